@@ -1,36 +1,46 @@
-import { startProgram } from './children.ts'
-import type { Job, Outcome, Touched } from './load/main.ts'
-import type { Figures } from './load/measure.ts'
+import type { Figures } from './load.ts'
+import { processorTimeOf, startProgram } from './processes.ts'
 
-/** The process that sends the requests. */
+/** What the load generator is asked: to measure a system, or to change every name there once. */
+export interface Job {
+  urls: string[]
+  workload: string
+  measured?: { seconds: number; warmupSeconds: number }
+}
+
+export type Outcome = { figures: Figures } | { fault: string }
+
+/** The process that sends the requests, of which one job is under way at a time. */
 export interface Generator {
-  /** Changes every name of a workload, or reads every page, once. Returns the requests per second. */
-  touch(url: string, workload: string): Promise<number>
-  measure(url: string, workload: string, time: NonNullable<Job['measured']>): Promise<Figures>
+  run(job: Job): Promise<Figures>
   end(): Promise<void>
 }
 
 export function startGenerator(): Generator {
-  const child = startProgram('load/main.ts', [], { talks: true })
-
-  async function run(job: Job): Promise<Figures | Touched> {
-    const answered = new Promise<Outcome>((resolve) => child.process.once('message', resolve))
-    child.process.send(job)
-    const outcome = await Promise.race([answered, child.ended])
-    if (typeof outcome !== 'object') throw new Error(`The load generator ended (${outcome}).`)
-    if ('fault' in outcome) throw new Error(outcome.fault)
-    return outcome.figures
-  }
-
+  const child = startProgram('generatorProcess.ts', [], { hasMessages: true })
   return {
-    touch: async (url, workload) => (await run({ url, workload })).requestsPerSecond,
-
-    async measure(url, workload, measured) {
-      const figures = await run({ url, workload, measured })
-      if (!('p50Ms' in figures)) throw new Error('The load generator measured nothing.')
-      return figures
+    async run(job) {
+      const answered = new Promise<Outcome>((resolve) => child.process.once('message', resolve))
+      child.process.send(job)
+      const outcome = await Promise.race([answered, child.ended])
+      if (typeof outcome !== 'object') throw new Error(`The load generator ended (${outcome}).`)
+      if ('fault' in outcome) throw new Error(outcome.fault)
+      return outcome.figures
     },
 
     end: child.end,
   }
+}
+
+/** Returns the processor time that one call of a workload costs a process of a system, in µs. */
+export async function costOfCall(
+  generator: Generator,
+  { urls, pid }: { urls: string[]; pid: number },
+  workload: string,
+  seconds: number,
+): Promise<number> {
+  const before = processorTimeOf(pid)
+  const measured = { seconds, warmupSeconds: 0 }
+  const { requestsPerSecond } = await generator.run({ urls, workload, measured })
+  return (1e6 * (processorTimeOf(pid) - before)) / (requestsPerSecond * seconds)
 }

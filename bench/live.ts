@@ -1,15 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, get, type IncomingMessage } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { BenchOptions } from './bench.ts'
-import { openDatabase } from './database.ts'
-import { startGenerator } from './generator.ts'
-import { middleOf } from './median.ts'
-import { memoryOf, processorTimeOf } from './mixed/processes.ts'
-import { SERVES, startNth } from './systems.ts'
-import { workloads } from './workloads.ts'
+import { costOfCall } from './generator.ts'
+import { readValues } from './load.ts'
+import type { Options } from './options.ts'
+import { memoryOf } from './processes.ts'
+import { medianOf, tableOf } from './report.ts'
+import { type Progress, withResources } from './resources.ts'
+import { startNth } from './systems.ts'
+import { type Workload, workloads } from './workloads.ts'
 
 /** Subscribers while numbers change. */
 const STREAMS = 1000
@@ -27,103 +25,93 @@ interface Subscriber {
   value: number
   revision: number
   /** Whether a state came that was older than one before it. */
-  isBack: boolean
+  wentBack: boolean
   lastAt: number
   close(): void
 }
 
 /**
  * Measures what a change costs with subscribers beside without, in turn: a thousand of one hot counter, and a thousand of
- * a thousand counters. Checks that each has the last value, and had no older state after a newer one.
+ * a thousand counters. Checks that each has the last value, and received no older state after a newer one.
  *
  * @returns Markdown
  * @throws {Error} at the first wrong number
  */
-export async function live(options: Omit<BenchOptions, 'systems' | 'workloads'>): Promise<string> {
-  const { rounds, seconds, say, signal } = options
-  const directory = await mkdtemp(join(tmpdir(), 'nth-live-'))
-  const database = await openDatabase(directory, { say, signal })
-  const nth = startNth({ database: database.target })
-  const generator = startGenerator()
-  signal.addEventListener('abort', generator.end)
-  try {
-    const url = await nth.printed(SERVES)
-    const pid = nth.process.pid ?? 0
-    await generator.touch(url, 'thousand@64')
+export function live({ rounds, seconds, ...options }: Options & Progress): Promise<string> {
+  const { say, signal } = options
+  return withResources(options, async (resources) => {
+    const nth = resources.keep(await startNth(await resources.database()))
+    const generator = resources.generator()
+    // It has one address.
+    const url = nth.urls[0] as string
+    const [hot, thousand] = [workloadOf('hot@64'), workloadOf('thousand@64')]
+    for (const { id } of [hot, thousand]) await generator.run({ urls: nth.urls, workload: id })
     // First, as a process that has answered much keeps memory that they would use.
-    const before = memoryOf(pid)
-    const idle = await openStreams(url, namesOf('thousand@64'), IDLE_STREAMS)
-    const each = (memoryOf(pid) - before) / IDLE_STREAMS
+    const before = memoryOf(nth.pid)
+    const idle = await openStreams(url, thousand.names, IDLE_STREAMS)
+    const bytesEach = (memoryOf(nth.pid) - before) / IDLE_STREAMS
     for (const stream of idle) stream.close()
-    const lines: string[] = []
-    for (const id of ['hot@64', 'thousand@64']) {
-      await generator.touch(url, id)
-      const costs: [without: number[], withStreams: number[]] = [[], []]
-      const others = { eventsPerSecond: [] as number[], lateMs: [] as number[] }
-      for (let round = 1; round <= rounds; round++) {
-        for (const [index, cost] of costs.entries()) {
-          signal.throwIfAborted()
-          const streams = await openStreams(url, namesOf(id), index === 0 ? 0 : STREAMS)
-          for (const stream of streams) stream.events = 0
-          const before = processorTimeOf(pid)
-          const { requestsPerSecond } = await generator.measure(url, id, { seconds, warmupSeconds: 0 })
-          cost.push((1e6 * (processorTimeOf(pid) - before)) / (requestsPerSecond * seconds))
-          const ended = performance.now()
-          await pause(SETTLED_MS)
-          if (streams.length > 0) {
-            await check(url, streams)
-            others.lateMs.push(Math.max(...streams.map(({ lastAt }) => lastAt)) - ended)
-            const events = streams.reduce((sum, stream) => sum + stream.events, 0)
-            others.eventsPerSecond.push(events / streams.length / seconds)
-          }
-          for (const stream of streams) stream.close()
-          say(
-            `round ${round} of ${rounds}, ${id}, ${streams.length} subscribers: ${Math.round(cost.at(-1) ?? 0)} µs`,
-          )
-        }
-      }
-      const [without, withStreams] = costs.map(middleOf) as [number, number]
+
+    const rows: string[][] = []
+    for (const workload of [hot, thousand]) {
+      const without: number[] = []
       // Of each round, as the machine may be slower in the next one.
-      const ratios = costs[1].map((cost, round) => cost / (costs[0][round] ?? Number.NaN))
-      const ratio = middleOf(ratios).toFixed(2)
-      const rate = middleOf(others.eventsPerSecond).toFixed(1)
-      const late = Math.round(Math.max(...others.lateMs))
-      lines.push(
-        `| ${id} | ${without.toFixed(0)} | ${withStreams.toFixed(0)}: ${ratio} times | ${rate} | ${late} ms |`,
-      )
+      const ratios: number[] = []
+      const eventRates: number[] = []
+      const delaysMs: number[] = []
+      for (let round = 1; round <= rounds; round++) {
+        signal.throwIfAborted()
+        const alone = await costOfCall(generator, nth, workload.id, seconds)
+        await pause(SETTLED_MS)
+        const streams = await openStreams(url, workload.names, STREAMS)
+        for (const stream of streams) stream.events = 0
+        const beside = await costOfCall(generator, nth, workload.id, seconds)
+        const endedAt = performance.now()
+        await pause(SETTLED_MS)
+        await check(url, workload, streams)
+        for (const stream of streams) stream.close()
+        without.push(alone)
+        ratios.push(beside / alone)
+        eventRates.push(streams.reduce((sum, { events }) => sum + events, 0) / STREAMS / seconds)
+        delaysMs.push(Math.max(...streams.map(({ lastAt }) => lastAt)) - endedAt)
+        say(`round ${round} of ${rounds}, ${workload.id}: ${alone.toFixed(0)}, then ${beside.toFixed(0)} µs`)
+      }
+      rows.push([
+        workload.title,
+        medianOf(without).toFixed(0),
+        `${medianOf(ratios).toFixed(2)} times`,
+        medianOf(eventRates).toFixed(1),
+        `${Math.max(...delaysMs).toFixed(0)} ms`,
+      ])
     }
     return [
       '# Subscribers',
-      `Processor time of Nth for a change, in µs, medians of ${rounds} rounds of ${seconds} s: without subscribers, and with ${STREAMS} of the one counter, or of a thousand counters. Each had the last value at the end, and none got an older state after a newer one.`,
-      [
-        '| | without | with | events/s each | last event after the end, at most |',
-        '| --- | ---: | ---: | ---: | ---: |',
-        ...lines,
-      ].join('\n'),
-      `${IDLE_STREAMS} idle subscribers: ${(each / 1000).toFixed(1)} kB each.`,
+      `Processor time of Nth for a change, in µs, medians of ${rounds} rounds of ${seconds} s: without subscribers, and with ${STREAMS}. Each had the last value at the end, and none received an older state after a newer one.`,
+      tableOf(['', 'without', 'with', 'events/s each', 'last event after the last change, at most'], rows),
+      `${IDLE_STREAMS} idle subscribers: ${(bytesEach / 1000).toFixed(1)} kB each.`,
       '',
     ].join('\n\n')
-  } finally {
-    await generator.end()
-    await nth.end()
-    await database.close()
-    await rm(directory, { recursive: true, force: true })
-  }
+  })
 }
 
-function namesOf(id: string): readonly string[] {
-  const workload = workloads.find((one) => one.id === id)
-  if (workload?.kind !== 'counter') throw new Error(`There are no counters in ${id}.`)
-  return workload.names
+function workloadOf(id: string): Workload {
+  const workload = workloads.find((each) => each.id === id)
+  if (!workload) throw new Error(`There is no workload ${id}.`)
+  return workload
 }
 
-async function openStreams(url: string, names: readonly string[], count: number): Promise<Subscriber[]> {
+/** Opens streams of some counters in turn, each on a connection of its own. */
+export async function openStreams(
+  url: string,
+  names: readonly string[],
+  count: number,
+): Promise<Subscriber[]> {
   const streams: Subscriber[] = []
   while (streams.length < count) {
-    const some = Array.from({ length: Math.min(AT_ONCE, count - streams.length) }, (_, index) =>
+    const more = Array.from({ length: Math.min(AT_ONCE, count - streams.length) }, (_, index) =>
       openStream(url, names[(streams.length + index) % names.length] ?? ''),
     )
-    streams.push(...(await Promise.all(some)))
+    streams.push(...(await Promise.all(more)))
   }
   return streams
 }
@@ -133,15 +121,13 @@ function openStream(url: string, name: string): Promise<Subscriber> {
   const query = 'subscription($names: [String!]!) { counters(names: $names) { value revision } }'
   const parameters = new URLSearchParams({ query, variables: JSON.stringify({ names: [name] }) })
   return new Promise((resolve, reject) => {
-    const headers = { accept: 'text/event-stream' }
-    // A connection of its own.
-    const agent = new Agent()
-    const request = get(`${url}/graphql?${parameters}`, { agent, headers }, (response) => {
+    const options = { agent: new Agent(), headers: { accept: 'text/event-stream' } }
+    const request = get(`${url}/graphql?${parameters}`, options, (response) => {
       if (response.statusCode === 200) readEvents(response, subscriber, () => resolve(subscriber))
       else reject(new Error(`A subscription was refused with ${response.statusCode}.`))
     })
     const close = () => void request.destroy()
-    const subscriber = { name, events: 0, value: 0, revision: 0, isBack: false, lastAt: 0, close }
+    const subscriber = { name, events: 0, value: 0, revision: 0, wentBack: false, lastAt: 0, close }
     request.on('error', reject)
   })
 }
@@ -157,32 +143,19 @@ function readEvents(response: IncomingMessage, subscriber: Subscriber, onEvent: 
       const [, json] = /^event: next\ndata: (.*)$/.exec(event) ?? []
       if (json === undefined) continue
       const { value, revision } = JSON.parse(json).data.counters[0]
-      subscriber.isBack ||= revision < subscriber.revision
+      subscriber.wentBack ||= revision < subscriber.revision
       Object.assign(subscriber, { events: subscriber.events + 1, value, revision, lastAt: performance.now() })
       onEvent()
     }
   })
 }
 
-/** @throws {Error} if a stream doesn't have the value of its counter, or had older states after newer ones */
-async function check(url: string, streams: readonly Subscriber[]): Promise<void> {
-  const values = new Map<string, number>()
-  const names = [...new Set(streams.map(({ name }) => name))]
-  for (let start = 0; start < names.length; start += 500) {
-    const response = await fetch(`${url}/graphql`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        query: 'query($names: [String!]!) { counters(names: $names) { name value } }',
-        variables: { names: names.slice(start, start + 500) },
-      }),
-    })
-    const { data } = (await response.json()) as { data: { counters: { name: string; value: number }[] } }
-    for (const { name, value } of data.counters) values.set(name, value)
-  }
-  for (const { name, value, isBack } of streams) {
-    if (isBack) throw new Error(`A subscriber of ${name} got an older state after a newer one.`)
-    if (value !== values.get(name))
-      throw new Error(`A subscriber of ${name} has ${value}, not ${values.get(name)}.`)
+/** @throws {Error} if a stream doesn't have the value of its counter, or had an older state after a newer one */
+async function check(url: string, workload: Workload, streams: readonly Subscriber[]): Promise<void> {
+  const values = await readValues(new URL(url), workload)
+  for (const { name, value, wentBack } of streams) {
+    if (wentBack) throw new Error(`A subscriber of ${name} received an older state after a newer one.`)
+    const expected = values[workload.names.indexOf(name)]
+    if (value !== expected) throw new Error(`A subscriber of ${name} has ${value}, not ${expected}.`)
   }
 }

@@ -1,182 +1,134 @@
-// Everything at once, for minutes: whether memory and connections stay as they are, and all that is counted is exact.
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+// Everything at once, for minutes: whether memory and connections stay as they are, and every number is right.
+import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createConnection } from 'mysql2/promise'
-import type { BenchOptions } from './bench.ts'
-import { type Child, startProgram } from './children.ts'
-import { openDatabase } from './database.ts'
-import { ask } from './load/values.ts'
-import {
-  checkAnswers,
-  checkConnections,
-  checkDurations,
-  checkNumbers,
-  checkReservations,
-} from './mixed/checks.ts'
-import type { MixedJob, MixedReport } from './mixed/main.ts'
-import { answersBetween, readMetrics } from './mixed/metrics.ts'
-import { childrenOf } from './mixed/processes.ts'
-import { creations, PREPARATION } from './mixed/requests.ts'
-import {
-  databaseProcess,
-  HEAD,
-  lineOf,
-  megabytes,
-  type Observed,
-  sample,
-  sampleUntil,
-} from './mixed/samples.ts'
-import { type Counted, sumOf } from './mixed/tally.ts'
-import { SERVES, startNth } from './systems.ts'
+import { createConnection, type RowDataPacket } from 'mysql2/promise'
+import { openStreams } from './live.ts'
+import { measure, touch } from './load.ts'
+import type { Options } from './options.ts'
+import { childrenOf, filesOf, memoryOf, processorTimeOf } from './processes.ts'
+import { tableOf } from './report.ts'
+import { type Progress, withResources } from './resources.ts'
+import { startNth } from './systems.ts'
+import { numbered, type Workload } from './workloads.ts'
 
 const WORKERS = 2
-/** Processes of clients, and what each has. */
-const CLIENTS = 2
-const CALLERS = 24
-const STREAMERS = 20
+const STREAMS = 40
+/** How long connections and subscriptions are used before others are opened. */
+const SLICE_MS = 10_000
 /** Within this time, Nth must have noticed that its clients are gone. */
 const CLOSED_WITHIN_MS = 10_000
-const IDLE_MS = 20_000
 /** Resident memory that a worker may have, in bytes. */
 const MAX_MEMORY = 350e6
+const MB = 1e6
 
-interface MixedOptions extends Pick<BenchOptions, 'say' | 'signal'> {
-  minutes: number
+/** What is sent at once. Each has names of its own, as each checks all numbers of its names. */
+const PARTS: readonly Workload[] = [
+  part('hot', 'increment', ['hot']),
+  part('uniform', 'increment', numbered('counter', 10_000)),
+  part('carts and reads', 'incrementMany', numbered('line', 100), 0.5),
+  part('keys', 'withKey', numbered('keyed', 1000)),
+  part('text', 'inText', numbered('text', 1000)),
+  part('boards', 'nextInSequence', ['MYBOARD', 'YOURBOARD']),
+]
+
+function part(id: string, change: Workload['change'], names: string[], readShare = 0): Workload {
+  return { id, title: id, change, names, readShare, connections: 8, systems: ['nth'] }
 }
 
 /**
  * Runs a mixed load on two workers.
  *
- * @returns a report as Markdown, and what was wrong
+ * @returns Markdown
+ * @throws {Error} at a wrong number, too much memory, or a connection or file that is left
  */
-export async function mixed({ minutes, say, signal }: MixedOptions) {
-  const directory = await mkdtemp(join(tmpdir(), 'nth-mixed-'))
-  const database = await openDatabase(directory, { say, signal })
-  const nth = startNth(
-    { database: database.target },
-    // Without a line for each request that is refused.
-    { WORKERS: String(WORKERS), NTH_METRICS_PORT: '0', NTH_LOG_LEVEL: 'warn' },
-  )
-  const clients = Array.from({ length: CLIENTS }, () => startProgram('mixed/main.ts', [], { talks: true }))
-  const endClients = () => Promise.all(clients.map(({ end }) => end()))
-  signal.addEventListener('abort', endClients)
-  const connection = await createConnection(database.target)
-  try {
-    const url = new URL(await nth.printed(SERVES))
-    const metricsAt = await nth.printed(/Metrics: (\S+)\/metrics/)
-    await ask(url, { query: PREPARATION, variables: {} })
-    for (const creation of creations()) await ask(url, creation)
-    const before = await readMetrics(metricsAt)
+export function mixed({ minutes, ...options }: Options & Progress): Promise<string> {
+  const { say, signal } = options
+  return withResources(options, async (resources) => {
+    const target = await resources.database()
+    const nth = resources.keep(await startNth(target, { WORKERS: String(WORKERS), NTH_LOG_LEVEL: 'warn' }))
+    // It has one address.
+    const url = nth.urls[0] as string
+    const urls = [new URL(url)]
+    const workers = childrenOf(nth.pid)
+    const connection = await createConnection(target)
+    resources.keep({ end: () => connection.end() })
+    const filesAtStart = workers.map(filesOf)
+    for (const workload of PARTS) await touch({ urls, workload })
 
+    const peaks = workers.map(() => 0)
+    const rows: string[][] = []
     let answers = 0
-    const primary = nth.process.pid ?? 0
-    const workers = childrenOf(primary)
-    const observed: Observed = {
-      primary,
-      workers,
-      database: databaseProcess(),
-      port: Number(url.port),
-      connection,
-      answers: () => answers,
-    }
-    const job = { url: url.href, workers, seconds: minutes * 60, callers: CALLERS, streamers: STREAMERS }
-    const start = await sample(observed)
-    const counting = clients.map((client) =>
-      count(client, job, (more) => {
-        answers += more
-      }),
-    )
-    const lines = [HEAD]
-    const samples = await sampleUntil(Promise.all(counting), observed, (now, last) => {
-      lines.push(lineOf(`minute ${lines.length}`, now, last))
-      say(lines.at(-1) ?? '')
-    })
-    const counted = sumOf(await Promise.all(counting))
-    await endClients()
+    let last = { at: performance.now(), answers: 0, processorTime: workers.map(processorTimeOf).reduce(sum) }
+    const until = last.at + minutes * 60_000
 
-    const left = await untilClosed(observed, metricsAt)
-    const after = await readMetrics(metricsAt)
-    const shown = answersBetween(before, after)
-    const peaks = workers.map((_, place) => Math.max(...samples.map((one) => one.workers[place] ?? 0)))
-    const closed = await sample(observed)
+    async function row(title: string): Promise<void> {
+      const now = { at: performance.now(), answers, processorTime: workers.map(processorTimeOf).reduce(sum) }
+      const more = now.answers - last.answers
+      rows.push([
+        title,
+        ((1000 * more) / (now.at - last.at)).toFixed(0),
+        more === 0 ? '' : ((1e6 * (now.processorTime - last.processorTime)) / more).toFixed(0),
+        workers.map((pid) => (memoryOf(pid) / MB).toFixed(0)).join(', '),
+        String(clientsOf(url)),
+        String(await databaseConnections()),
+      ])
+      last = now
+      say(rows.at(-1)?.join(' | ') ?? '')
+    }
+
+    async function databaseConnections(): Promise<number> {
+      const [[status]] = await connection.query<RowDataPacket[]>("show status like 'Threads_connected'")
+      // Without the one of this process.
+      return Number(status?.Value) - 1
+    }
+
+    while (performance.now() < until) {
+      signal.throwIfAborted()
+      const streams = await openStreams(url, ['hot', ...numbered('counter', STREAMS - 1)], STREAMS)
+      const seconds = Math.max(1, Math.min(SLICE_MS, until - performance.now()) / 1000)
+      const parts = PARTS.map((workload) => measure({ urls, workload, warmupSeconds: 0, seconds }))
+      for (const { requestsPerSecond } of await Promise.all(parts)) answers += requestsPerSecond * seconds
+      if (streams.some(({ wentBack }) => wentBack))
+        throw new Error('A subscriber received an older state after a newer one.')
+      for (const [place, pid] of workers.entries()) peaks[place] = Math.max(peaks[place] ?? 0, memoryOf(pid))
+      if (performance.now() - last.at > 60_000 - SLICE_MS / 2) await row(`minute ${rows.length + 1}`)
+      for (const stream of streams) stream.close()
+    }
+    const connectionsAtEnd = await databaseConnections()
+    const closedBy = performance.now() + CLOSED_WITHIN_MS
+    while (clientsOf(url) > 0 && performance.now() < closedBy) await pause(100)
+    await row('idle')
+
+    const filesLeft = workers.map(filesOf).reduce(sum) - filesAtStart.reduce(sum) - connectionsAtEnd
     const faults = [
-      ...left,
-      ...checkConnections(start, samples, closed),
-      ...checkAnswers(counted.answers, shown),
-      ...checkDurations(counted.answers, before, after),
-      ...(await checkNumbers(counted.numbers, connection)),
-      ...(await checkReservations(counted.numbers, connection, url)),
+      ...(clientsOf(url) > 0 ? [`${clientsOf(url)} connections of clients are left`] : []),
+      ...(filesLeft > 0 ? [`the workers have ${filesLeft} more files than at the start`] : []),
       ...peaks
         .filter((peak) => peak > MAX_MEMORY)
-        .map((peak) => `a worker had ${megabytes(peak)} MB, more than ${megabytes(MAX_MEMORY)}`),
+        .map((peak) => `a worker had ${(peak / MB).toFixed(0)} MB, more than ${MAX_MEMORY / MB}`),
     ]
-    await pause(IDLE_MS, undefined, { signal })
-    lines.push(lineOf('idle', await sample(observed), closed))
-    return { report: reportOf(lines, peaks, shown, counted, minutes), faults }
-  } finally {
-    await endClients()
-    await connection.end()
-    await nth.end()
-    await database.close()
-    await rm(directory, { recursive: true, force: true })
-  }
-}
-
-/** Makes a process of clients do its job. Returns what it counted. */
-function count(client: Child, job: MixedJob, onAnswers: (more: number) => void): Promise<Counted> {
-  const counted = new Promise<Counted>((resolve, reject) => {
-    client.process.on('message', (report: MixedReport) => {
-      if ('answers' in report) onAnswers(report.answers)
-      else if ('counted' in report) resolve(report.counted)
-      else reject(new Error(report.fault))
-    })
-    client.ended.then((how) => reject(new Error(`The clients ended (${how}).`)))
+    const head = ['', 'answers/s', 'CPU µs an answer', 'workers MB', 'clients', 'database connections']
+    const report = [
+      '# A mixed load',
+      `${WORKERS} workers, ${minutes} minutes. The highest resident memory of each worker: ${peaks.map((peak) => (peak / MB).toFixed(0)).join(' and ')} MB.`,
+      tableOf(head, rows),
+      '',
+    ].join('\n\n')
+    if (faults.length > 0) throw new Error(`${faults.join('; ')}\n${report}`)
+    return report
   })
-  client.process.send(job)
-  return counted
 }
 
-/** Gauges that are 0 without clients. */
-const OF_CLIENTS = ['nth_subscribers', 'nth_watched_names', 'nth_pending_changes']
+const sum = (a: number, b: number) => a + b
 
-/** Waits until nothing of the clients is left. Returns what is left nevertheless. */
-async function untilClosed(observed: Observed, metricsAt: string): Promise<string[]> {
-  const from = performance.now()
-  while (true) {
-    const metrics = await readMetrics(metricsAt)
-    const { clients } = await sample(observed)
-    const left = [
-      ...(clients === 0 ? [] : [`${clients} connections of clients are left`]),
-      ...OF_CLIENTS.filter((name) => metrics.get(name) !== 0).map(
-        (name) => `${name} is ${metrics.get(name)}`,
-      ),
-    ]
-    if (left.length === 0 || performance.now() - from > CLOSED_WITHIN_MS) return left
-    await pause(100)
-  }
-}
-
-function reportOf(
-  lines: readonly string[],
-  peaks: readonly number[],
-  shown: Record<string, number>,
-  { answers, numbers }: Counted,
-  minutes: number,
-): string {
-  const kinds = Object.keys(shown).filter((kind) => !/^\d/.test(kind))
-  const issued = Object.values(numbers).reduce((sum, values) => sum + values.length, 0)
-  const of = (kind: string, place: number) => answers[`${place} ${kind}`] ?? 0
-  return [
-    '# A mixed load',
-    `Two workers, ${CLIENTS * CALLERS} connections and ${CLIENTS * STREAMERS} subscriptions that are opened and closed, for ${minutes} minutes. The highest resident memory of each worker: ${peaks.map(megabytes).join(' and ')} MB. ${issued} numbers were issued.`,
-    lines.join('\n'),
-    [
-      '| answers | worker 1, clients | worker 2, clients | sum, metrics |',
-      '| --- | ---: | ---: | ---: |',
-      ...kinds.sort().map((kind) => `| ${kind} | ${of(kind, 0)} | ${of(kind, 1)} | ${shown[kind]} |`),
-    ].join('\n'),
-    '',
-  ].join('\n\n')
+/** The number of connections that a server on 127.0.0.1 has (Linux). */
+function clientsOf(url: string): number {
+  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, '0')
+  return readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .filter((line) => {
+      const [, local, remote, , , , , , , inode] = line.trim().split(/\s+/)
+      // Those that listen have the port 0 on the other side, and those that no process has any more the inode 0.
+      return local?.endsWith(`:${port}`) && !remote?.endsWith(':0000') && inode !== '0'
+    }).length
 }

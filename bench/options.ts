@@ -1,47 +1,36 @@
 import { parseArgs } from 'node:util'
 import { type System, systems } from './systems.ts'
-import { MILLION, type Workload, workloads } from './workloads.ts'
+import { clusters, type Workload, workloads } from './workloads.ts'
 
 export interface Options {
+  mode: 'bench' | 'gate' | 'live' | 'mixed' | 'tickets'
   rounds: number
   seconds: number
   warmupSeconds: number
-  /** How far the database is away, each way, in milliseconds. */
+  /** How far the database is away, in each direction. */
   distanceMs: number
-  systems: System[]
-  workloads: Workload[]
-  /** Whether only the million counters are measured. */
-  million: boolean
-  /** Whether only one database server is measured beside clusters. */
-  cluster: boolean
-  /** Whether only subscribers are measured. */
-  live: boolean
-  /** Whether only the processor time of a call is measured. */
-  gate: boolean
-  /** Whether only a mixed load is run, for this long. */
-  mixed: boolean
+  /** How long the mixed load takes. */
   minutes: number
-  /** Whether only the tickets of two boards are measured, without HTTP. */
-  tickets: boolean
+  systems: readonly System[]
+  workloads: readonly Workload[]
 }
 
-export const HELP = `Measures Nth beside other ways to count, all in one run, and checks every number they hand out.
-Prints tables as Markdown, and on the error output how far it is. Ends with 1 at any wrong number or error.
+export const HELP = `Measures Nth beside other ways to count, all in one run, and checks every number that they issue.
+Prints tables as Markdown, and its progress to the error output. Ends with 1 at any wrong number or error.
 
   npm run bench -- [options]
 
-  --rounds <n>     how often each is measured, one round of all after the other; the medians are shown (3)
-  --seconds <s>    how long each measurement takes (4)
-  --warmup <s>     how long each runs before that (1)
-  --distance <ms>  how far the database is away from all systems, each way (0)
+  --rounds <n>     number of measurements of each, one round of all after the other; the medians are shown (3)
+  --seconds <s>    duration of each measurement (4)
+  --warmup <s>     duration of the load before each measurement (1)
+  --distance <ms>  distance of the database from all systems, in each direction (0)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
-  --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
-  --gate           only this: the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
-  --cluster        only this: one database server beside clusters, on engines of Debian's packages (10 minutes)
-  --live           only this: what a change costs with a thousand subscribers, beside without (2 minutes)
-  --mixed          only this: everything at once on two workers; checks memory, connections, metrics and numbers
-  --minutes <n>    how long the mixed load takes (10)
-  --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
+  --cluster        only one database server beside clusters, on engines of \`engines/\` (10 minutes)
+  --gate           only the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
+  --live           only what a change costs with a thousand subscribers, beside without (2 minutes)
+  --mixed          only everything at once on two workers; checks memory, connections and numbers
+  --minutes <n>    duration of the mixed load (10)
+  --tickets        only 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
 Systems:   ${systems.map(({ id }) => id).join(' ')}
@@ -53,7 +42,7 @@ For instance: npm run bench -- --rounds 5 --only nth,ceiling,hot@64
 /**
  * Reads the command line; undefined if it asks for help.
  *
- * @throws {Error} saying what is wrong with it
+ * @throws {Error} saying which argument is invalid
  */
 export function readOptions(args: string[]): Options | undefined {
   const { values } = parseArgs({
@@ -64,31 +53,27 @@ export function readOptions(args: string[]): Options | undefined {
       warmup: { type: 'string', default: '1' },
       distance: { type: 'string', default: '0' },
       only: { type: 'string', multiple: true, default: [] },
-      tickets: { type: 'boolean', default: false },
-      mixed: { type: 'boolean', default: false },
       minutes: { type: 'string', default: '10' },
-      gate: { type: 'boolean', default: false },
       cluster: { type: 'boolean', default: false },
+      gate: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
+      mixed: { type: 'boolean', default: false },
+      tickets: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
   if (values.help) return undefined
   const rounds = positive('--rounds', values.rounds)
   if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
+  const modes = ['gate', 'live', 'mixed', 'tickets'] as const
   return {
+    mode: modes.find((mode) => values[mode]) ?? 'bench',
     rounds,
-    distanceMs: values.distance === '0' ? 0 : positive('--distance', values.distance),
-    million: values.only.includes(MILLION),
-    tickets: values.tickets,
-    gate: values.gate,
-    cluster: values.cluster,
-    live: values.live,
-    mixed: values.mixed,
-    minutes: positive('--minutes', values.minutes),
     seconds: positive('--seconds', values.seconds),
     warmupSeconds: positive('--warmup', values.warmup),
-    ...chosen(values.only.flatMap((ids) => ids.split(','))),
+    distanceMs: values.distance === '0' ? 0 : positive('--distance', values.distance),
+    minutes: positive('--minutes', values.minutes),
+    ...chosen([...values.only.flatMap((ids) => ids.split(',')), ...(values.cluster ? clusters : [])]),
   }
 }
 
@@ -99,15 +84,17 @@ function positive(name: string, text: string): number {
   return number
 }
 
-/** All systems where none is named, and all workloads where none is named. */
-function chosen(ids: string[]): Pick<Options, 'systems' | 'workloads'> {
+/** If none is named, all systems but clusters, or all workloads but those that must be named. */
+function chosen(ids: readonly string[]): Pick<Options, 'systems' | 'workloads'> {
   const named = <Item extends { id: string }>(items: readonly Item[]): Item[] =>
     items.filter(({ id }) => ids.includes(id))
   const unknown = ids.filter((id) => ![...systems, ...workloads].some((item) => item.id === id))
-  if (unknown.length > 0) throw new Error(`--only knows no ${unknown.join(', ')}; see --help`)
-  const [someSystems, someWorkloads] = [named(systems), named(workloads)]
+  if (unknown.length > 0)
+    throw new Error(`unknown parameter "${unknown.join(', ')}" of --only; supported: see --help`)
+  const [namedSystems, namedWorkloads] = [named(systems), named(workloads)]
   return {
-    systems: someSystems.length > 0 ? someSystems : [...systems],
-    workloads: someWorkloads.length > 0 ? someWorkloads : [...workloads],
+    systems: namedSystems.length > 0 ? namedSystems : systems.filter(({ id }) => !clusters.includes(id)),
+    workloads:
+      namedWorkloads.length > 0 ? namedWorkloads : workloads.filter(({ isOnlyNamed }) => !isOnlyNamed),
   }
 }

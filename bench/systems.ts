@@ -1,109 +1,140 @@
-import { readFileSync } from 'node:fs'
 import type { Target } from '../src/mysql/settings.ts'
-import { ROOT } from './built.ts'
-import { type Child, startChild, startProgram } from './children.ts'
-import type { RedisServer } from './redis.ts'
+import { type Child, NODE_FLAGS, SERVES, startChild, startProgram } from './processes.ts'
+import type { Resources } from './resources.ts'
 
 export type SystemId =
   | 'nth'
   | 'pair'
   | 'far'
   | 'ceiling'
-  | 'textbook'
-  | 'recipe'
-  | 'drizzle'
-  | 'redis'
-  | 'mercurius'
+  | PeerId
+  | 'mariadb'
+  | 'galera'
+  | 'galera-2'
+  | 'mysql'
+  | 'group'
+  | 'group-eventual'
 
-/** What systems keep their numbers in. */
-export interface Stores {
-  database?: Target
-  redis?: RedisServer
+/** Other ways to count, see `peer.ts`. */
+export type PeerId = 'textbook' | 'recipe' | 'drizzle' | 'redis'
+
+/** A system that serves. */
+export interface Running {
+  urls: string[]
+  pid: number
+  end(): Promise<void>
 }
 
 export interface System {
   id: SystemId
   title: string
-  needs?: keyof Stores
-  start(stores: Stores): Child
+  /** Returns undefined if what it needs can't be had. */
+  start(resources: Resources): Promise<Running | undefined>
 }
 
+/** How far the database of `far` is away, in each direction. */
+const FAR_MS = 5
+
 export const systems: readonly System[] = [
-  { id: 'nth', title: 'Nth', needs: 'database', start: (stores) => startNth(stores) },
+  { id: 'nth', title: 'Nth', start: async (resources) => startNth(await resources.database()) },
   {
     id: 'pair',
     title: 'Nth, two processes',
-    needs: 'database',
-    start: (stores) => startNth(stores, { WORKERS: '2' }),
+    start: async (resources) => startNth(await resources.database(), { WORKERS: '2' }),
   },
   {
     id: 'far',
-    title: 'Nth, four processes, 5 ms from the database',
-    needs: 'database',
-    start: ({ database }) => startProgram('systems/far.ts', [JSON.stringify(database)]),
+    title: `Nth, four processes, ${FAR_MS} ms from the database`,
+    start: async (resources) => startNth(await resources.distant(FAR_MS), { WORKERS: '4' }),
   },
-  { id: 'ceiling', title: 'ceiling: Nth in memory', start: startCeiling },
+  {
+    id: 'ceiling',
+    title: 'ceiling: Nth in memory',
+    start: () => running(startProgram('ceiling.ts', [], { nodeFlags: NODE_FLAGS })),
+  },
   onDatabase('textbook', 'textbook: Yoga, SERIALIZABLE update and select'),
   onDatabase('recipe', 'recipe: Yoga, one LAST_INSERT_ID statement a call'),
   onDatabase('drizzle', 'drizzle: Yoga, update and select in a transaction'),
   {
     id: 'redis',
     title: 'mercurius + Redis, fsync always',
-    needs: 'redis',
-    start: ({ redis }) => startProgram('systems/redis.ts', [JSON.stringify({ port: redis?.port })]),
+    async start(resources) {
+      const port = await resources.redis()
+      return port === undefined ? undefined : startPeer('redis', { port })
+    },
   },
-  {
-    id: 'mercurius',
-    title: 'mercurius in memory',
-    start: () => startProgram('systems/mercurius.ts'),
-  },
+  onEngine('mariadb', 'MariaDB, one server', 'mariadb-10.11'),
+  onEngine('galera', 'Galera, three nodes, one written to', 'galera-10.11'),
+  onEngine('galera-2', 'Galera, two servers of Nth on two nodes', 'galera-10.11', { nodes: [0, 1] }),
+  onEngine('mysql', 'MySQL, one server', 'mysql-9'),
+  onEngine('group', 'Group Replication, three members', 'group-replication'),
+  onEngine('group-eventual', 'Group Replication, NTH_CLUSTER_READS=eventual', 'group-replication', {
+    environment: { NTH_CLUSTER_READS: 'eventual' },
+  }),
 ]
 
-/** What the executable tells Node, in its first line. */
-export const NODE_FLAGS = (readFileSync(new URL('bin/nth.js', ROOT), 'utf8').split('\n')[0] ?? '')
-  .split(' ')
-  .filter((word) => word.startsWith('--'))
-
-/** What a system prints when it serves, with its address. */
-export const SERVES = /(?:Serving at|GraphQL) +(http:\/\/[^\s/]+)/
-
-/** Starts Nth on the database of the benchmark. */
-export function startNth({ database }: Stores, more: Record<string, string> = {}): Child {
-  return startNthAt(urlOf(database ?? { database: '' }), more)
-}
-
-/** A database as `DATABASE_URL` names it. */
-export function urlOf({ database, port = 3306, socketPath }: Target): string {
+/** Starts Nth on a database. */
+export function startNth(target: Target, environment: Record<string, string> = {}): Promise<Running> {
+  const { database, port = 3306, socketPath } = target
   const url = new URL(`mysql://root@127.0.0.1:${port}/${database}`)
   if (socketPath !== undefined) url.searchParams.set('socketPath', socketPath)
-  return url.href
+  return running(startNthProcess(url.href, environment))
 }
 
-/** Starts Nth on a database. */
-export function startNthAt(DATABASE_URL: string, more: Record<string, string> = {}): Child {
+function startNthProcess(DATABASE_URL: string, environment: Record<string, string>): Child {
   return startChild(process.execPath, [...NODE_FLAGS, 'dist/main.js', 'start'], {
-    env: { PORT: '0', DATABASE_URL, ...more },
+    env: { PORT: '0', DATABASE_URL, ...environment },
   })
 }
 
-/** Starts a line to a database, on which everything takes some milliseconds each way. */
-export async function startLine({ socketPath, ...rest }: Target, delayMs: number) {
-  const child = startProgram('systems/line.ts', [JSON.stringify({ socketPath, delayMs })])
-  const { hostname: host, port } = new URL(await child.printed(SERVES))
-  return { target: { ...rest, host, port: Number(port) } satisfies Target, end: child.end }
-}
-
-function startCeiling(): Child {
-  return startProgram('systems/ceiling.ts', [], { nodeFlags: NODE_FLAGS })
-}
-
-/** A peer of ours that has a database of its own on the same server. */
-function onDatabase(id: SystemId, title: string): System {
+/** Another way to count, with a database of its own on the same server. */
+function onDatabase(id: PeerId, title: string): System {
   return {
     id,
     title,
-    needs: 'database',
-    start: ({ database }) =>
-      startProgram(`systems/${id}.ts`, [JSON.stringify({ ...database, database: `bench_${id}` })]),
+    start: async (resources) => startPeer(id, { ...(await resources.database()), database: `bench_${id}` }),
+  }
+}
+
+function startPeer(id: PeerId, store: Target | { port: number }): Promise<Running> {
+  return running(startProgram('peer.ts', [id, JSON.stringify(store)]))
+}
+
+/** One server of Nth for each of some nodes of an engine, each of which has the other nodes for later. */
+function onEngine(
+  id: SystemId,
+  title: string,
+  engine: string,
+  { nodes = [0], environment = {} }: { nodes?: number[]; environment?: Record<string, string> } = {},
+): System {
+  return {
+    id,
+    title,
+    async start(resources) {
+      const hosts = await resources.engine(engine)
+      const servers: Running[] = []
+      // One after another, as the first one creates the tables.
+      for (const node of nodes) {
+        const ordered = [...hosts.slice(node), ...hosts.slice(0, node)]
+        const url = `mysql://root@${ordered.join(',')}/${id.replace('-', '_')}`
+        const child = startNthProcess(url, { NTH_WRITE_TIMEOUT_MS: '60000', ...environment })
+        servers.push(resources.keep(await running(child)))
+      }
+      return {
+        urls: servers.flatMap(({ urls }) => urls),
+        pid: servers[0]?.pid ?? 0,
+        end: async () => void (await Promise.all(servers.map((server) => server.end()))),
+      }
+    },
+  }
+}
+
+/** Waits until a process serves, and ends it if it does not. */
+async function running(child: Child): Promise<Running> {
+  try {
+    return { urls: [await child.printed(SERVES)], pid: child.process.pid ?? 0, end: child.end }
+  } catch (error) {
+    await child.end()
+    throw error
   }
 }

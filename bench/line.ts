@@ -1,8 +1,7 @@
 // A line to a database server some milliseconds away, as in another part of a region.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { announce, place } from './serve.ts'
 
-const { socketPath, delayMs } = place<{ socketPath: string; delayMs: number }>()
+const { socketPath, delayMs }: { socketPath: string; delayMs: number } = JSON.parse(process.argv[2] ?? '{}')
 
 const line = createServer((near) => {
   const far = connect(socketPath)
@@ -11,9 +10,9 @@ const line = createServer((near) => {
 })
 await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
 // It listens at a port, not at the path of a socket.
-announce(`http://127.0.0.1:${(line.address() as AddressInfo).port}`)
+console.log(`Serving at http://127.0.0.1:${(line.address() as AddressInfo).port}`)
 
-/** Hands on what comes, later. */
+/** Forwards everything after the delay. */
 function carry(from: Socket, to: Socket): void {
   from.setNoDelay(true)
   from.on('data', (bytes) => setTimeout(() => to.write(bytes), delayMs))

@@ -1,16 +1,27 @@
-import type { CounterChange } from '../../src/repository/counters.ts'
-import type { Nth } from '../../src/repository/nth.ts'
-import type { CounterKey, CounterState, Definition } from '../../src/rules/counter.ts'
-import type { SequenceGroupKey, SequenceGroupState } from '../../src/rules/sequence.ts'
-import { built } from '../built.ts'
+// Nth's own HTTP and GraphQL with nothing behind them: as fast as Nth could be on any database.
+import type { CounterChange } from '../src/repository/counters.ts'
+import type { Nth } from '../src/repository/nth.ts'
+import type { CounterKey, CounterState, Definition } from '../src/rules/counter.ts'
+import type { SequenceGroupKey, SequenceGroupState } from '../src/rules/sequence.ts'
+import { built } from './processes.ts'
 
-const { DEFAULT_RETENTION } = await built<typeof import('../../src/rules/counter.ts')>('rules/counter.js')
-const { unwritten } = await built<typeof import('../../src/rules/counter.ts')>('rules/counter.js')
+const { DEFAULT_RETENTION, unwritten } =
+  await built<typeof import('../src/rules/counter.ts')>('rules/counter.js')
+const { keepRequestsYoung } =
+  await built<typeof import('../src/operations/process.ts')>('operations/process.js')
+const { listen } = await built<typeof import('../src/http/server.ts')>('http/server.js')
 
 const PLAIN: Definition = { bounds: undefined, slots: 1, timeZone: 'UTC', periods: [] }
 
-/** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
-export function openMemoryNth(): Nth {
+/** What measured requests use of Nth. */
+interface Measured {
+  apiKeys: Pick<Nth['apiKeys'], 'find'>
+  counters: Pick<Nth['counters'], 'incrementBy' | 'read' | 'readMany'>
+  namespaces: Pick<Nth['namespaces'], 'read'>
+  sequences: Pick<Nth['sequences'], 'next' | 'read' | 'readSequenceGroup'>
+}
+
+function openMemoryNth(): Measured {
   const counters = new Map<string, CounterState>()
   const groups = new Map<string, SequenceGroupState>()
 
@@ -21,17 +32,11 @@ export function openMemoryNth(): Nth {
   return {
     apiKeys: {
       find: () => undefined,
-      isValid: notMeasured,
-      create: notMeasured,
-      revoke: notMeasured,
-      read: notMeasured,
-      list: notMeasured,
     },
-    checkDatabase: notMeasured,
     counters: {
       async incrementBy(key, delta): Promise<CounterChange> {
         const at = new Date()
-        const counter = kept(counters, `${key.namespace}\n${key.name}`, () => ({
+        const counter = stateIn(counters, `${key.namespace}\n${key.name}`, () => ({
           ...key,
           value: 0,
           definition: PLAIN,
@@ -58,36 +63,17 @@ export function openMemoryNth(): Nth {
 
       read: async (key) => stateOf(key),
       readMany: async (keys) => keys.map(stateOf),
-      incrementMany: notMeasured,
-      reset: notMeasured,
-      resetAll: notMeasured,
-      define: notMeasured,
-      delete: notMeasured,
-      list: notMeasured,
-      listLeaderboard: notMeasured,
-      history: notMeasured,
-      valueIn: notMeasured,
-    },
-
-    live: {
-      open() {
-        throw new Error('Not measured.')
-      },
-      watch: notMeasured,
-      closeFeed: () => undefined,
     },
 
     namespaces: {
       read: async (name) => ({ name, retention: DEFAULT_RETENTION }),
-      list: notMeasured,
-      define: notMeasured,
     },
 
     sequences: {
       async next(key, count) {
         const at = new Date()
         const text = `${key.namespace}\n${key.sequence}\n${key.group}`
-        const group = kept(groups, text, () => ({ ...unused(key), lastValue: 0 }))
+        const group = stateIn(groups, text, () => ({ ...unused(key), lastValue: 0 }))
         const before = group.lastValue ?? 0
         const lastValue = before + count
         group.lastValue = lastValue
@@ -109,20 +95,7 @@ export function openMemoryNth(): Nth {
 
       readSequenceGroup: async (key) =>
         groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unused(key),
-      readSequenceGroups: notMeasured,
       read: async (key) => ({ ...key, definition: undefined, createdAt: null }),
-      readMany: notMeasured,
-      restart: notMeasured,
-      reserve: notMeasured,
-      confirm: notMeasured,
-      release: notMeasured,
-      reservation: notMeasured,
-      reservations: notMeasured,
-      sequenceGroupOfReservation: notMeasured,
-      define: notMeasured,
-      delete: notMeasured,
-      list: notMeasured,
-      listSequenceGroups: notMeasured,
     },
   }
 }
@@ -132,14 +105,15 @@ function unused(key: SequenceGroupKey): SequenceGroupState {
   return { ...key, ...nothing, nextValue: 1, nextFormatted: null }
 }
 
-function kept<State>(states: Map<string, State>, key: string, make: () => State): State {
-  const found = states.get(key)
-  if (found) return found
-  const made = make()
-  states.set(key, made)
-  return made
+function stateIn<State>(states: Map<string, State>, key: string, make: () => State): State {
+  const state = states.get(key) ?? make()
+  states.set(key, state)
+  return state
 }
 
-async function notMeasured(): Promise<never> {
-  throw new Error('Not measured, and not there.')
-}
+keepRequestsYoung()
+// No measured request calls another method.
+const nth = openMemoryNth() as Nth
+const notices = { info: console.error, warn: console.error, fault: console.error }
+const { url } = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], nth, notices })
+console.log(`Serving at ${url}`)

@@ -1,0 +1,320 @@
+import { randomUUID } from 'node:crypto'
+import { createHistogram } from 'node:perf_hooks'
+import { drive, type Request } from './drive.ts'
+import { SEQUENCE, type Workload } from './workloads.ts'
+
+/** What a measurement found. */
+export interface Figures {
+  requestsPerSecond: number
+  /** How many numbers were changed: some requests change many. */
+  changesPerSecond: number
+  p50Ms: number
+  p99Ms: number
+}
+
+interface Target {
+  /** Of the servers of one system, among which the connections are divided. */
+  urls: readonly URL[]
+  workload: Workload
+}
+
+interface Measurement extends Target {
+  warmupSeconds: number
+  /** How long requests are counted, after the warm-up. */
+  seconds: number
+}
+
+/**
+ * Measures a workload, and checks every number that is issued from its first request to its last one.
+ *
+ * @throws {Error} at the first wrong answer, or unless the numbers of each name are unique, without a gap, and end at the
+ * value that the name has afterwards
+ */
+export async function measure({ warmupSeconds, seconds, ...target }: Measurement): Promise<Figures> {
+  const { changes, read, check } = await openLoad(target)
+  const { readShare = 0 } = target.workload
+  const pick = () => (Math.random() < readShare ? read : changes[Math.floor(Math.random() * changes.length)])
+  const from = performance.now() + warmupSeconds * 1000
+  const until = from + seconds * 1000
+  const figures = await count(target, from, until, (now) => (now < until ? pick() : undefined))
+  await check()
+  return figures
+}
+
+/** Changes each name of a workload once, so that all exist, and checks the answers as `measure` does. */
+export async function touch(target: Target): Promise<Figures> {
+  const { changes, check } = await openLoad(target)
+  const requests = (target.workload.change === 'incrementMany' ? changes.slice(0, 1) : changes).values()
+  const figures = await count(target, performance.now(), undefined, () => requests.next().value)
+  await check()
+  return figures
+}
+
+/** Sends requests, and counts those that are answered in a time: to its end or, if it has none, until all are. */
+async function count(
+  { urls, workload }: Target,
+  from: number,
+  until: number | undefined,
+  next: (now: number) => Request | undefined,
+): Promise<Figures> {
+  const latencies = createHistogram()
+  let changes = 0
+  await Promise.all(
+    urls.map((url) =>
+      drive({
+        url,
+        connections: Math.ceil(workload.connections / urls.length),
+        next,
+        onAnswer(request, sentAt, now) {
+          if (now < from || (until !== undefined && now >= until)) return
+          changes += request.changes
+          // A histogram takes whole numbers from 1 on: microseconds.
+          latencies.record(Math.max(1, Math.round((now - sentAt) * 1000)))
+        },
+      }),
+    ),
+  )
+  const seconds = ((until ?? performance.now()) - from) / 1000
+  return {
+    requestsPerSecond: latencies.count / seconds,
+    changesPerSecond: changes / seconds,
+    p50Ms: latencies.percentile(50) / 1000,
+    p99Ms: latencies.percentile(99) / 1000,
+  }
+}
+
+/** The requests of a workload, and the check of the numbers that they were answered with. */
+async function openLoad({ urls, workload }: Target) {
+  // There is a server of every system.
+  const url = urls[0] as URL
+  const { names, preparation, mayRepeat = false } = workload
+  if (preparation) await ask(url, { query: preparation })
+  const before = await readValues(url, workload)
+  const issued = names.map((): number[] => [])
+  return {
+    changes: changesOf(workload, url, (place, value) => void issued[place]?.push(value)),
+    read: readOf(names, url, before),
+
+    async check(): Promise<void> {
+      for (const each of urls) {
+        const after = await readValues(each, workload)
+        for (const [place, name] of names.entries()) {
+          const numbers = { values: issued[place] ?? [], before: before[place] ?? 0, after: after[place] }
+          checkNumbers(name, numbers, mayRepeat)
+        }
+      }
+    },
+  }
+}
+
+const FAULTS_SHOWN = 5
+
+/** With `mayRepeat`, only how many numbers were issued must be right. */
+function checkNumbers(
+  name: string,
+  { values, before, after }: { values: number[]; before: number; after: number | undefined },
+  mayRepeat: boolean,
+): void {
+  const faults: string[] = []
+  let last = before
+  for (const value of mayRepeat ? [] : Float64Array.from(values).sort()) {
+    if (value === last) faults.push(`${value} was issued twice`)
+    else if (value !== last + 1) faults.push(`${value} came after ${last}`)
+    last = value
+  }
+  if (after !== before + values.length)
+    faults.push(`it has ${after}, not ${before} and the ${values.length} that were answered`)
+  if (faults.length > 0) throw new Error(`${name}: ${faults.slice(0, FAULTS_SHOWN).join('; ')}.`)
+}
+
+type Note = (place: number, value: number) => void
+
+/** The most requests that are made beforehand. */
+const MAX_KEPT = 100_000
+/** The number of requests that change all names, each in an order of its own. */
+const ORDERS = 64
+
+/** One request for each name, or some that change all names at once. */
+function changesOf({ change, names }: Workload, url: URL, note: Note): Request[] {
+  if (change === 'incrementMany') {
+    return Array.from({ length: ORDERS }, () => {
+      const places = shuffled(names.keys())
+      const bytes = bytesOf(incrementMany(places.map((place) => names[place] ?? '')), url)
+      return changing(places, () => bytes, change, note)
+    })
+  }
+  const { field, operationOf } = CHANGES[change]
+  return names.map((name, place) => {
+    const makeBytes = () => bytesOf(operationOf(name, UUID), url)
+    // The bytes of a million requests are not kept.
+    if (names.length > MAX_KEPT) return changing([place], makeBytes, field, note)
+    const bytes = makeBytes()
+    const [head, tail] = bytes.toString('latin1').split(UUID)
+    // A request with a key gets a new one each time.
+    const send =
+      tail === undefined ? () => bytes : () => Buffer.from(`${head}${randomUUID()}${tail}`, 'latin1')
+    return changing([place], send, field, note)
+  })
+}
+
+/** Stands for the idempotency key in requests that are made beforehand. */
+const UUID = randomUUID()
+
+/** A GraphQL request. Most documents stay the same, and the names are variables. */
+export interface Operation {
+  query: string
+  variables?: Record<string, unknown>
+}
+
+const CHANGES: Record<
+  Exclude<Workload['change'], 'incrementMany'>,
+  { field: string; operationOf(name: string, key: string): Operation }
+> = {
+  increment: {
+    field: 'increment',
+    operationOf: (name) => ({
+      query: 'mutation($name: String!) { increment(name: $name) { value } }',
+      variables: { name },
+    }),
+  },
+  withKey: {
+    field: 'increment',
+    operationOf: (name, key) => ({
+      query:
+        'mutation($name: String!, $key: String!) { increment(name: $name, idempotencyKey: $key) { value } }',
+      variables: { name, key },
+    }),
+  },
+  inText: {
+    field: 'increment',
+    operationOf: (name, key) => ({
+      query: `mutation { increment(name: "${name}", idempotencyKey: "${key}") { value } }`,
+    }),
+  },
+  withMonth: {
+    field: 'increment',
+    operationOf: (name) => ({
+      query: 'mutation($name: String!) { increment(name: $name) { value valueIn(period: MONTH) } }',
+      variables: { name },
+    }),
+  },
+  nextInSequence: {
+    field: 'nextInSequence',
+    operationOf: (group) => ({
+      query:
+        'mutation($name: String!, $group: String!) { nextInSequence(name: $name, group: $group) { value } }',
+      variables: { name: SEQUENCE, group },
+    }),
+  },
+}
+
+function incrementMany(names: readonly string[]): Operation {
+  return {
+    query: 'mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }',
+    variables: { changes: names.map((name) => ({ name, delta: 1 })) },
+  }
+}
+
+function shuffled(places: Iterable<number>): number[] {
+  return [...places]
+    .map((place) => ({ place, by: Math.random() }))
+    .sort((a, b) => a.by - b.by)
+    .map(({ place }) => place)
+}
+
+/** A request that changes the names at some places, and is answered with their numbers in the same order. */
+function changing(places: readonly number[], bytes: Request['bytes'], field: string, note: Note): Request {
+  return {
+    bytes,
+    changes: places.length,
+    take(body) {
+      const { data, errors } = JSON.parse(body)
+      const values: unknown[] = [data?.[field]].flat().map((change) => change?.value)
+      if (errors || values.length !== places.length) throw new Error(`It answered a change with ${body}`)
+      for (const [index, place] of places.entries()) {
+        const value = values[index]
+        if (typeof value !== 'number' || !Number.isSafeInteger(value))
+          throw new Error(`It answered a change with ${body}`)
+        note(place, value)
+      }
+    },
+  }
+}
+
+const READ = 'query($names: [String!]!) { counters(names: $names) { value } }'
+
+/** A request that reads all names. None may have a value below the one that it had before. */
+function readOf(names: readonly string[], url: URL, before: readonly number[]): Request {
+  const bytes = bytesOf({ query: READ, variables: { names } }, url)
+  return {
+    bytes: () => bytes,
+    changes: 0,
+    take(body) {
+      const { data, errors } = JSON.parse(body)
+      const values: unknown[] = data?.counters?.map(({ value }: { value: unknown }) => value) ?? []
+      const isRight = values.every(
+        (value, place) => typeof value === 'number' && value >= (before[place] ?? 0),
+      )
+      if (errors || values.length !== before.length || !isRight) {
+        throw new Error(`It answered a read of ${before.length} names with ${body}`)
+      }
+    },
+  }
+}
+
+/** The most names that one request may read. */
+const MAX_NAMES = 500
+
+/** The present values of a workload's names, in their order. */
+export async function readValues(url: URL, { change, names }: Workload): Promise<number[]> {
+  const values: number[] = []
+  if (change === 'nextInSequence') {
+    const query =
+      'query($name: String!, $group: String!) { sequence(name: $name) { group(name: $group) { lastValue } } }'
+    for (const group of names) {
+      const { sequence } = await ask(url, { query, variables: { name: SEQUENCE, group } })
+      values.push(sequence.group.lastValue ?? 0)
+    }
+    return values
+  }
+  for (let at = 0; at < names.length; at += MAX_NAMES) {
+    const variables = { names: names.slice(at, at + MAX_NAMES) }
+    const { counters } = await ask(url, { query: READ, variables })
+    for (const { value } of counters) values.push(value)
+  }
+  return values
+}
+
+interface Data {
+  counters: { value: number }[]
+  sequence: { group: { lastValue: number | null } }
+}
+
+/** Sends one request, on a connection that is closed after it. */
+export async function ask(url: URL, operation: Operation): Promise<Data> {
+  const response = await fetch(new URL('/graphql', url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', connection: 'close' },
+    body: JSON.stringify(operation),
+  })
+  const text = await response.text()
+  const { data, errors } = JSON.parse(text)
+  if (errors || !data) throw new Error(`It answered with ${text}`)
+  return data
+}
+
+/** An operation as the bytes of a request of HTTP/1.1, on a connection that stays open. */
+function bytesOf(operation: Operation, { host }: URL): Buffer {
+  const body = JSON.stringify(operation)
+  return Buffer.from(
+    [
+      'POST /graphql HTTP/1.1',
+      `host: ${host}`,
+      'accept: application/json',
+      'content-type: application/json',
+      `content-length: ${Buffer.byteLength(body)}`,
+      '',
+      body,
+    ].join('\r\n'),
+  )
+}
