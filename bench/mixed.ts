@@ -1,7 +1,7 @@
 // Everything at once, for minutes: whether memory and connections stay as they are, and every number is right.
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createConnection, type RowDataPacket } from 'mysql2/promise'
+import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise'
 import { openStreams } from './live.ts'
 import { measure, touch } from './load.ts'
 import type { Options } from './options.ts'
@@ -15,11 +15,11 @@ const WORKERS = 2
 const STREAMS = 40
 /** How long connections and subscriptions are used before others are opened. */
 const SLICE_MS = 10_000
+const SLICES_PER_MINUTE = 6
 /** Within this time, Nth must have noticed that its clients are gone. */
 const CLOSED_WITHIN_MS = 10_000
 /** Resident memory that a worker may have, in bytes. */
 const MAX_MEMORY = 350e6
-const MB = 1e6
 
 /** What is sent at once. Each has names of its own, as each checks all numbers of its names. */
 const PARTS: readonly Workload[] = [
@@ -46,77 +46,128 @@ export function mixed({ minutes, ...options }: Options & Progress): Promise<stri
   return withResources(options, async (resources) => {
     const target = await resources.database()
     const nth = resources.keep(await startNth(target, { WORKERS: String(WORKERS), NTH_LOG_LEVEL: 'warn' }))
-    // It has one address.
-    const url = nth.urls[0] as string
-    const urls = [new URL(url)]
-    const workers = childrenOf(nth.pid)
     const connection = await createConnection(target)
     resources.keep({ end: () => connection.end() })
-    const filesAtStart = workers.map(filesOf)
-    for (const workload of PARTS) await touch({ urls, workload })
+    // It has one address.
+    const observed = { url: nth.urls[0] as string, workers: childrenOf(nth.pid), connection }
+    const start = await sample(observed, 0)
+    for (const workload of PARTS) await touch({ urls: [new URL(observed.url)], workload })
 
-    const peaks = workers.map(() => 0)
-    const rows: string[][] = []
-    let answers = 0
-    let last = { at: performance.now(), answers: 0, processorTime: workers.map(processorTimeOf).reduce(sum) }
-    const until = last.at + minutes * 60_000
-
-    async function row(title: string): Promise<void> {
-      const now = { at: performance.now(), answers, processorTime: workers.map(processorTimeOf).reduce(sum) }
-      const more = now.answers - last.answers
-      rows.push([
-        title,
-        ((1000 * more) / (now.at - last.at)).toFixed(0),
-        more === 0 ? '' : ((1e6 * (now.processorTime - last.processorTime)) / more).toFixed(0),
-        workers.map((pid) => (memoryOf(pid) / MB).toFixed(0)).join(', '),
-        String(clientsOf(url)),
-        String(await databaseConnections()),
-      ])
-      last = now
-      say(rows.at(-1)?.join(' | ') ?? '')
-    }
-
-    async function databaseConnections(): Promise<number> {
-      const [[status]] = await connection.query<RowDataPacket[]>("show status like 'Threads_connected'")
-      // Without the one of this process.
-      return Number(status?.Value) - 1
-    }
-
+    const samples = [await sample(observed, 0)]
+    const until = performance.now() + minutes * 60_000
     while (performance.now() < until) {
       signal.throwIfAborted()
-      const streams = await openStreams(url, ['hot', ...numbered('counter', STREAMS - 1)], STREAMS)
       const seconds = Math.max(1, Math.min(SLICE_MS, until - performance.now()) / 1000)
-      const parts = PARTS.map((workload) => measure({ urls, workload, warmupSeconds: 0, seconds }))
-      for (const { requestsPerSecond } of await Promise.all(parts)) answers += requestsPerSecond * seconds
-      if (streams.some(({ wentBack }) => wentBack))
-        throw new Error('A subscriber received an older state after a newer one.')
-      for (const [place, pid] of workers.entries()) peaks[place] = Math.max(peaks[place] ?? 0, memoryOf(pid))
-      if (performance.now() - last.at > 60_000 - SLICE_MS / 2) await row(`minute ${rows.length + 1}`)
-      for (const stream of streams) stream.close()
+      samples.push(await runSlice(observed, seconds, samples.at(-1)?.answers ?? 0))
+      say(rowOf(samples.length - 1, samples).join(' | '))
     }
-    const connectionsAtEnd = await databaseConnections()
+    let closed = await sample(observed, 0)
     const closedBy = performance.now() + CLOSED_WITHIN_MS
-    while (clientsOf(url) > 0 && performance.now() < closedBy) await pause(100)
-    await row('idle')
+    while (closed.clients > 0 && performance.now() < closedBy) {
+      await pause(100)
+      closed = await sample(observed, 0)
+    }
 
-    const filesLeft = workers.map(filesOf).reduce(sum) - filesAtStart.reduce(sum) - connectionsAtEnd
+    const peaks = observed.workers.map((_, place) =>
+      Math.max(...samples.map(({ memory }) => memory[place] ?? Number.NaN)),
+    )
+    const filesLeft = closed.files - start.files
     const faults = [
-      ...(clientsOf(url) > 0 ? [`${clientsOf(url)} connections of clients are left`] : []),
+      ...(closed.clients > 0 ? [`${closed.clients} connections of clients are left`] : []),
       ...(filesLeft > 0 ? [`the workers have ${filesLeft} more files than at the start`] : []),
       ...peaks
-        .filter((peak) => peak > MAX_MEMORY)
-        .map((peak) => `a worker had ${(peak / MB).toFixed(0)} MB, more than ${MAX_MEMORY / MB}`),
+        .filter((peak) => !(peak <= MAX_MEMORY))
+        .map((peak) => `a worker had ${megabytes(peak)} MB, more than ${megabytes(MAX_MEMORY)}`),
     ]
-    const head = ['', 'answers/s', 'CPU µs an answer', 'workers MB', 'clients', 'database connections']
-    const report = [
+    if (faults.length > 0) throw new Error(faults.join('; '))
+    const everyMinute = [...samples.keys()].filter(
+      (index) => index > 0 && (index % SLICES_PER_MINUTE === 0 || index === samples.length - 1),
+    )
+    return [
       '# A mixed load',
-      `${WORKERS} workers, ${minutes} minutes. The highest resident memory of each worker: ${peaks.map((peak) => (peak / MB).toFixed(0)).join(' and ')} MB.`,
-      tableOf(head, rows),
+      `${WORKERS} workers, ${minutes} minutes. The highest resident memory of each worker: ${peaks.map(megabytes).join(' and ')} MB.`,
+      tableOf(
+        [
+          'Seconds',
+          'answers/s',
+          'CPU µs of workers an answer',
+          'workers MB',
+          'clients',
+          'database connections',
+        ],
+        everyMinute.map((index) => rowOf(index, samples)),
+      ),
       '',
     ].join('\n\n')
-    if (faults.length > 0) throw new Error(`${faults.join('; ')}\n${report}`)
-    return report
   })
+}
+
+/** What is sampled: the workers' processes, where they serve, and a connection to their database. */
+interface Observed {
+  url: string
+  workers: readonly number[]
+  connection: Connection
+}
+
+interface Sample {
+  at: number
+  /** How many answers the clients have received so far. */
+  answers: number
+  /** Processor time that the workers have used, in seconds. */
+  processorTime: number
+  /** Resident memory of each worker, in bytes. */
+  memory: number[]
+  clients: number
+  databaseConnections: number
+  /** Open files of the workers, without their connections to the database. */
+  files: number
+}
+
+/** Sends everything on connections and subscriptions that are opened for it. Returns a sample before they are closed. */
+async function runSlice(observed: Observed, seconds: number, answersBefore: number): Promise<Sample> {
+  const urls = [new URL(observed.url)]
+  const streams = await openStreams(observed.url, ['hot', ...numbered('counter', STREAMS - 1)], STREAMS)
+  const parts = PARTS.map((workload) => measure({ urls, workload, warmupSeconds: 0, seconds }))
+  const rates = (await Promise.all(parts)).map(({ requestsPerSecond }) => requestsPerSecond)
+  const after = await sample(observed, answersBefore + rates.reduce(sum) * seconds)
+  for (const stream of streams) stream.close()
+  if (streams.some(({ wentBack }) => wentBack))
+    throw new Error('A subscriber received an older state after a newer one.')
+  return after
+}
+
+async function sample({ url, workers, connection }: Observed, answers: number): Promise<Sample> {
+  const [[status]] = await connection.query<RowDataPacket[]>("show status like 'Threads_connected'")
+  // Without the one of this process.
+  const databaseConnections = Number(status?.Value) - 1
+  return {
+    at: performance.now(),
+    answers,
+    processorTime: workers.map(processorTimeOf).reduce(sum),
+    memory: workers.map(memoryOf),
+    clients: clientsOf(url),
+    databaseConnections,
+    files: workers.map(filesOf).reduce(sum) - databaseConnections,
+  }
+}
+
+/** A sample beside the one of a minute before. */
+function rowOf(index: number, samples: readonly Sample[]): string[] {
+  const [first, before, now] = [samples[0], samples[Math.max(0, index - SLICES_PER_MINUTE)], samples[index]]
+  if (!first || !before || !now) return []
+  const answers = now.answers - before.answers
+  return [
+    ((now.at - first.at) / 1000).toFixed(0),
+    ((1000 * answers) / (now.at - before.at)).toFixed(0),
+    ((1e6 * (now.processorTime - before.processorTime)) / answers).toFixed(0),
+    now.memory.map(megabytes).join(', '),
+    String(now.clients),
+    String(now.databaseConnections),
+  ]
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(0)
 }
 
 const sum = (a: number, b: number) => a + b

@@ -21,7 +21,8 @@ export const version: string = text
  *   times the CPU time that they take when V8 chooses; with 128 1.10 times, with 64 1.41 times (medians of nine pairs of
  *   `--only nth,many@64`).
  * - `--heap-growing-percent=30`: above that, the next one comes when the heap has grown by 30 %. By default, V8 lets it
- *   grow to up to four times what is in use: `npm run bench -- --mixed`, which uses 75 MB, then has 420 MB after 70 s.
+ *   grow to up to four times what is in use: an earlier form of
+ *   `npm run bench -- --mixed`, which used 75 MB, then had 420 MB after 70 s.
  */
 export function keepRequestsYoung(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
