@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,6 +25,9 @@ const TRIPS = 21
 /** Ports of database engines: each gets so many, from the first on. */
 const FIRST_PORT = 27_000
 const PORTS = 100
+
+const APT = '/usr/bin/apt-get'
+const POLICY = '/usr/sbin/policy-rc.d'
 
 /** What a benchmark has started: databases, Redis, and the processes of systems. All of it is closed with it. */
 export class Resources {
@@ -95,7 +99,8 @@ export class Resources {
   /** The port of a Redis that writes every change to its disk before it answers; undefined if none is installed. */
   redis(): Promise<number | undefined> {
     return this.#once('redis', async () => {
-      const version = await run('redis-server', ['--version']).catch(() => undefined)
+      const readVersion = () => run('redis-server', ['--version']).catch(() => undefined)
+      const version = (await readVersion()) ?? (await this.#installRedis().then(readVersion))
       if (!version) {
         this.#progress.say('mercurius + Redis is left out: install redis-server to measure it.')
         return undefined
@@ -111,6 +116,24 @@ export class Resources {
       await redis.printed(/Ready to accept connections/)
       return port
     })
+  }
+
+  /** Installs Debian's package, as root, without starting its service. */
+  async #installRedis(): Promise<void> {
+    if (process.getuid?.() !== 0 || !existsSync(APT)) return
+    this.#progress.say("Installing Debian's redis-server.")
+    // Its exit code forbids what a package asks: to start its service. Containers often have one already.
+    const isForbidden = existsSync(POLICY)
+    if (!isForbidden) await writeFile(POLICY, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
+    try {
+      await run(APT, ['update', '-qq'])
+      await run(APT, ['install', '-qq', '-y', '--no-install-recommends', 'redis-server'])
+      await run('/usr/sbin/update-rc.d', ['redis-server', 'disable'])
+    } catch (error) {
+      this.#progress.say(`Redis could not be installed: ${error}`)
+    } finally {
+      if (!isForbidden) await rm(POLICY)
+    }
   }
 
   /** Starts a database engine of `engines/` with all of its nodes. Returns host:port of each. */
