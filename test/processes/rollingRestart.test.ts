@@ -36,11 +36,11 @@ async function startPair() {
   const processes = await Promise.all(ports.map(start))
   const { url, plainUrl } = await startNginx(nginx ?? '', ports)
 
-  async function restart(index: number, signal: NodeJS.Signals, onEnded = () => {}): Promise<void> {
+  async function restart(index: number, signal: NodeJS.Signals, onEnded = async () => {}): Promise<void> {
     const before = processes[index]
     before?.child.kill(signal)
     expect(await soon('it ends', Promise.resolve(before?.exited))).toBe(signal === 'SIGTERM' ? 0 : signal)
-    onEnded()
+    await onEnded()
     processes[index] = await start(ports[index] ?? 0)
   }
 
@@ -129,7 +129,10 @@ it.skipIf(!nginx)(
       }
     })
     for (const index of [0, 1]) {
-      await restart(index, 'SIGTERM', () => {
+      await restart(index, 'SIGTERM', async () => {
+        // By then nginx has noticed that the connections of the process that ended are closed.
+        const before = counted
+        await expect.poll(() => counted).toBeGreaterThan(before + CLIENTS)
         isStarting = true
       })
       isStarting = false
