@@ -42,7 +42,6 @@ const LIBRARIES: [path: string, file: URL][] = [
   ['/preact.js', new URL(import.meta.resolve('preact'))],
   ['/hooks.js', new URL(import.meta.resolve('preact/hooks'))],
   ['/htm.js', new URL(import.meta.resolve('htm'))],
-  ['/client.js', new URL('dist/client/client.js', ROOT)],
   ['/uplot.js', new URL('./dist/uPlot.esm.js', import.meta.resolve('uplot/package.json'))],
   ['/uplot.css', new URL('./dist/uPlot.min.css', import.meta.resolve('uplot/package.json'))],
 ]
@@ -167,6 +166,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...others.map(within(PAGES)),
     ...paths.map(within(ROOT)),
     ['/console', new URL('console.html', PAGES)],
+    ['/client.js', new URL('dist/client/client.js', ROOT)],
     ...LIBRARIES,
   ]
 }
