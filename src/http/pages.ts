@@ -50,6 +50,10 @@ const LIBRARIES: [path: string, file: URL][] = [
 const HTML = {
   '/': 'home.html',
   '/shop': 'shop.html',
+  '/book': 'book.html',
+  '/board': 'board.html',
+  '/hits': 'hits.html',
+  '/invoice': 'invoice.html',
 }
 
 const TYPES: Record<string, string> = {
