@@ -111,17 +111,17 @@ export function useLive(document, variables, show) {
 /** Says that numbers are loading, or why they may be old, and lets a person retry now. */
 export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
   const isLoading = useIsLong(!hasNumbers && !error)
-  const canRetry = error && (state === 'waiting' || state === 'connecting')
+  const canRetry = error && !isRefused(error) && state !== 'open'
   const retry = ({ currentTarget }) => {
     retryNow()
     // Now, as the button disappears with the answer, which may not move the focus.
-    currentTarget.parentElement.focus()
+    currentTarget.closest('.freshness').focus()
   }
   return html`
     <div class="freshness" tabindex="-1">
       <p class="progress" role="status">${isLoading && 'Loading the numbers…'}</p>
       <p class="problem" role="alert">${error && !isRefused(error) && staleText(error, hasNumbers)}</p>
-      ${canRetry && html`<p class="waiting">Waiting to reconnect. <button class="link" onClick=${retry}>Retry now</button></p>`}
+      ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${retry}>Retry now</button></p>`}
     </div>`
 }
 
