@@ -68,7 +68,7 @@ export function KeyField() {
   }
   return html`
     <form class="card access" onSubmit=${submit}>
-      <p class="problem" role="alert" id="refusal">${refusal.message}</p>
+      <p class="problem" role="alert" id="refusal">${refusalText(refusal, key)}</p>
       <label for="key">API key, kept for this tab only</label>
       <div class="line">
         <input type="password" id="key" autocomplete="off" spellcheck=${false} required aria-describedby="refusal" />
@@ -76,6 +76,11 @@ export function KeyField() {
         ${key && html`<button type="button" class="quiet" onClick=${() => setKey()}>Forget the key</button>`}
       </div>
     </form>`
+}
+
+/** The API's own text speaks of headers. */
+function refusalText({ code, message }, key) {
+  return code === 'UNAUTHENTICATED' && !key ? 'This server asks for an API key.' : message
 }
 
 /**

@@ -27,7 +27,7 @@ const response = await fetch('${url}', {
   method: 'POST',
   headers: {
     'content-type': 'application/json',
-    'idempotency-key': crypto.randomUUID(),${key ? '\n    authorization: `Bearer ${key}`,' : ''}
+    'idempotency-key': crypto.randomUUID(),${key ? "\n    authorization: 'Bearer ' + key," : ''}
   },
   body: JSON.stringify({ query, variables: { book: '${title}' } }),
 })
