@@ -3,6 +3,7 @@ import { access, readdir, readFile } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
+import { readConfig } from '../../src/config.ts'
 import { fieldsWithRights, schema } from '../../src/graphql/schema.ts'
 import { errorCodes } from '../../src/rules/errors.ts'
 import { subscribe } from '../support/client/events.ts'
@@ -140,14 +141,26 @@ function withoutBlocks(text: string): string {
   return text.replace(/^```[\s\S]*?^```$/gm, '')
 }
 
-it('lists every variable that the configuration reads', async () => {
+it('has a row for each variable of the configuration, with the default that it has', async () => {
   const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
-  const variables = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
-  expect(variables.length).toBeGreaterThan(3)
-  const text = await readFile(join(ROOT, 'README.md'), 'utf8')
-  const cells = [...text.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \|/gm)].map(([, cell]) => cell ?? '')
-  const listed = cells.flatMap((cell) => cell.replaceAll('`', '').split(', '))
-  expect(listed.toSorted()).toEqual(variables.toSorted())
+  const rules = new Map(
+    [...source.matchAll(/^ {2}([A-Z_]+): (.+(?:\n {4}.+)*),$/gm)].map(([, name, rule]) => [name, rule]),
+  )
+  expect(rules.size).toBeGreaterThan(20)
+  const text = await readFile(join(ROOT, 'docs/configuration.md'), 'utf8')
+  const rows = [...text.matchAll(/^\| `([A-Z_]+)` \| (.+?) \| (.+) \|$/gm)]
+  expect(rows.map(([, name]) => name).toSorted()).toEqual([...rules.keys()].toSorted())
+  const unset = readConfig({})
+  for (const [, name = '', cell = ''] of rows) {
+    const value = /^`(.+)`$/.exec(cell)?.[1]
+    expect([name, readConfig({ [name]: value })]).toEqual([name, unset])
+    // Other defaults are said in words.
+    if (value === undefined)
+      expect([name, rules.get(name)]).toEqual([
+        name,
+        expect.stringMatching(/\.optional\(\)$|\.default\(\[\]\)$/),
+      ])
+  }
 })
 
 it('has a README of at most 150 lines, with a page of at most 20', async () => {
