@@ -90,8 +90,7 @@ it('explains every error code, with a request that causes it and its response', 
   }
 })
 
-it('has links that lead somewhere, in the repository and on the server', async () => {
-  const { url } = await startService()
+it('has links that lead somewhere, in the repository', async () => {
   const files = await docs()
   const headings = new Map(files.map(({ path, text }) => [path, headingsOf(text)]))
   const broken: string[] = []
@@ -105,11 +104,51 @@ it('has links that lead somewhere, in the repository and on the server', async (
         () => false,
       )
       const known = heading === undefined || headings.get(file)?.includes(heading)
-      const served = !file.endsWith('.md') || (await fetch(`${url}/${file}`)).status === 200
-      if (!isThere || !known || !served) broken.push(`${path}: ${link}`)
+      if (!isThere || !known) broken.push(`${path}: ${link}`)
     }
   }
   expect(broken).toEqual([])
+})
+
+it('is served as pages, whose links lead somewhere, to headings too', async () => {
+  const { url } = await startService()
+  const responses = new Map<string, { status: number; type: string | null; html: string }>()
+  const get = async (path: string) => {
+    const response = await fetch(url + path, { headers: { accept: 'text/html' } })
+    return {
+      status: response.status,
+      type: response.headers.get('content-type'),
+      html: await response.text(),
+    }
+  }
+  const links: { from: string; path: string; fragment: string | undefined }[] = []
+  const paths = new Set(['/docs/'])
+  // Grows while it is walked.
+  for (const path of paths) {
+    const response = await get(path)
+    responses.set(path, response)
+    if (!path.startsWith('/docs/') || path.endsWith('.md')) continue
+    for (const [, link = ''] of response.html.matchAll(/ (?:href|src)="(?!https?:)([^"]*)"/g)) {
+      const [target, fragment] = link.split('#')
+      links.push({ from: path, path: target || path, fragment })
+      paths.add(target || path)
+    }
+  }
+  const broken = links.filter(({ path, fragment }) => {
+    const { status, html } = responses.get(path) ?? { status: 404, html: '' }
+    return status !== 200 || (fragment !== undefined && !html.includes(` id="${fragment}"`))
+  })
+  expect(broken).toEqual([])
+  for (const { path, text } of await docs()) {
+    const name = path.replace(/^docs\/|\.md$/g, '')
+    const address = path === 'docs/README.md' ? '/docs/' : `/docs/${name.toLowerCase()}`
+    const { type, html } = responses.get(address) ?? {}
+    expect([address, type]).toEqual([address, 'text/html; charset=utf-8'])
+    expect(html).toMatch(/<h1>[^<]/)
+    expect(html?.match(/<h[2-6] id=/g)?.length).toBe(headingsOf(text).length - 1)
+    expect(html?.match(/<table>/g)?.length).toBe(withoutBlocks(text).match(/^\| ?-/gm)?.length)
+    expect(responses.get(`/${path}`)).toEqual({ status: 200, type: 'text/plain; charset=utf-8', html: text })
+  }
 })
 
 it('names the address of each link that has a name', async () => {
