@@ -36,7 +36,7 @@ function targetOf(href, file) {
   if (/^[a-z]+:|^#/.test(href)) return href
   const [path, fragment] = href.split('#')
   const target = posix.join(posix.dirname(file), path)
-  if (/^docs\/[^/]+\.svg$/.test(target)) return `/${target}`
+  if (/^docs\/[^/]+\.png$/.test(target)) return `/${target}`
   const address = addresses.get(target)
   return address && fragment ? `${address}#${fragment}` : address
 }
@@ -100,6 +100,7 @@ function htmlOf({ file, title }, text) {
 <link rel="stylesheet" href="/docs.css">
 <main class="docs" id="main">
 <article>
+${file === INDEX ? '' : '<a class="to-pages" href="#pages">All pages, and the sections of this one</a>'}
 ${html}
 <nav class="neighbours" aria-label="Neighbours">
 ${neighbour('prev', pages[position - 1])}
@@ -107,11 +108,15 @@ ${neighbour('next', pages[position + 1])}
 </nav>
 <p class="source"><a href="/${file}">This page as Markdown</a></p>
 </article>
-<nav id="pages" aria-label="Documentation">
-${groups.map((group) => groupHtml(group, file, renderer.sections)).join('\n')}
-</nav>
+${file === INDEX ? '' : navigation(file, renderer.sections)}
 </main>
 `
+}
+
+/** Links to all pages, and to the sections of this one. */
+function navigation(file, sections) {
+  const lists = groups.map((group) => groupHtml(group, file, sections))
+  return `<nav id="pages" aria-label="Documentation">\n${lists.join('\n')}\n</nav>`
 }
 
 function groupHtml({ title, pages }, file, sections) {
