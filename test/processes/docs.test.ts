@@ -141,6 +141,16 @@ it('explains messages as Nth writes them', async () => {
   expect(unknown).toEqual([])
 })
 
+it('compares by figures that were measured', async () => {
+  const [comparison = '', performance = ''] = await Promise.all(
+    ['comparison', 'performance'].map((name) => readFile(join(ROOT, `docs/${name}.md`), 'utf8')),
+  )
+  const [, section = ''] = comparison.split('\n## Figures\n')
+  const figures = section.match(/\d{1,3}(?: \d{3})+|\d{3}/g) ?? []
+  expect(figures.length).toBeGreaterThan(10)
+  expect(figures.filter((figure) => !performance.includes(figure))).toEqual([])
+})
+
 it('lists every variable that the configuration reads', async () => {
   const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
   const variables = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
