@@ -44,7 +44,6 @@ const LIBRARIES: [path: string, file: URL][] = [
   ['/preact.js', new URL(import.meta.resolve('preact'))],
   ['/hooks.js', new URL(import.meta.resolve('preact/hooks'))],
   ['/htm.js', new URL(import.meta.resolve('htm'))],
-  ['/client.js', new URL('dist/client/client.js', ROOT)],
   ['/uplot.js', new URL('./dist/uPlot.esm.js', import.meta.resolve('uplot/package.json'))],
   ['/uplot.css', new URL('./dist/uPlot.min.css', import.meta.resolve('uplot/package.json'))],
 ]
@@ -53,6 +52,10 @@ const LIBRARIES: [path: string, file: URL][] = [
 const HTML = {
   '/': 'home.html',
   '/shop': 'shop.html',
+  '/book': 'book.html',
+  '/board': 'board.html',
+  '/hits': 'hits.html',
+  '/invoice': 'invoice.html',
 }
 
 const TYPES: Record<string, string> = {
@@ -174,6 +177,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...others.map(within(PAGES)),
     ...paths.map(within(ROOT)),
     ['/console', new URL('console.html', PAGES)],
+    ['/client.js', new URL('dist/client/client.js', ROOT)],
     ...LIBRARIES,
   ]
 }

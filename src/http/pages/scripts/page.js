@@ -49,7 +49,7 @@ export function isRefused({ code }) {
   return code === 'UNAUTHENTICATED' || code === 'FORBIDDEN'
 }
 
-function noteRefusal(error) {
+export function noteRefusal(error) {
   if (isRefused(error)) setAccess({ ...access, refusal: error })
 }
 
@@ -165,8 +165,20 @@ export function useAction(run, name) {
     isRunning.current = false
   }
 
-  const isUnanswered = !action.isRunning && name !== undefined && client.remembered(name)
+  const isOpen = !action.error || isInDoubt(action.error)
+  const isUnanswered = !action.isRunning && isOpen && name !== undefined && client.remembered(name)
   return { ...action, isLong, isUnanswered, start }
+}
+
+/** A value of this tab that survives a reload; undefined removes it. */
+export function useKept(name, initial) {
+  const [value, setValue] = useState(() => JSON.parse(sessionStorage.getItem(name) ?? 'null') ?? initial)
+  function keep(next) {
+    if (next === undefined) sessionStorage.removeItem(name)
+    else sessionStorage.setItem(name, JSON.stringify(next))
+    setValue(next)
+  }
+  return [value, keep]
 }
 
 /** Whether an error leaves open if a change was applied. */

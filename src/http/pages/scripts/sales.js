@@ -42,11 +42,13 @@ async function buy(title, show) {
 
 const nameOf = (title) => `buy ${title}`
 
-/** A purchase of a book, as `useAction` has it. */
-export function usePurchase(title, book, show) {
+/** A purchase of a book, as `useAction` has it; `onBought` gets the copy. */
+export function usePurchase(title, book, show, onBought) {
   async function purchase() {
     try {
-      return await buy(title, show)
+      const copy = await buy(title, show)
+      onBought?.(copy)
+      return copy
     } catch (error) {
       // Whoever bought the last copy: this state is older than what the next event has.
       if (error.code === 'LIMIT_REACHED' && book) show([{ ...book, value: book.maxValue ?? book.value }])
