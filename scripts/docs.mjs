@@ -41,6 +41,9 @@ function targetOf(href, file) {
   return address && fragment ? `${address}#${fragment}` : address
 }
 
+/** Characters of a table's cell, above which it is a sentence. */
+const SENTENCE = 50
+
 /** Renders one file, and collects its sections. */
 class PageRenderer extends Renderer {
   sections = []
@@ -79,6 +82,12 @@ class PageRenderer extends Renderer {
 
   table(token) {
     return `<div class="wide" tabindex="0">${super.table(token)}</div>\n`
+  }
+
+  // A column of sentences scrolls rather than shrinks to a word a line.
+  tablecell(token) {
+    const cell = super.tablecell(token)
+    return token.text.length > SENTENCE ? cell.replace('<td', '<td class="long"') : cell
   }
 
   /** The id of a heading, as GitHub makes it. */
