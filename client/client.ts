@@ -11,6 +11,8 @@ export interface ClientOptions {
   /** More headers for each request. */
   headers?: Record<string, string>
   fetch?: typeof fetch
+  /** `print` of graphql, for documents that don't have their text, such as those of gql.tada. */
+  print?: (document: never) => string
   /** Timeout of one attempt, in milliseconds. Default: 12 000; the server answers within 10 s, if only with an error. */
   timeoutMs?: number
   /** How long a mutation is retried, in milliseconds. Default: 15 000. */
@@ -159,6 +161,7 @@ const DOUBTS = ['NO_ANSWER', 'OUTCOME_UNKNOWN']
 const UNRELATED = ['UNAUTHENTICATED', 'FORBIDDEN', 'INTERNAL_SERVER_ERROR', 'BAD_RESPONSE']
 
 type Json = Record<string, unknown>
+type AnyDocument = string | TypedDocument<unknown, never>
 type Address = Parameters<typeof fetch>[0]
 
 interface Request {
@@ -188,6 +191,27 @@ export function createClient(options: ClientOptions = {}): NthClient {
   const { url = '/graphql', timeoutMs = 12_000, retryMs = 15_000 } = options
   const memory = createMemory(`nth ${url} `)
   const keepNewest = createNewest()
+
+  function initOf(
+    document: AnyDocument,
+    variables: unknown,
+    headers: Record<string, string>,
+    signal?: AbortSignal,
+  ): RequestInit {
+    let query = typeof document === 'object' ? document.loc?.source.body : document
+    query ??= String(document)
+    if (query === '[object Object]') {
+      if (!options.print) throw new TypeError('This document needs the option `print`: that of graphql.')
+      // It is what that function takes.
+      query = options.print(document as never)
+    }
+    return {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json', ...headers },
+      body: JSON.stringify({ query, variables }),
+      signal: signal ?? null,
+    }
+  }
 
   async function send(address: Address, init: RequestInit, signal = init.signal): Promise<Response> {
     const headers = new Headers(options.headers)
@@ -254,16 +278,16 @@ export function createClient(options: ClientOptions = {}): NthClient {
     },
 
     async mutate(document, variables, { idempotencyKey, remember, signal } = {}) {
-      const kept = remember === undefined ? undefined : memory.get(remember)
-      const key = idempotencyKey === undefined ? (kept ?? newKey()) : idempotencyKey
+      const kept = remember && memory.get(remember)
+      const key = idempotencyKey === undefined ? kept || newKey() : idempotencyKey
       const init = initOf(document, variables, key === null ? {} : { 'idempotency-key': key }, signal)
       signal?.throwIfAborted()
-      if (remember !== undefined && key !== null) memory.set(remember, key)
+      if (remember && key !== null) memory.set(remember, key)
       const answer = await change(url, init, key !== null)
       const { error } = answer
       const isSettled = !error || isApplied(error.data) || !(error.retryable || error.isOutcomeUnknown)
       // Another action of that name may have begun meanwhile.
-      if (isSettled && remember !== undefined && memory.get(remember) === key) memory.delete(remember)
+      if (isSettled && remember && memory.get(remember) === key) memory.delete(remember)
       return dataOf(answer, isApplied)
     },
 
@@ -585,23 +609,6 @@ async function keyOf({ key }: ClientOptions): Promise<string | undefined> {
   }
 }
 
-function initOf(
-  document: unknown,
-  variables: unknown,
-  headers: Record<string, string>,
-  signal?: AbortSignal,
-): RequestInit {
-  const loc = isObject(document) ? (document.loc as TypedDocument<unknown, never>['loc']) : undefined
-  const query = loc?.source.body ?? String(document)
-  if (query === '[object Object]') throw new TypeError('The document has no text: pass print(document).')
-  return {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', accept: 'application/json', ...headers },
-    body: JSON.stringify({ query, variables }),
-    signal: signal ?? null,
-  }
-}
-
 /** The operation that a request sends; none, if it can't be read. */
 function requestOf(address: Address, { body }: RequestInit): Request {
   try {
@@ -623,7 +630,7 @@ function isKeyed(query: string): boolean {
     text = text.replace(/(\{[^{}]*)\{[^{}]*\}/g, '$1')
   }
   const mutations = text.matchAll(/\bmutation\b[^{}]*\{([^{}]*)\}/g)
-  return [...mutations].every(([, fields]) => /^(\s*(\w+\s*:\s*)?\w+!)+\s*$/.test(fields ?? ''))
+  return [...mutations].every(([, fields]) => /^([\s,]*(\w+\s*:\s*)?\w+!)+[\s,]*$/.test(fields ?? ''))
 }
 
 /** Reads a response of Nth. Throws if it is somebody else's. */

@@ -13,7 +13,12 @@ export function clientWith(fates: Fate[], options: Parameters<typeof createClien
     const fate = fates.shift()
     if (fate === undefined) throw new Error('One request too many.')
     if (fate instanceof Error) throw fate
-    if (fate !== 'silence') return fate
+    // As a browser does, what is being read ends with the signal.
+    if (fate !== 'silence')
+      return new Response(
+        fate.body?.pipeThrough(new TransformStream(), init.signal ? { signal: init.signal } : {}),
+        fate,
+      )
     return new Promise<Response>((_, reject) => {
       init.signal?.addEventListener('abort', () => reject(init.signal?.reason))
     })
