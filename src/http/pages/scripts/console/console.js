@@ -8,10 +8,8 @@ import { keysView } from './keys.js'
 import { addressOf, go, grantText, Name, quoted, readAddress } from './parts.js'
 import { sequencesView, sequenceView } from './sequences.js'
 
-/** How long to wait before what may work later is tried again, in milliseconds. */
+/** How long to wait before what failed is read again, and after a letter before names are searched, in milliseconds. */
 const RETRY_MS = 2000
-
-/** How long after a letter names are searched, in milliseconds. */
 const SEARCH_AFTER_MS = 200
 
 /** How many grants are written out, and names of each: a key may have a hundred. */
@@ -54,7 +52,7 @@ function App() {
   }, [visit, key])
   return html`
     <header class="top">
-      <h1><a href="/console">Console</a></h1>
+      <h1>Console</h1>
       <${Search} address=${visit.address} />
     </header>
     <${Access} />
@@ -66,9 +64,8 @@ function App() {
  * A view has `read`, which returns the data of an address; a `title`, with the part of the address that is `named` in it;
  * `summaryOf` the data, for screen readers; and the component `View`.
  */
-function Shown({ visit, view, data }) {
-  const { address, focused } = visit
-  const { namespace, list, counter, sequence } = address
+function Shown({ visit: { address, focused }, view, data }) {
+  const { namespace, counter, sequence } = address
   const heading = useRef()
   const isFirst = useRef(true)
   useLayoutEffect(() => {
@@ -78,29 +75,27 @@ function Shown({ visit, view, data }) {
     const isSearching = focused.isConnected && focused.closest('[role=search]')
     if (!isFirst.current && !hasMoved && !isSearching) heading.current.focus()
     isFirst.current = false
-  }, [visit])
+  }, [focused, address])
   const name = address[view.named]
   const names = new Set([name, namespace, 'Console · Nth'].filter((part) => part !== undefined))
   document.title = [...names].join(' · ')
-  const linkTo = (isList, text, parts) => {
-    const isCurrent = counter === undefined && sequence === undefined && isList
-    const href = addressOf({ namespace, ...parts })
-    return html`<a href=${href} aria-current=${isCurrent ? 'page' : undefined}>${text} <${Name} text=${namespace} /></a>`
+  const linkTo = (kind, list) => {
+    const isCurrent = kind === view.title
+    const href = addressOf({ namespace, list })
+    return html`<a href=${href} aria-current=${isCurrent ? 'page' : undefined}>${kind} <${Name} text=${namespace} /></a>`
   }
   const links = html`
     <nav class="links" aria-label="Namespace">
-      <a href="/console">Home</a>
-      ${linkTo(list !== 'sequences', 'Counters of')} ${linkTo(list === 'sequences', 'Sequences of', { list: 'sequences' })}
+      <a href="/console">Home</a> ${linkTo('Counters of')} ${linkTo('Sequences of', 'sequences')}
     </nav>`
   return html`
     ${namespace !== undefined && links}
     <h2 tabindex="-1" ref=${heading}>${view.title} ${name !== undefined && html`<${Name} text=${name} />`}</h2>
     <p class="unseen" role="status" id="summary">${view.summaryOf?.(data)}</p>
-    <${view.View} key=${JSON.stringify([view.id, namespace, counter, sequence])} address=${address} data=${data} />`
+    <${view.View} key=${JSON.stringify([view.title, namespace, counter, sequence])} address=${address} data=${data} />`
 }
 
 const failedView = {
-  id: 'failed',
   title: "This can't be shown",
   View({ data: error }) {
     const again = html`<button type="button" class="quiet" onClick=${() => go(readAddress(), true)}>Retry now</button>`

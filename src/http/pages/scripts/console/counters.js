@@ -2,23 +2,11 @@
 
 import { useMemo, useState } from 'preact/hooks'
 import { Bars } from '/bars.js'
-import { client, dateFormat, Freshness, html, number } from '/page.js'
-import { Dangers, DefinitionForm, Detail, Field, MutationForm, PERIODS } from './forms.js'
+import { client, dateFormat, html, number } from '/page.js'
+import { Dangers, DefinitionForm, Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
-const {
-  addedText,
-  addressOf,
-  List,
-  listText,
-  Moving,
-  NameForm,
-  NameLink,
-  numberText,
-  quoted,
-  Section,
-  Time,
-} = parts
+const { addedText, Live, Moving, NameLink, numberText, Section, Time } = parts
 
 const ORDERS = [
   ['NAME_ASC', 'Name'],
@@ -27,21 +15,17 @@ const ORDERS = [
   ['UPDATED_AT_DESC', 'Last changed first'],
 ]
 
+const ROW = 'id revision value updatedAt valueIn(period: DAY)'
+
 const COUNTERS = `query Counters($name: String!, $prefix: String!, $order: CounterOrder!, ${parts.PAGE_VARIABLES}) {
   namespace(name: $name) {
-    counters(prefix: $prefix, orderBy: $order, ${parts.PAGE_ARGUMENTS}) {
-      nodes { id name revision value updatedAt valueIn(period: DAY) }
-      ${parts.PAGE_INFO}
-    }
+    counters(prefix: $prefix, orderBy: $order, ${parts.PAGE_ARGUMENTS}) { nodes { name ${ROW} } ${parts.PAGE_INFO} }
   }
 }`
 
-const LIVE_COUNTERS = `subscription LiveCounters($ids: [ID!]!) {
-  nodes(ids: $ids) { ... on Counter { id revision value updatedAt valueIn(period: DAY) } }
-}`
+const LIVE_COUNTERS = `subscription LiveCounters($ids: [ID!]!) { nodes(ids: $ids) { ... on Counter { ${ROW} } } }`
 
 export const countersView = {
-  id: 'counters',
   title: 'Counters of',
   named: 'namespace',
   summaryOf: ({ namespace }) => parts.summaryOf(namespace?.counters),
@@ -57,12 +41,12 @@ export const countersView = {
       return [link, html`<${Moving} value=${value} />`, addedText(valueIn), html`<${Time} at=${updatedAt} />`]
     }
     return html`
-      <${NameForm} address=${address} orders=${ORDERS} hint="Open also takes a new name: a counter is created on first use."
+      <${parts.NameForm} address=${address} orders=${ORDERS} hint="Open also takes a new name: a counter is created on first use."
         open=${(counter) => ({ namespace, counter })} />
-      <${List} ...${{ address, connection, refusal, rowOf }} caption="Counters"
+      <${parts.List} ...${{ address, connection, refusal, rowOf }} caption="Counters"
         columns=${[['Counter'], ['Value', 'amount'], ['Today', 'amount wide'], ['Last change', 'amount']]}
         empty="No counter was written or defined in this namespace." />
-      ${connection?.nodes.length > 0 && html`<${Freshness} live=${live} />`}`
+      ${connection?.nodes.length > 0 && html`<${Live} live=${live} />`}`
   },
 }
 
@@ -84,19 +68,15 @@ const LIVE_COUNTER = `subscription LiveCounter($ids: [ID!]!, $period: Period!, $
 }`
 
 export const counterView = {
-  id: 'counter',
   title: 'Counter',
   named: 'counter',
   read: ({ namespace, counter: name }, signal) => client.query(COUNTER, { name, namespace }, { signal }),
   View({ address: { namespace, counter: name, ...address }, data: { counter } }) {
-    const [{ saves, ...definition }, setDefinition] = useState({ ...counter, saves: 0 })
+    const [{ definition, saves }, setSaved] = useState({ definition: counter, saves: 0 })
     const [period, setPeriod] = useState(CHARTS[address.period] ? address.period : 'DAY')
     // A definition may change the totals: with another variable, the subscription sends all of them again.
-    const { live, nodeOf } = parts.useNodes(LIVE_COUNTER, [counter], {
-      period,
-      last: CHARTS[period].last,
-      saves,
-    })
+    const variables = { period, last: CHARTS[period].last, saves }
+    const { live, nodeOf } = parts.useNodes(LIVE_COUNTER, [counter], variables)
     const { value, today, month, createdAt, updatedAt, timeZone, history } = nodeOf(counter.id)
     const changed = ({ value, previousValue, appliedDelta }) =>
       `${numberText(value)}: ${numberText(appliedDelta)} added to ${numberText(previousValue)}.`
@@ -126,18 +106,15 @@ export const counterView = {
     return html`
       <${Detail} panel=${panel}>
         <${Section} title="History"><${History} ...${{ period, history, timeZone }} choose=${setPeriod} /><//>
-        <${DefinitionForm} text=${definitionText(definition)} definition=${definition} mutation="defineCounter"
-          selection=${DEFINITION} fields=${FIELDS} save=${(saved) => setDefinition({ ...saved, saves: saves + 1 })} />
+        <${DefinitionForm} ...${{ definition }} mutation="defineCounter" selection=${DEFINITION}
+          fields=${FIELDS} save=${(definition) => setSaved({ definition, saves: saves + 1 })} />
         <${Dangers} title="Reset or delete" questions=${[reset, deletion]} />
-        <${Freshness} live=${live} />
+        <${Live} live=${live} />
       <//>`
   },
 }
 
-const OVERFLOWS = [
-  ['REJECT', 'Reject the addition'],
-  ['SATURATE', 'Add up to the bound'],
-]
+const OVERFLOWS = { REJECT: 'Reject the addition', SATURATE: 'Add up to the bound' }
 
 const FIELDS = [
   ['minValue', 'Lowest value', { kind: 'number', placeholder: 'none' }],
@@ -146,21 +123,6 @@ const FIELDS = [
   ['timeZone', 'Time zone', { hint: 'Empty: the namespace’s.' }],
   ['slots', 'Slots', { kind: 'number', hint: 'Above 1, numbers are not unique, and there are no bounds.' }],
 ]
-
-/** A definition in words. */
-function definitionText({ minValue, maxValue, overflow, slots, timeZone, periods }) {
-  const bounds = Object.entries({ 'never below': minValue, 'never above': maxValue })
-    .filter(([, bound]) => bound !== null)
-    .map(([text, bound]) => `${text} ${numberText(bound)}`)
-  const ending = overflow === 'REJECT' ? 'rejects what goes beyond' : 'adds what fits'
-  const counts = bounds.length === 0 ? 'Counts without bounds' : `Counts ${listText(bounds)}, and ${ending}`
-  const kept = periods.map(
-    ({ period, keepDays }) =>
-      `${PERIODS[period]} ${keepDays === null ? 'forever' : `for ${numberText(keepDays)} days`}`,
-  )
-  const keeps = kept.length === 0 ? 'Keeps no totals' : `Keeps ${listText(kept)}`
-  return `${counts}. ${keeps}, in the time zone ${timeZone}.${slots === 1 ? '' : ` Its value is split across ${slots} slots.`}`
-}
 
 const date = { day: 'numeric', month: 'short' }
 
@@ -183,7 +145,7 @@ function History({ period, history, timeZone, choose }) {
     choose(target.value)
   }
   const choiceOf = ([name, { text }]) => html`
-    <label><input type="radio" name="period" value=${name} checked=${name === period} onChange=${change} /><span>${text}</span></label>`
+    <label><input type="radio" name="period" value=${name} checked=${name === period} onChange=${change} />${text}</label>`
   const caption = `Added in each of the last ${last} ${text.toLowerCase()}s`
   return html`
     <fieldset class="segments"><legend class="unseen">Totals of each</legend>${Object.entries(CHARTS).map(choiceOf)}</fieldset>

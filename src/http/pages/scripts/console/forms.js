@@ -2,7 +2,7 @@
 
 import { createContext } from 'preact'
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isInDoubt, useAction } from '/page.js'
+import { client, html, isInDoubt, useAction, useKept } from '/page.js'
 import { quoted, readAddress, Section } from './parts.js'
 
 /** Mutations that take an idempotency key: a lost answer is found again, also after a reload. */
@@ -15,35 +15,27 @@ const OnSent = createContext(() => {})
 const Problem = createContext({})
 
 /**
- * A field for an argument of the API. It takes text; or what its `kind` says: 'number', 'lines', 'check', or pairs of value
- * and text to choose from. Children are several controls under one label. The rest is for the control.
+ * A field for an argument of the API. It takes text; or what its `kind` says: 'number', 'lines', 'check', or the texts of
+ * values to choose from. Children are several controls under one label. The rest is for the control.
  */
 export function Field({ id, label, argument = id, hint, kind = 'text', value, children, ...rest }) {
   const problem = useContext(Problem)
   const message = problem.argument === argument ? problem.message : undefined
-  const described = { 'aria-describedby': `${id}-hint ${id}-problem` }
-  const control = {
-    id,
-    name: id,
-    'data-kind': kind,
-    'aria-invalid': message && 'true',
-    ...described,
-    ...rest,
-  }
+  const control = { id, name: id, 'data-kind': kind, 'aria-describedby': `${id}-about`, ...rest }
+  control['aria-invalid'] = message && 'true'
   const text = { type: 'text', autocomplete: 'off', spellcheck: false, defaultValue: value, ...control }
   const optionOf = ([choice, text]) =>
     html`<option value=${choice} defaultSelected=${choice === value}>${text}</option>`
   const tag = children ? 'fieldset' : 'div'
+  const name = children ? html`<legend>${label}</legend>` : html`<label for=${id}>${label}</label>`
   return html`
-    <${tag} class="field ${kind === 'check' && kind}" data-argument=${argument} ...${children && described}>
-      ${children ? [html`<legend>${label}</legend>`, children] : html`<label for=${id}>${label}</label>`}
+    <${tag} class="field" data-argument=${argument} aria-describedby=${children && `${id}-about`}>
+      ${kind === 'check' && html`<input type="checkbox" defaultChecked=${value} ...${control} />`} ${name} ${children}
       ${kind === 'text' && !children && html`<input ...${text} />`}
       ${kind === 'number' && html`<input inputmode="numeric" maxlength="17" ...${text} />`}
       ${kind === 'lines' && html`<textarea rows="2" spellcheck=${false} ...${control}></textarea>`}
-      ${kind === 'check' && html`<input type="checkbox" defaultChecked=${value} ...${control} />`}
-      ${Array.isArray(kind) && html`<select ...${control}>${kind.map(optionOf)}</select>`}
-      <p class="hint" id="${id}-hint">${hint}</p>
-      <p class="problem" id="${id}-problem" role="alert">${message}</p>
+      ${typeof kind === 'object' && html`<select ...${control}>${Object.entries(kind).map(optionOf)}</select>`}
+      <p class="hint" id="${id}-about">${hint} <span class="problem" role="alert">${message}</span></p>
     <//>`
 }
 
@@ -71,25 +63,14 @@ function argsFor(values) {
  * A form that sends a mutation, with the name in the address and the values of its fields, or what `argsOf` makes of those.
  * `done` gets the result and returns what to report of it. It does one at a time.
  */
-export function MutationForm({
-  mutation,
-  selection,
-  argsOf = argsFor,
-  done,
-  submit,
-  buttons,
-  children,
-  ...rest
-}) {
+export function MutationForm({ mutation, selection, argsOf = argsFor, done, submit, children, ...rest }) {
   const form = useRef()
   const onSent = useContext(OnSent)
   const isKeyed = KEYED.includes(mutation)
-  const stored = `nth-sent ${mutation} ${JSON.stringify(argsFor({}))}`
-  const [sent, setSent] = useState(() => sessionStorage.getItem(stored) ?? undefined)
+  const [sent, keepSent] = useKept(`nth-sent ${mutation} ${JSON.stringify(argsFor({}))}`)
   const { start, isRunning, isLong, isUnanswered, result, error } = useAction(async (text) => {
-    setSent(text)
     onSent(text)
-    if (isKeyed) sessionStorage.setItem(stored, text)
+    if (isKeyed) keepSent(text)
     const data = await client.mutate(text, undefined, isKeyed ? { remember: text } : { idempotencyKey: null })
     return done(data[mutation])
   }, sent)
@@ -98,24 +79,25 @@ export function MutationForm({
     start(textOf(mutation, argsOf(valuesOf(form.current), form.current), selection))
   }
   const problem = problemOf(error, isUnanswered, form.current)
-  const again = html`
-    <p class="buttons">
-      <button type="button" class="quiet" onClick=${() => start(sent)}>Try again</button>
-      <span class="hint">It is done once, however often you try.</span>
-    </p>`
   return html`
     <form ref=${form} novalidate onSubmit=${send} ...${rest}>
       <${Problem.Provider} value=${problem}>${children}<//>
-      <p class="buttons"><button>${submit}</button>${buttons}</p>
+      <p class="buttons"><button>${submit}</button></p>
       <p class="result" role="status">${isLong ? 'Waiting for the answer…' : isRunning ? '' : result}</p>
       <p class="problem" role="alert">${problem.argument === undefined && problem.message}</p>
-      ${isUnanswered && again}
+      ${isUnanswered && html`<button type="button" class="quiet" onClick=${() => start(sent)}>Try again</button>`}
     </form>`
 }
 
 /** What is wrong, and about which of a form's arguments; undefined: about none of them. */
 function problemOf(error, isUnanswered, form) {
-  if (!error) return isUnanswered ? { message: 'The last answer was lost: this may or may not be done.' } : {}
+  if (!error)
+    return isUnanswered
+      ? {
+          message:
+            'The last answer was lost: this may or may not be done. It is done once, however often you try.',
+        }
+      : {}
   if (isInDoubt(error))
     return { message: `The connection broke: this may or may not be done. ${error.message}` }
   const about = `${error.extensions?.argument}.`
@@ -123,7 +105,7 @@ function problemOf(error, isUnanswered, form) {
   return { message: error.message, argument: fields.find((name) => about.startsWith(`${name}.`)) }
 }
 
-export const PERIODS = { HOUR: 'hours', DAY: 'days', WEEK: 'weeks', MONTH: 'months', YEAR: 'years' }
+const PERIODS = { HOUR: 'hours', DAY: 'days', WEEK: 'weeks', MONTH: 'months', YEAR: 'years' }
 
 /** Which totals a counter keeps, and for how many days: "keep hours for 90 days". */
 function PeriodsField({ periods }) {
@@ -157,7 +139,7 @@ function definitionIn(values, hasPeriods) {
  * The form that changes a definition. Only what a person changed is sent: the other members stay as they are, also if
  * somebody else has changed them meanwhile. `fields` are lists of member, label and properties.
  */
-export function DefinitionForm({ text, definition, mutation, selection, fields, save }) {
+export function DefinitionForm({ definition, mutation, selection, fields, save }) {
   const place = useRef()
   const hasPeriods = definition.periods !== undefined
   useLayoutEffect(() => place.current.querySelector('form').reset(), [definition])
@@ -177,7 +159,6 @@ export function DefinitionForm({ text, definition, mutation, selection, fields, 
     html`<${Field} ...${{ id, label, ...more }} argument="definition.${id}" value=${definition[id] ?? ''} />`
   return html`
     <${Section} title="Definition">
-      <p class="words">${text}</p>
       <div ref=${place}>
         <${MutationForm} ...${{ mutation, selection, argsOf, done }} submit="Save">
           <div class="columns">${fields.map(fieldOf)}</div>
@@ -202,9 +183,9 @@ export function Question({ name, label, text, done, fields, ...form }) {
   }
   const content = html`
     <h2 id="question">${form.submit} ${quoted(name)}?</h2>
-    <p class="words">${text}</p>
-    <${MutationForm} ...${form} done=${closed} children=${fields}
-      buttons=${html`<button type="button" class="quiet" onClick=${close}>Cancel</button>`} />`
+    <p>${text}</p>
+    <${MutationForm} ...${form} done=${closed}>${fields}<//>
+    <button type="button" class="quiet" onClick=${close}>Cancel</button>`
   return html`
     <button type="button" class="quiet danger" aria-label=${label} onClick=${() => setIsOpen(true)}>${form.submit}…</button>
     <dialog ref=${dialog} aria-labelledby="question" onClose=${() => setIsOpen(false)}>${isOpen && content}</dialog>`

@@ -28,7 +28,6 @@ async function readKeys({ after, before }, signal) {
 }
 
 export const keysView = {
-  id: 'keys',
   title: 'API keys',
   summaryOf: parts.summaryOf,
   read: readKeys,

@@ -1,8 +1,8 @@
 // What the views of the console share: addresses, names, times, rights in words, pages of lists, and live numbers.
 
-import { useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { newer } from '/client.js'
-import { client, html, isRefused, number, useLive } from '/page.js'
+import { client, Freshness, html, isRefused, number, useLive } from '/page.js'
 
 /** The parts of the present address, all of them texts: `view`, `namespace`, `list`, `counter`, `sequence`, … */
 export const readAddress = () => Object.fromEntries(new URLSearchParams(location.search))
@@ -62,7 +62,6 @@ export function Time({ at, never }) {
 }
 
 const lists = new Intl.ListFormat('en')
-export const listText = (texts) => lists.format(texts)
 
 const VERBS = {
   READ: () => 'read',
@@ -76,10 +75,10 @@ const VERBS = {
 /** What a grant allows: "read and add up to 5 on names that start with “a” in “shop”", with so many names at most. */
 export function grantText({ scopes, namespace, names, prefix, ...limits }, maxNames = 100) {
   if (scopes.includes('ADMIN')) return 'do everything, also manage API keys'
-  const verbs = listText(scopes.map((scope) => VERBS[scope](limits)))
+  const verbs = lists.format(scopes.map((scope) => VERBS[scope](limits)))
   const more = names?.length > maxNames ? [`${names.length - maxNames} more`] : []
   const start = prefix === '' ? 'every name' : `names that start with ${quoted(prefix)}`
-  const text = names ? listText([...names.slice(0, maxNames).map(quoted), ...more]) : start
+  const text = names ? lists.format([...names.slice(0, maxNames).map(quoted), ...more]) : start
   return `${verbs} on ${text} in ${namespace === null ? 'every namespace' : quoted(namespace)}`
 }
 
@@ -148,6 +147,11 @@ export function List({ address, caption, columns, connection, refusal, rowOf, em
 
 /** A form that searches by the beginning of names, sorts by `orders`, and goes to where `open` says a name is. */
 export function NameForm({ address, orders, hint, open }) {
+  const field = useRef()
+  useLayoutEffect(() => {
+    // A person who types is ahead of the address.
+    if (document.activeElement !== field.current) field.current.value = address.prefix ?? ''
+  }, [address.prefix])
   function submit(event) {
     event.preventDefault()
     const { prefix, order } = event.currentTarget.closest('form').elements
@@ -162,7 +166,7 @@ export function NameForm({ address, orders, hint, open }) {
     <form class="line" role="search" aria-label="Names in the list" onSubmit=${submit}>
       <div class="field">
         <label for="prefix">Name, or its beginning</label>
-        <input type="search" id="prefix" defaultValue=${address.prefix} maxlength="191" autocomplete="off" spellcheck=${false} />
+        <input type="search" id="prefix" ref=${field} maxlength="191" autocomplete="off" spellcheck=${false} />
         <p class="hint">${hint}</p>
       </div>
       <button class="quiet">Search</button>
@@ -194,5 +198,12 @@ export function useNodes(document, nodes, variables) {
   })
   const read = new Map(nodes.map((node) => [node.id, node]))
   const nodeOf = (id) => (heard[id] ? newer(read.get(id), heard[id]) : read.get(id))
-  return { live, show, nodeOf }
+  return { live: { ...live, hasNumbers: true }, show, nodeOf }
+}
+
+/** Whether the numbers of a view may be old, and why. */
+export function Live({ live }) {
+  const { error } = live
+  if (!error || !isRefused(error)) return html`<${Freshness} live=${live} />`
+  return html`<p class="problem">The numbers may be old: ${error.message}</p>`
 }

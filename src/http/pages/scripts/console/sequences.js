@@ -1,11 +1,11 @@
 // The sequences of a namespace, and one of them: its groups, its reservations, its definition, and what can be done to it.
 
 import { useLayoutEffect, useState } from 'preact/hooks'
-import { client, Freshness, html, useKept } from '/page.js'
+import { client, html, useKept } from '/page.js'
 import { Dangers, DefinitionForm, Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
-const { List, Name, NameForm, NameLink, numberText, quoted, Section, Time } = parts
+const { List, Live, Name, NameForm, NameLink, quoted, Section, Time } = parts
 
 const SEQUENCES = `query Sequences($name: String!, $prefix: String!, ${parts.PAGE_VARIABLES}) {
   namespace(name: $name) {
@@ -14,7 +14,6 @@ const SEQUENCES = `query Sequences($name: String!, $prefix: String!, ${parts.PAG
 }`
 
 export const sequencesView = {
-  id: 'sequences',
   title: 'Sequences of',
   named: 'namespace',
   summaryOf: ({ namespace }) => parts.summaryOf(namespace?.sequences),
@@ -58,7 +57,6 @@ const readSequence = ({ namespace, sequence: name, prefix = '', ...page }, signa
 const KEPT = 50
 
 export const sequenceView = {
-  id: 'sequence',
   title: 'Sequence',
   named: 'sequence',
   read: readSequence,
@@ -76,7 +74,12 @@ export const sequenceView = {
       show(group)
       if (!nodes.some(({ id }) => id === group.id)) readSequence(address).then(setData, () => {})
     }
-    function showReserved({ group, ...reservation }) {
+    function issued({ group, formatted, count, value, lastValue }) {
+      showIssued(group)
+      const block = count === 1 ? '' : `${count} numbers from ${value} to ${lastValue}; the first is `
+      return `Issued: ${block}${quoted(formatted)}.`
+    }
+    function keep({ group, ...reservation }) {
       setReserved([...new Set([reservation.id, ...reserved])].slice(0, KEPT))
       show(reservation)
       showIssued(group)
@@ -90,7 +93,7 @@ export const sequenceView = {
     const { group } = address
     const panel = html`
       <p class="quietly">${sequence.createdAt === null ? 'Neither used nor defined yet: it is created on first use.' : times}</p>
-      <${sequence.gapless ? ReserveForm : NextForm} key=${group} ...${{ group, showReserved, showIssued }} />`
+      <${TryForm} key=${`${group} ${sequence.gapless}`} ...${{ ...sequence, group, issued }} reserved=${keep} />`
     const restart = {
       ...{ name, submit: 'Restart', mutation: 'restartSequence', selection: GROUP, done: restarted },
       text: 'Numbers that were issued before may be issued again.',
@@ -107,10 +110,10 @@ export const sequenceView = {
       <${Detail} panel=${panel}>
         ${sequence.gapless && html`<${Reservations} nodes=${reserved.map(nodeOf)} show=${show} />`}
         <${Section} title="Groups"><${Groups} ...${{ address, sequence, nodeOf }} /><//>
-        <${DefinitionForm} text=${definitionText(sequence)} definition=${sequence} mutation="defineSequence"
-          selection=${DEFINITION} fields=${FIELDS} save=${(saved) => setData({ sequence: { ...sequence, ...saved } })} />
+        <${DefinitionForm} definition=${sequence} mutation="defineSequence" selection=${DEFINITION}
+          fields=${FIELDS} save=${(saved) => setData({ sequence: { ...sequence, ...saved } })} />
         <${Dangers} title="Restart or delete" questions=${[restart, deletion]} />
-        ${nodes.length + reserved.length > 0 && html`<${Freshness} live=${live} />`}
+        ${nodes.length + reserved.length > 0 && html`<${Live} live=${live} />`}
       <//>`
   },
 }
@@ -118,26 +121,17 @@ export const sequenceView = {
 const GroupField = (field) =>
   html`<${Field} id="group" label="Group" argument="group" hint="Empty: the group without a name." ...${field} />`
 
-function NextForm({ group, showIssued }) {
-  function issued({ group, formatted, count, value, lastValue }) {
-    showIssued(group)
-    const block = count === 1 ? '' : `${count} numbers from ${value} to ${lastValue}; the first is `
-    return `Issued: ${block}${quoted(formatted)}.`
-  }
+/** A form that issues numbers, or reserves one of a gapless sequence. */
+function TryForm({ gapless, group, issued, reserved }) {
+  const [mutation, submit, done, selection] = gapless
+    ? ['reserveInSequence', 'Reserve', reserved, RESERVATION]
+    : ['nextInSequence', 'Issue', issued, 'value formatted count lastValue']
+  const field = gapless
+    ? html`<${Field} id="ttlSeconds" label="Hold for seconds" kind="number" value="300" />`
+    : html`<${Field} id="count" label="How many" kind="number" value="1" />`
   return html`
-    <${MutationForm} class="line" submit="Issue" mutation="nextInSequence" done=${issued}
-      selection="value formatted count lastValue group { ${GROUP} }">
-      <${GroupField} value=${group} />
-      <${Field} id="count" label="How many" kind="number" value="1" />
-    <//>`
-}
-
-function ReserveForm({ group, showReserved }) {
-  return html`
-    <${MutationForm} class="line" submit="Reserve" mutation="reserveInSequence" done=${showReserved}
-      selection="${RESERVATION} group { ${GROUP} }">
-      <${GroupField} value=${group} />
-      <${Field} id="ttlSeconds" label="Hold for seconds" kind="number" value="300" />
+    <${MutationForm} class="line" ...${{ mutation, submit, done }} selection="${selection} group { ${GROUP} }">
+      <${GroupField} value=${group} />${field}
     <//>`
 }
 
@@ -194,11 +188,12 @@ function Groups({ address, sequence: { gapless, groups }, nodeOf }) {
 }
 
 const RESTARTS = {
-  HOUR: 'Every hour',
-  DAY: 'Every day',
-  WEEK: 'Every week',
-  MONTH: 'Every month',
-  YEAR: 'Every year',
+  '': 'Never',
+  HOUR: 'Hourly',
+  DAY: 'Daily',
+  WEEK: 'Weekly',
+  MONTH: 'Monthly',
+  YEAR: 'Yearly',
 }
 
 const FORMATS = 'Such as INV-{yyyy}-{value:5}; also {group}, {yy}, {MM}, {dd}, {HH}, {week}.'
@@ -210,37 +205,8 @@ const FIELDS = [
   ['maxValue', 'Highest number', { kind: 'number', placeholder: 'none' }],
   ['format', 'Format', { placeholder: 'the number', hint: FORMATS }],
   ['timeZone', 'Time zone', { hint: 'Empty: the namespace’s.' }],
-  ['restartEvery', 'Restarts', { kind: [['', 'Never'], ...Object.entries(RESTARTS)] }],
+  ['restartEvery', 'Restarts', { kind: RESTARTS }],
   ['cycle', 'Wraps around at the end', { kind: 'check' }],
   ['allowRepeats', 'May issue the same text again', { kind: 'check' }],
-  [
-    'gapless',
-    'Gapless: numbers are reserved and confirmed',
-    { kind: 'check', hint: 'Fixed once numbers were issued.' },
-  ],
+  ['gapless', 'Gapless: reserve, then confirm', { kind: 'check', hint: 'Fixed once numbers were issued.' }],
 ]
-
-/** A definition in words. */
-function definitionText({
-  startValue,
-  step,
-  minValue,
-  maxValue,
-  cycle,
-  format,
-  restartEvery,
-  timeZone,
-  gapless,
-}) {
-  const counts = [
-    `from ${numberText(startValue)}`,
-    step !== 1 && `in steps of ${numberText(step)}`,
-    minValue !== null && `not below ${numberText(minValue)}`,
-    maxValue !== null && `not above ${numberText(maxValue)}`,
-    cycle && 'then wraps around',
-    gapless && 'without gaps',
-  ]
-  const restarts = restartEvery === null ? '' : ` Restarts ${RESTARTS[restartEvery].toLowerCase()}.`
-  const written = format === null ? '' : ` Written as ${quoted(format)}, in the time zone ${timeZone}.`
-  return `Counts ${counts.filter(Boolean).join(', ')}.${restarts}${written}`
-}
