@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { extname } from 'node:path'
+import { basename, extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { gzipSync } from 'node:zlib'
@@ -33,6 +33,8 @@ function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
 const ROOT = new URL('../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
+/** The documentation's pages, which `npm run build` makes. */
+const DOCS = new URL('dist/docs/', ROOT)
 
 /** Files beside `docs` that the docs link to. */
 const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'examples/README.md']
@@ -63,6 +65,7 @@ const TYPES: Record<string, string> = {
   '.mjs': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml; charset=utf-8',
+  '.png': 'image/png',
   '.ico': 'image/x-icon',
   '.graphql': 'text/plain; charset=utf-8',
   // Some browsers download `text/markdown` instead of showing it.
@@ -99,7 +102,11 @@ export async function readPages(nth: Pick<Nth, 'counters'>) {
   const html = Object.entries(HTML).map(
     async ([path, name]) => [path, framed(path, await text(name))] as const,
   )
-  const pages = new Map<string, StaticPage>(await Promise.all([...files, ...html]))
+  const docs = (await readdir(DOCS)).map(async (name) => {
+    const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
+    return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
+  })
+  const pages = new Map<string, StaticPage>(await Promise.all([...files, ...html, ...docs]))
   const book = pages.get('/book')
   // Without a title the page shows the first book.
   if (book) book.exists = (query) => isBook(query.get('title') || (titles[0] ?? ''), nth)
@@ -161,7 +168,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
   // Those of the console are in a folder of their own.
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
-  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
+  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|png)$/.test(name))
   const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
   const within =
     (folder: URL) =>
