@@ -56,6 +56,7 @@ const HTML = {
   '/board': 'board.html',
   '/hits': 'hits.html',
   '/invoice': 'invoice.html',
+  '/console': 'console.html',
 }
 
 const TYPES: Record<string, string> = {
@@ -176,7 +177,6 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...scripts.map(within(SCRIPTS)),
     ...others.map(within(PAGES)),
     ...paths.map(within(ROOT)),
-    ['/console', new URL('console.html', PAGES)],
     ['/client.js', new URL('dist/client/client.js', ROOT)],
     ...LIBRARIES,
   ]
