@@ -1,18 +1,15 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { printSchema } from 'graphql'
 import { schema } from '../graphql/schema.ts'
 import type { Nth } from '../repository/nth.ts'
 import { nameFault } from '../rules/names.ts'
 
 /** Static content. */
-interface StaticPage {
+export interface StaticPage {
   type: string
   body: Buffer
   gzipped?: Buffer
@@ -25,12 +22,12 @@ interface StaticPage {
 
 export type Pages = Awaited<ReturnType<typeof readPages>>
 
-function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
+export function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
 const ROOT = new URL('../../', import.meta.url)
-const PAGES = new URL('src/http/pages/', ROOT)
+export const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
 
 /** Files beside `docs` that the docs link to. */
@@ -144,37 +141,6 @@ async function readPage(url: URL): Promise<StaticPage> {
 function fixedPage(name: string, content: string | Buffer): StaticPage {
   const type = TYPES[extname(name)] ?? 'application/octet-stream'
   return pageOf({ type, body: Buffer.from(content), headers })
-}
-
-/** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. In their file, empty lines separate them. */
-export const tabs: string[] = readFileSync(new URL('graphiql/tabs.graphql', PAGES), 'utf8')
-  .trim()
-  .split('\n\n')
-
-let page: Promise<StaticPage> | undefined
-
-/** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
-export function graphiqlPage(): Promise<StaticPage> {
-  page ??= makePage().catch((error) => {
-    // The next request tries again.
-    page = undefined
-    throw error
-  })
-  return page
-}
-
-/** In a thread of its own: loading the renderer takes 140 ms, and rendering 50, which would hold up other requests. */
-async function makePage(): Promise<StaticPage> {
-  const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
-  const worker = new Worker(new URL('graphiql/renderer.mjs', PAGES), { workerData: options })
-  const [{ body, gzipped }] = await once(worker, 'message')
-  return pageOf({
-    type: 'text/html; charset=utf-8',
-    body: Buffer.from(body),
-    gzipped: Buffer.from(gzipped),
-    // Its scripts are in the page. In a frame of another page, a click could run what that page has put into its URL.
-    headers: { 'content-security-policy': "frame-ancestors 'none'" },
-  })
 }
 
 /** How long a page waits for the lookup of a book. */

@@ -12,9 +12,10 @@ import {
   serviceUnavailable,
   withHeaders,
 } from './errors.ts'
+import { graphiqlPage } from './graphiql.ts'
 import type { Handler } from './graphqlHandler.ts'
 import type { Origins } from './origins.ts'
-import { graphiqlPage, type Pages, sendPage } from './pages.ts'
+import { type Pages, sendPage } from './pages.ts'
 
 interface RouterOptions {
   pages: Pages

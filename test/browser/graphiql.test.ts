@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { tabs } from '../../src/http/pages.ts'
+import { tabs } from '../../src/http/graphiql.ts'
 import { openBrowser } from '../support/browser/browser.ts'
 import { startService } from '../support/server/service.ts'
 
