@@ -9,11 +9,10 @@ import type { Nth } from '../repository/nth.ts'
 import { nameFault } from '../rules/names.ts'
 
 /** Static content. */
-export interface StaticPage {
+interface StaticPage {
   type: string
   body: Buffer
-  gzipped?: Buffer
-  /** Entity tag of the content; the compressed content has its own. */
+  /** Entity tag of the content. */
   tag: string
   headers?: Record<string, string>
   /** Whether the page exists for a query; undefined: for any. */
@@ -22,12 +21,12 @@ export interface StaticPage {
 
 export type Pages = Awaited<ReturnType<typeof readPages>>
 
-export function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
+function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
 const ROOT = new URL('../../', import.meta.url)
-export const PAGES = new URL('src/http/pages/', ROOT)
+const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
 
 /** Files beside `docs` that the docs link to. */
@@ -83,10 +82,7 @@ export function sendPage(
   page: StaticPage,
   status = 200,
 ): void {
-  const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
-  const compressed = isGzipAccepted ? page.gzipped : undefined
-  const body = compressed ?? page.body
-  const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
+  const etag = `"${page.tag}"`
   const isKnown = status === 200 && request.headers['if-none-match'] === etag
   response.writeHead(isKnown ? 304 : status, {
     'content-type': page.type,
@@ -94,12 +90,11 @@ export function sendPage(
     etag,
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
-    vary: 'origin, accept, accept-encoding',
-    ...(compressed && { 'content-encoding': 'gzip' }),
-    ...(!isKnown && { 'content-length': body.length }),
+    vary: 'origin, accept',
+    ...(!isKnown && { 'content-length': page.body.length }),
     ...page.headers,
   })
-  response.end(isKnown || request.method === 'HEAD' ? undefined : body)
+  response.end(isKnown || request.method === 'HEAD' ? undefined : page.body)
 }
 
 /** Scripts, styles, images and docs are served by their names; pages by paths of their own. */

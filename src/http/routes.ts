@@ -12,7 +12,7 @@ import {
   serviceUnavailable,
   withHeaders,
 } from './errors.ts'
-import { graphiqlPage } from './graphiql.ts'
+import { sendGraphiql } from './graphiql.ts'
 import type { Handler } from './graphqlHandler.ts'
 import type { Origins } from './origins.ts'
 import { type Pages, sendPage } from './pages.ts'
@@ -47,7 +47,7 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     path: string,
     hostError: HttpError | undefined,
   ) {
-    if (path === '/graphql' || path === '/graphql/') return sendPage(request, response, await graphiqlPage())
+    if (!isWrite(request) && (await sendGraphiql(request, response, path))) return
     const page = pages.at(path)
     if (page && isWrite(request)) return rejectWrite(response, path)
     // Whether a book has a counter is not disclosed to those who may not read it, nor to foreign pages that use a host
