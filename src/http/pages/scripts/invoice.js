@@ -63,8 +63,8 @@ function Invoice() {
   const [reservation, setReservation] = useState()
   const field = useRef()
   const write = useRef()
-  const getting = useAction(async () => {
-    const got = await (id ? look(id) : reserve())
+  const getting = useAction(async (known) => {
+    const got = await (known ? look(known) : reserve())
     setId(got.id)
     setReservation(got)
   })
@@ -83,7 +83,7 @@ function Invoice() {
   const isOpen = state === 'RESERVED'
 
   useEffect(() => {
-    if (id || client.remembered(RESERVING)) getting.start()
+    if (id || client.remembered(RESERVING)) getting.start(id)
   }, [])
 
   useEffect(() => {
@@ -100,11 +100,12 @@ function Invoice() {
   }, [reservation])
 
   function begin() {
-    if (state !== 'failed') {
+    const isRetry = state === 'failed'
+    if (!isRetry) {
       setId(undefined)
       setCustomer('')
     }
-    getting.start()
+    getting.start(isRetry ? id : undefined)
     // Now, as the button disappears; the answer may not move focus.
     write.current.hidden = false
     field.current.focus()
