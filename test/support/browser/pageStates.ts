@@ -23,11 +23,11 @@ const BOOK = '/book?title=Bulldozer'
 
 /** The states of all pages: empty, pending, failed, sold out and so on. */
 export const states: Record<string, State> = {
-  'the shop': { path: '/', after: (window) => says(window, '0 of 100 copies sold') },
-  'the shop, loading': loading('/'),
-  'the shop without a server': withoutServer('/'),
+  'the shop': { path: '/shop', after: (window) => says(window, '0 of 100 copies sold') },
+  'the shop, loading': loading('/shop'),
+  'the shop without a server': withoutServer('/shop'),
   'the shop with old numbers': {
-    path: '/',
+    path: '/shop',
     before: recordStreams,
     async after(window) {
       await says(window, '0 of 100 copies sold')
@@ -36,7 +36,7 @@ export const states: Record<string, State> = {
     },
   },
   'the shop, one copy left, sold out, bought, buying, and not sold': {
-    path: '/',
+    path: '/shop',
     async before(_, { ask }) {
       await ask(edition('Bulldozer', 2))
       await ask(edition('Red Horse Hill', 1))

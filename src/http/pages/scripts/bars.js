@@ -103,6 +103,8 @@ function optionsFor(element, latest) {
   return {
     width: element.clientWidth,
     height: HEIGHT,
+    // Room for half of the first label and of the last one.
+    padding: [null, 40, null, 32],
     legend: { show: false },
     hooks: { setCursor: [({ cursor }) => cursor.idx != null && latest.current.choose(cursor.idx)] },
     cursor: { y: false, drag: { x: false, y: false } },

@@ -36,6 +36,7 @@ const entries = new Map([
 
 const HITS = `subscription Hits($names: [String!]!) {
   counters(names: $names, namespace: "hits") {
+    id
     name
     revision
     value
@@ -75,7 +76,7 @@ function Entry({ title, counter, isOpen, choose, show }) {
   const { result, error, isLong, isUnanswered, start } = useAction(async () => {
     const { increment } = await client.mutate(
       `mutation Read($title: String!) {
-        increment(name: $title, namespace: "hits") { value valueIn(period: HOUR) counter { name revision value } }
+        increment(name: $title, namespace: "hits") { value valueIn(period: HOUR) counter { id name revision value } }
       }`,
       { title },
       { remember: name },

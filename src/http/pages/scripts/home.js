@@ -12,7 +12,7 @@ const [TITLE] = titles
 const LISTED = 4
 
 const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { name revision value maxValue }
+  counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
 }`
 
 function Home() {
@@ -41,7 +41,7 @@ function Home() {
         <${Plate} copy=${mine} />
         <div class="line">
           <button class="buy" onClick=${() => purchase.start()}>${mine ? 'Buy another copy' : 'Buy a copy'}</button>
-          <p class="stock">${books[TITLE] && `${copies(books[TITLE].value)} sold so far`}</p>
+          <p class="stock">${stockText(books[TITLE], purchase)}</p>
         </div>
         <${Outcome} title=${TITLE} purchase=${purchase} isSoldOut=${true} />
       </section>
@@ -51,12 +51,17 @@ function Home() {
     <${Freshness} live=${live} />`
 }
 
+function stockText(book, { isLong }) {
+  if (isLong) return 'Buying…'
+  return book && `${copies(book.value)} sold so far`
+}
+
 /** A bookplate, with a line for a number or with the number. */
 function Plate({ copy }) {
   return html`
-    <div class="plate" aria-hidden="true">
+    <div class=${copy ? 'plate filled' : 'plate'} aria-hidden="true">
       <p class="ex">Ex libris</p>
-      <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : ''}</span></p>
+      <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
       <p class="title">${TITLE}</p>
       <p class="month">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
     </div>`

@@ -68,7 +68,7 @@ export function KeyField() {
   }
   return html`
     <form class="card access" onSubmit=${submit}>
-      <p class="problem" role="alert" id="refusal">${refusal.message}</p>
+      <p class="problem" role="alert" id="refusal">${refusalText(refusal, key)}</p>
       <label for="key">API key, kept for this tab only</label>
       <div class="line">
         <input type="password" id="key" autocomplete="off" spellcheck=${false} required aria-describedby="refusal" />
@@ -76,6 +76,11 @@ export function KeyField() {
         ${key && html`<button type="button" class="quiet" onClick=${() => setKey()}>Forget the key</button>`}
       </div>
     </form>`
+}
+
+/** The API's own text speaks of headers. */
+function refusalText({ code, message }, key) {
+  return code === 'UNAUTHENTICATED' && !key ? 'This server asks for an API key.' : message
 }
 
 /**
@@ -111,17 +116,17 @@ export function useLive(document, variables, show) {
 /** Says that numbers are loading, or why they may be old, and lets a person retry now. */
 export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
   const isLoading = useIsLong(!hasNumbers && !error)
-  const canRetry = error && (state === 'waiting' || state === 'connecting')
+  const canRetry = error && !isRefused(error) && state !== 'open'
   const retry = ({ currentTarget }) => {
     retryNow()
     // Now, as the button disappears with the answer, which may not move the focus.
-    currentTarget.parentElement.focus()
+    currentTarget.closest('.freshness').focus()
   }
   return html`
     <div class="freshness" tabindex="-1">
       <p class="progress" role="status">${isLoading && 'Loading the numbers…'}</p>
       <p class="problem" role="alert">${error && !isRefused(error) && staleText(error, hasNumbers)}</p>
-      ${canRetry && html`<p class="waiting">Waiting to reconnect. <button class="link" onClick=${retry}>Retry now</button></p>`}
+      ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${retry}>Retry now</button></p>`}
     </div>`
 }
 

@@ -27,7 +27,7 @@ const response = await fetch('${url}', {
   method: 'POST',
   headers: {
     'content-type': 'application/json',
-    'idempotency-key': crypto.randomUUID(),${key ? '\n    authorization: `Bearer ${key}`,' : ''}
+    'idempotency-key': crypto.randomUUID(),${key ? "\n    authorization: 'Bearer ' + key," : ''}
   },
   body: JSON.stringify({ query, variables: { book: '${title}' } }),
 })
@@ -43,8 +43,8 @@ const BUY = \`mutation ($book: String!) {
 
 export function Buy({ book = '${title}' }) {
   const [copy, setCopy] = useState()
-  const buy = async () => setCopy((await nth.mutate(BUY, { book })).increment)
-  return <button onClick={buy}>{copy ? \`No. \${copy.value}\` : 'Buy'}</button>
+  const buy = () => nth.mutate(BUY, { book }).then(setCopy)
+  return <button onClick={buy}>No. {copy?.increment.value}</button>
 }`,
 }
 

@@ -27,7 +27,7 @@ async function buy(title, show) {
         value
         valueIn(period: MONTH)
         appliedDelta
-        counter { name revision value maxValue }
+        counter { id name revision value maxValue }
       }
     }`,
     { title },
@@ -59,7 +59,7 @@ export function usePurchase(title, book, show, onBought) {
 }
 
 /** What a person reads and presses in the shop, and on the page of a book. */
-export function Sale({ title, book, show, children }) {
+export function Sale({ title, book, show, month, children }) {
   const purchase = usePurchase(title, book, show)
   const left = leftOf(book)
   const isSoldOut = left <= 0
@@ -68,6 +68,7 @@ export function Sale({ title, book, show, children }) {
     <div class="text">
       ${children}
       <p class="stock"><span class="sold">${book && soldText(book)}</span> <strong class="left">${left > 0 && left <= FEW && `Only ${left} left`}</strong></p>
+      ${month !== undefined && html`<p class="month">${month}</p>`}
       <${Outcome} title=${title} purchase=${purchase} isSoldOut=${isSoldOut} />
     </div>
     <button class="buy" aria-label=${`${label} ${title}`} aria-disabled=${!(left > 0)} onClick=${() => left > 0 && purchase.start()}>${label}</button>`

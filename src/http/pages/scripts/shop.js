@@ -6,7 +6,7 @@ import { Sale, useBooks } from './sales.js'
 
 /** How many copies of each book were sold, from all windows and machines, and how many exist. */
 const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { name revision value maxValue }
+  counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
 }`
 
 let isPrinted = false
