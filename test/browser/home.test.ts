@@ -26,7 +26,7 @@ it('gives a visitor a number of their own, and shows what others buy meanwhile',
   await buy(window)
   await says(window, 'You just bought copy 4,217 of Red Horse Hill, the 4,217th this month.')
   expect(await plate(window)).toBe('No. 4\u2009217')
-  await says(window, 'Your answer: { "value": 4217, "valueIn": 4217 }')
+  await says(window, '{ "value": 4217, "valueIn": 4217 }')
 
   await ask(sell('Bulldozer', 1))
   await ask(sell('Red Horse Hill', 2))

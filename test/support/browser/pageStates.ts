@@ -182,9 +182,19 @@ export const states: Record<string, State> = {
     path: '/console',
     after: (window) => says(window, 'Nothing has been counted'),
   },
+  'the console with counters that move': {
+    path: '/console',
+    before: (_, { ask }) => createCounters(ask, 'n', 3),
+    after: (window) => says(window, '+3 today'),
+  },
+  'a search in the console': {
+    path: '/console?prefix=Name',
+    before: (_, { ask }) => createCounters(ask, 'n', 3),
+    after: (window) => says(window, 'name 0002'),
+  },
   'the console, loading': {
     path: '/console',
-    before: (window) => holdBack(window, 'query Namespaces'),
+    before: (window) => holdBack(window, 'query Home'),
     after: (window) => says(window, 'Loading…'),
   },
   'the console without a server': withoutServer('/console'),

@@ -40,7 +40,7 @@ function Home() {
       <section class="sale" aria-label="Your copy">
         <${Plate} copy=${mine} />
         <div class="line">
-          <button class="buy" onClick=${() => purchase.start()}>${mine ? 'Buy another copy' : 'Buy a copy'}</button>
+          <button class="buy" onClick=${() => purchase.start()}>Buy a copy</button>
           <p class="stock">${stockText(books[TITLE], purchase)}</p>
         </div>
         <${Outcome} title=${TITLE} purchase=${purchase} isSoldOut=${true} />

@@ -136,7 +136,7 @@ function staleText({ code, message }, hasNumbers) {
 }
 
 /** Whether something has lasted so long that the page shows it. */
-function useIsLong(isOn) {
+export function useIsLong(isOn) {
   const [isLong, setIsLong] = useState(false)
   useEffect(() => {
     setIsLong(false)

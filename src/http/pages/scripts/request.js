@@ -91,6 +91,12 @@ export function Request({ title, copy }) {
         <button class="link" onClick=${copyText}>${isCopied ? 'Copied' : 'Copy'}</button>
       </div>
       <pre id="code" role="tabpanel" aria-labelledby=${`tab-${way}`} tabindex="0"><code ref=${code}>${text}</code></pre>
-      <p class="answer">${copy ? html`Your answer: <code>{ "value": ${copy.value}${way === 'GraphQL' || way === 'curl' ? `, "valueIn": ${copy.valueIn}` : ''} }</code>` : 'The answer is your own number.'}</p>
+      <p class="answer"><span aria-hidden="true">→</span> ${copy ? html`<span class="unseen">Your answer:</span> <code>${answerText(way, copy)}</code>` : 'your own number'}</p>
     </section>`
+}
+
+function answerText(way, { value, valueIn }) {
+  return way === 'GraphQL' || way === 'curl'
+    ? `{ "value": ${value}, "valueIn": ${valueIn} }`
+    : `{ "value": ${value} }`
 }
