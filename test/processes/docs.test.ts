@@ -21,8 +21,9 @@ interface Block {
 
 /** The files for readers, with the README first. */
 async function docs(): Promise<{ path: string; text: string }[]> {
-  const names = (await readdir(join(ROOT, 'docs'))).toSorted()
-  const paths = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...names.map((name) => `docs/${name}`)]
+  const names = (await readdir(join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).toSorted()
+  const beside = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'examples/README.md']
+  const paths = [...beside, ...names.map((name) => `docs/${name}`)]
   return Promise.all(paths.map(async (path) => ({ path, text: await readFile(join(ROOT, path), 'utf8') })))
 }
 
@@ -138,7 +139,7 @@ it('is served as pages, whose links lead somewhere, to headings too', async () =
   })
   expect(broken).toEqual([])
   for (const { path, text } of await docs()) {
-    const name = path.replace(/^docs\/|\.md$/g, '')
+    const name = path.replace(/^docs\/|(\/README)?\.md$/g, '')
     const address = path === 'docs/README.md' ? '/docs/' : `/docs/${name.toLowerCase()}`
     const { type, html } = responses.get(address) ?? {}
     expect([address, type]).toEqual([address, 'text/html; charset=utf-8'])
