@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { access, readdir, readFile } from 'node:fs/promises'
+import { access, readdir, readFile, stat } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -227,13 +227,16 @@ it('has a row for each variable of the configuration, with the default that it h
   }
 })
 
-it('has a README of at most 120 lines, with a page of at most 20', async () => {
+it('has a README of at most 120 lines, with a page of at most 20 and a small picture', async () => {
   const text = await readFile(join(ROOT, 'README.md'), 'utf8')
   expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(120)
   const page = blocksOf(text).find(({ language }) => language === 'html')?.text ?? ''
   const lines = page.trim().split('\n').length
   expect(lines).toBeGreaterThan(5)
   expect(lines).toBeLessThanOrEqual(20)
+  const pictures = [...text.matchAll(/!\[[^\]]{20,}\]\(([^)]+)\)/g)].map(([, path = '']) => path)
+  expect(pictures).toHaveLength(1)
+  for (const path of pictures) expect((await stat(join(ROOT, path))).size).toBeLessThan(150_000)
 })
 
 it('shows the right that each field requires', async () => {
