@@ -345,7 +345,10 @@ export function createClient(options: ClientOptions = {}): NthClient {
  */
 export function newer<T>(previous: T | null | undefined, next: T): T
 export function newer(previous: unknown, next: unknown): unknown {
-  if (!isObject(previous) || !isObject(next) || previous.id !== next.id) return next ?? previous
+  // Null instead of an object could not be read; of a number or text, it is the new value.
+  if (!isObject(previous)) return next
+  if (!isObject(next)) return next ?? previous
+  if (previous.id !== next.id) return next
   if (Array.isArray(next)) return newerList(previous, next)
   if (Number(previous.revision) > Number(next.revision)) return { ...next, ...previous }
   const fields = Object.entries(next).map(([name, value]) => [name, newer(previous[name], value)])

@@ -143,6 +143,8 @@ it('merges what changed into what was shown: the newer of two states', () => {
   const b = { id: 'b', revision: 1, value: 1 }
   expect(newer(undefined, a)).toBe(a)
   expect(newer(a, null)).toBe(a)
+  const [limited, unlimited] = [100, null].map((maxValue, index) => ({ id: 'a', revision: index, maxValue }))
+  expect(newer<unknown>(limited, unlimited)).toEqual(unlimited)
   expect(newer(a, b)).toBe(b)
   expect(newer(a, { ...a, revision: 1, value: 1 })).toEqual(a)
   expect(newer(a, { ...a, value: 3 })).toEqual({ ...a, value: 3 })
