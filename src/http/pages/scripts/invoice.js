@@ -20,14 +20,17 @@ const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 
 /** Reserves a number, or gets the reservation that was made with the same key. */
 async function reserve() {
-  // Changes nothing if it is already defined.
-  await untilAnswered(`mutation Define {
+  // Changes nothing if it is already defined; a key that may only take numbers needs it to be.
+  const defined = untilAnswered(`mutation Define {
     defineSequence(
       name: "invoice"
       namespace: "shop"
       definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
     ) { id }
   }`)
+  await defined.catch((error) => {
+    if (error.code !== 'FORBIDDEN') throw error
+  })
   const { reserveInSequence } = await client.mutate(
     `mutation Reserve($ttl: Int!) {
       reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: $ttl) { ${FIELDS} }
