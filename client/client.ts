@@ -386,7 +386,8 @@ function createNewest() {
       if (typeof id !== 'string' || typeof revision !== 'number') return
       const fields = seen.get(id) ?? new Map()
       for (const [name, value] of Object.entries(object)) {
-        if (isObject(value)) continue
+        // Objects with ids have states of their own; a list such as a history belongs to this one.
+        if (Array.isArray(value) ? value.some((item) => item?.id) : isObject(value)) continue
         const meaning = `${name} ${meanings[name]}`
         const known = fields.get(meaning)
         if (known?.revision > revision) object[name] = known.value

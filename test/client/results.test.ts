@@ -114,6 +114,20 @@ it('keeps the newest state of a counter, also when an older answer arrives later
   expect(await client.query(`{ ${month} }`)).toEqual({ counter: counter(5, { n: 2 }) })
 })
 
+it('keeps the newest history of a counter together with its newest value', async () => {
+  const query = '{ counter(name: "c") { id revision value days: history(period: DAY) { start value } } }'
+  const counter = (value: number) => ({
+    id: 'c',
+    revision: value,
+    value,
+    days: [{ start: '2026-11-26', value }],
+  })
+  const { client } = clientWith(
+    [2, 1, 3].map((value) => Response.json({ data: { counter: counter(value) } })),
+  )
+  for (const newest of [2, 2, 3]) expect(await client.query(query)).toEqual({ counter: counter(newest) })
+})
+
 it('does not take fields with other variables for the same', async () => {
   const query = 'query ($period: Period!) { counter(name: "c") { id revision n: valueIn(period: $period) } }'
   const answer = (revision: number) =>
