@@ -26,7 +26,7 @@ export const states: Record<string, State> = {
   'the first page, bought, with a purchase of somebody else': {
     path: '/',
     async after(window, { ask }) {
-      await says(window, '0 copies sold so far')
+      await says(window, '0 sold so far')
       await press(window, 'Buy a copy')
       await says(window, 'You just bought copy 1')
       await ask(SALE)
@@ -39,7 +39,7 @@ export const states: Record<string, State> = {
     path: '/',
     before: recordStreams,
     async after(window) {
-      await says(window, '0 copies sold so far')
+      await says(window, '0 sold so far')
       await refuseAll(window, 'mutation', { code: 'OUTCOME_UNKNOWN' })
       await press(window, 'Buy a copy')
       await says(window, 'may or may not')

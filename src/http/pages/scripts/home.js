@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { titles } from './books.js'
 import { Freshness, html, KeyField, number, ordinal, render, useKept, useLive } from './page.js'
 import { Request } from './request.js'
-import { Bought, copies, FIELDS, useBooks, usePurchase } from './sales.js'
+import { Bought, FIELDS, useBooks, usePurchase } from './sales.js'
 
 const [TITLE] = titles
 
@@ -52,7 +52,7 @@ function Home() {
 
 function stockText(book, { isLong }) {
   if (isLong) return 'Buying…'
-  return book && `${copies(book.value)} sold so far`
+  return book && `${number(book.value)} sold so far`
 }
 
 /** A bookplate, with a line for a number or with the number. */
