@@ -11,6 +11,8 @@ export interface ClientOptions {
   /** More headers for each request. */
   headers?: Record<string, string>
   fetch?: typeof fetch
+  /** `print` of graphql, for documents that don't have their text, such as those of gql.tada. */
+  print?: (document: never) => string
   /** Timeout of one attempt, in milliseconds. Default: 12 000; the server answers within 10 s, if only with an error. */
   timeoutMs?: number
   /** How long a mutation is retried, in milliseconds. Default: 15 000. */
@@ -18,7 +20,7 @@ export interface ClientOptions {
 }
 
 export interface QueryOptions {
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 export interface MutateOptions {
@@ -29,7 +31,7 @@ export interface MutateOptions {
    * with the same name repeats the same action instead of making another change.
    */
   remember?: string
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -50,7 +52,7 @@ export interface SubscribeOptions<Data> {
   onError?(error: NthError): void
   onState?(state: SubscriptionState): void
   /** Stops the subscription. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 export interface Subscription<Variables = object> {
@@ -90,6 +92,11 @@ export interface NthClient {
     variables: NoInfer<Variables> | undefined,
     options: SubscribeOptions<Data>,
   ): Subscription<Variables>
+  /**
+   * For other GraphQL clients, in the place of `fetch`: with the key, the newest state of everything that has an `id` and
+   * a `revision`, and repeated mutations if each field has an `idempotencyKey`. Streams of events are opened again.
+   */
+  fetch: typeof fetch
 }
 
 /** `NO_ANSWER`: nobody answered. `BAD_RESPONSE`: what answered is not Nth. The others are those of the API. */
@@ -136,105 +143,190 @@ export class NthError extends Error {
 }
 
 /** Pauses between attempts, in milliseconds: doubled after each, and multiplied by a random number. */
-const SHORTEST_PAUSE_MS = 250
+const SHORTEST_PAUSE_MS = 300
 const LONGEST_PAUSE_MS = 15_000
 
 /** The server sends a comment every 12 s; after three of them are missing, the connection is taken for dead. */
 const SILENCE_MS = 45_000
 
+/** How many objects' newest states are kept. */
+const MAX_OBJECTS = 10_000
+
+const EVENT_STREAM = 'text/event-stream'
+
+/** Codes of errors that leave open whether a mutation was applied. */
+const DOUBTS = ['NO_ANSWER', 'OUTCOME_UNKNOWN']
+
 /** Codes of errors that say nothing about an earlier attempt with the same idempotency key. */
-const SAYS_NOTHING = ['UNAUTHENTICATED', 'FORBIDDEN', 'INTERNAL_SERVER_ERROR', 'BAD_RESPONSE', 'BAD_REQUEST']
+const UNRELATED = ['UNAUTHENTICATED', 'FORBIDDEN', 'INTERNAL_SERVER_ERROR', 'BAD_RESPONSE']
+
+type Json = Record<string, unknown>
+type AnyDocument = string | TypedDocument<unknown, never>
+type Address = Parameters<typeof fetch>[0]
+
+interface Request {
+  query?: string
+  variables?: unknown
+}
+
+interface Result {
+  data?: unknown
+  errors?: { message: string; extensions?: Json }[] | undefined
+}
+
+/** What an attempt came to: without a result, no answer of Nth arrived. */
+interface Answer {
+  response?: Response
+  result?: Result
+  error?: NthError | undefined
+}
+
+type Handlers = Omit<SubscribeOptions<unknown>, 'onData'> & {
+  onData(data: unknown, result: Result): void
+}
+
+type Open = (signal: AbortSignal, onChunk: () => void) => AsyncIterable<Result>
 
 export function createClient(options: ClientOptions = {}): NthClient {
   const { url = '/graphql', timeoutMs = 12_000, retryMs = 15_000 } = options
   const memory = createMemory(`nth ${url} `)
+  const keepNewest = createNewest()
 
-  const post: Post = async (body, more, signal) => {
-    const key = typeof options.key === 'function' ? await options.key() : options.key
-    const headers = {
-      'content-type': 'application/json',
-      ...options.headers,
-      ...(key && { authorization: `Bearer ${key}` }),
-      ...more,
-    }
-    return (options.fetch ?? fetch)(url, { method: 'POST', headers, body, signal })
-  }
-
-  async function ask<Data>(
-    body: string,
+  function initOf(
+    document: AnyDocument,
+    variables: unknown,
     headers: Record<string, string>,
     signal?: AbortSignal,
-  ): Promise<Data> {
-    signal?.throwIfAborted()
-    const limit = new TimeLimit(timeoutMs, signal)
+  ): RequestInit {
+    let query = typeof document === 'object' ? document.loc?.source.body : document
+    query ??= String(document)
+    if (query === '[object Object]') {
+      if (!options.print) throw new TypeError('This document needs the option `print`: that of graphql.')
+      // It is what that function takes.
+      query = options.print(document as never)
+    }
+    return {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json', ...headers },
+      body: JSON.stringify({ query, variables }),
+      signal: signal ?? null,
+    }
+  }
+
+  async function send(address: Address, init: RequestInit, signal = init.signal): Promise<Response> {
+    const headers = new Headers(options.headers)
+    new Headers(init.headers).forEach((value, name) => void headers.set(name, value))
+    const key = await keyOf(options)
+    if (key) headers.set('authorization', `Bearer ${key}`)
+    return (options.fetch ?? fetch)(address, { ...init, headers, signal: signal ?? null })
+  }
+
+  async function attempt(address: Address, init: RequestInit): Promise<Answer> {
+    init.signal?.throwIfAborted()
+    const limit = createLimit(timeoutMs, init.signal)
     try {
-      const response = await post(body, { accept: 'application/json', ...headers }, limit.signal)
-      return dataOf(await resultOf(response))
-    } catch (error) {
-      signal?.throwIfAborted()
-      throw knownError(error)
+      const response = await send(address, init, limit.signal)
+      const result = await resultOf(response)
+      keepNewest(result, requestOf(address, init))
+      return { response, result, error: errorIn(result) }
+    } catch (cause) {
+      init.signal?.throwIfAborted()
+      return { error: unreachable(cause) }
     } finally {
       limit.end()
     }
   }
 
-  return {
-    query: (document, variables, { signal } = {}) => ask(bodyOf(document, variables), {}, signal),
-
-    async mutate<Data>(document: AnyDocument, variables?: unknown, options: MutateOptions = {}) {
-      const { remember, signal } = options
-      const body = bodyOf(document, variables)
-      const kept = remember === undefined ? undefined : memory.get(remember)
-      const key = options.idempotencyKey === undefined ? (kept ?? newKey()) : options.idempotencyKey
-      signal?.throwIfAborted()
-      if (remember !== undefined && key !== null) memory.set(remember, key)
-      const isSettled = () =>
-        remember !== undefined && memory.get(remember) === key && memory.delete(remember)
-      const end = performance.now() + retryMs
-      /** The first error that left open whether it was applied. */
-      let doubt: NthError | undefined
-      for (let attempt = 0; ; attempt++) {
-        try {
-          const data = await ask<Data>(body, key === null ? {} : { 'idempotency-key': key }, signal)
-          isSettled()
-          return data
-        } catch (error) {
-          if (!(error instanceof NthError)) throw error
-          if (isApplied(error.data)) {
-            isSettled()
-            // Only a read below the field failed.
-            return error.data as Data
-          }
-          const isLost = error.code === 'NO_ANSWER' || error.code === 'OUTCOME_UNKNOWN'
-          if (isLost) doubt ??= error
-          const pauseMs = Math.max(backoffMs(attempt), error.retryAfterMs ?? 0)
-          const isRetried = error.retryable && !(isLost && key === null)
-          if (isRetried && performance.now() + pauseMs <= end) {
-            await pause(pauseMs, signal)
-            continue
-          }
-          const isOutcomeUnknown =
-            doubt !== undefined && (error.retryable || isLost || SAYS_NOTHING.includes(error.code))
-          if (!isOutcomeUnknown && !error.retryable) isSettled()
-          const reason = isOutcomeUnknown && error.retryable ? (doubt ?? error) : error
-          throw Object.assign(reason, { isOutcomeUnknown, retryable: isRetried })
-        }
+  /** Sends a mutation until its outcome is known. */
+  async function change(address: Address, init: RequestInit, hasKey: boolean): Promise<Answer> {
+    const end = performance.now() + retryMs
+    /** The first answer that left open whether it was applied. */
+    let doubt: Answer | undefined
+    for (let attempts = 1; ; attempts++) {
+      const answer = await attempt(address, init)
+      const { error } = answer
+      // An error below a field is one of a read: the change was applied.
+      if (!error || isApplied(error.data)) return answer
+      if (DOUBTS.includes(error.code)) doubt ??= answer
+      const retryable = error.retryable && (hasKey || error.code !== 'NO_ANSWER')
+      const pauseMs = pauseMsAfter(attempts, error)
+      if (!retryable || performance.now() + pauseMs > end) {
+        const isRelated = !error.retryable && !UNRELATED.includes(error.code)
+        const isOutcomeUnknown = doubt !== undefined && (answer === doubt || !isRelated)
+        const reported = error.retryable && doubt ? doubt : answer
+        Object.assign(reported.error ?? {}, { isOutcomeUnknown, retryable })
+        return reported
       }
+      await pause(pauseMs, init.signal)
+    }
+  }
+
+  /** Opens a subscription again and again, with what `request` returns. */
+  function keepOpen(request: () => RequestInit, handlers: Handlers): LiveStream {
+    return new LiveStream(async function* (signal, onChunk) {
+      const init = request()
+      for await (const result of eventsOf(await send(url, init, signal), onChunk)) {
+        keepNewest(result, requestOf(url, init))
+        yield result
+      }
+    }, handlers)
+  }
+
+  return {
+    async query(document, variables, { signal } = {}) {
+      return dataOf(await attempt(url, initOf(document, variables, {}, signal)))
+    },
+
+    async mutate(document, variables, { idempotencyKey, remember, signal } = {}) {
+      const kept = remember && memory.get(remember)
+      const key = idempotencyKey === undefined ? kept || newKey() : idempotencyKey
+      const init = initOf(document, variables, key === null ? {} : { 'idempotency-key': key }, signal)
+      signal?.throwIfAborted()
+      if (remember && key !== null) memory.set(remember, key)
+      const answer = await change(url, init, key !== null)
+      const { error } = answer
+      const isSettled = !error || isApplied(error.data) || !(error.retryable || error.isOutcomeUnknown)
+      // Another action of that name may have begun meanwhile.
+      if (isSettled && remember && memory.get(remember) === key) memory.delete(remember)
+      return dataOf(answer, isApplied)
     },
 
     remembered: (name) => memory.get(name) !== undefined,
 
-    subscribe(document, variables, options) {
-      const stream = new LiveStream(
-        (changed, signal, onChunk) => eventsOf(post, bodyOf(document, changed), signal, onChunk),
-        variables as object | undefined,
-        options as SubscribeOptions<unknown>,
+    subscribe(document, variables, handlers) {
+      let current: unknown = variables
+      const stream = keepOpen(
+        () => initOf(document, current, { accept: EVENT_STREAM }),
+        // Its data is that of the document.
+        handlers as Handlers,
       )
       return {
-        stop: () => stream.stop(),
-        retryNow: () => stream.retryNow(),
-        update: (changed) => stream.update(changed as object),
+        stop: stream.stop,
+        retryNow: stream.retryNow,
+        update(changed) {
+          if (JSON.stringify(changed) === JSON.stringify(current)) return
+          current = changed
+          stream.restart()
+        },
       }
+    },
+
+    async fetch(address, init = {}) {
+      const { query } = requestOf(address, init)
+      const accept = new Headers(init.headers).get('accept') ?? ''
+      if (accept.startsWith(EVENT_STREAM)) {
+        const events = eventStreamOf((handlers) =>
+          keepOpen(() => init, { ...handlers, signal: init.signal ?? undefined }),
+        )
+        return new Response(events, { headers: { 'content-type': EVENT_STREAM } })
+      }
+      if (!query || accept.startsWith('multipart')) return send(address, init)
+      const isMutation = /\bmutation\b/.test(query)
+      const { response, result, error } = isMutation
+        ? await change(address, init, isKeyed(query))
+        : await attempt(address, init)
+      if (!result) throw error
+      return new Response(JSON.stringify(result), response)
     },
   }
 }
@@ -243,154 +335,342 @@ export function createClient(options: ClientOptions = {}): NthClient {
  * The newer of two states of the same thing, by `revision`: of two objects, of lists of objects with an `id`, or of
  * results with such objects and lists. A list has what either has, as an event has only what changed.
  */
-export function newer<T>(previous: T | null | undefined, next: T): T {
-  if (!isObject(previous)) return next
-  // One of both is returned, or what has the fields of both.
-  const [before, after] = [previous, next] as [Json, unknown]
-  if (Array.isArray(before) && Array.isArray(after)) return newerList(before, after) as T
-  if (!isObject(after)) return after === null || after === undefined ? (previous as T) : next
-  if (before.id !== after.id) return next
-  if (typeof before.revision === 'number' && typeof after.revision === 'number')
-    return (before.revision > after.revision ? { ...after, ...before } : { ...before, ...after }) as T
-  const entries = Object.entries(after).map(([name, value]) => [name, newer(before[name], value)])
-  return { ...before, ...Object.fromEntries(entries) } as T
+export function newer<T>(previous: T | null | undefined, next: T): T
+export function newer(previous: unknown, next: unknown): unknown {
+  if (!isObject(previous) || !isObject(next) || previous.id !== next.id) return next ?? previous
+  if (Array.isArray(next)) return newerList(previous, next)
+  if (Number(previous.revision) > Number(next.revision)) return { ...next, ...previous }
+  const fields = Object.entries(next).map(([name, value]) => [name, newer(previous[name], value)])
+  return { ...previous, ...Object.fromEntries(fields) }
 }
 
-function newerList(before: unknown[], after: unknown[]): unknown[] {
-  if (![...before, ...after].every((item) => isObject(item) && typeof item.id === 'string')) return after
+function newerList(previous: unknown, next: unknown[]): unknown[] {
   const items = new Map<unknown, unknown>()
-  for (const item of [...before, ...after] as Json[]) items.set(item.id, newer(items.get(item.id), item))
+  for (const item of [...(previous as unknown[]), ...next]) {
+    if (!isObject(item) || !item.id) return next
+    items.set(item.id, newer(items.get(item.id), item))
+  }
   return [...items.values()]
 }
 
-type Json = Record<string, unknown>
-type AnyDocument = string | TypedDocument<unknown, never>
-type Open = (
-  variables: object | undefined,
-  signal: AbortSignal,
-  onChunk: () => void,
-) => AsyncGenerator<Result>
-type Post = (body: string, headers: Record<string, string>, signal: AbortSignal) => Promise<Response>
-
-interface Result {
-  data?: unknown
-  errors?: { message: string; extensions?: Json }[]
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null
-}
-
-function bodyOf(document: unknown, variables: unknown): string {
-  const query =
-    (isObject(document) && (document as TypedDocument<never, never>).loc?.source.body) || String(document)
-  if (query === '[object Object]') throw new TypeError('The document has no text: pass print(document).')
-  return JSON.stringify({ query, variables })
-}
-
-/** A new idempotency key. Unlike `crypto.randomUUID` this works on pages without HTTPS. */
-function newKey(): string {
-  return crypto.getRandomValues(new Uint32Array(4)).join('-')
-}
-
-function backoffMs(attempt: number): number {
-  return Math.min(SHORTEST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * (0.5 + Math.random())
-}
-
-function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer)
-      reject(signal?.reason)
+/**
+ * Returns a function that replaces what is older than what it saw before: in each object with an id and a revision, field
+ * by field. Answers may arrive in another order than the server had their states, and so may streams of two processes.
+ */
+function createNewest() {
+  const seen = new Map<unknown, Map<string, { revision: number; value: unknown }>>()
+  return (result: unknown, request: Request): void => {
+    /** What the names of fields with an alias or arguments stand for. */
+    const meanings: Json = {}
+    for (const [, name = '', call = ''] of request.query?.matchAll(
+      /(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g,
+    ) ?? [])
+      meanings[name] =
+        `${meanings[name]}${call}${call.includes('$') ? JSON.stringify(request.variables) : ''}`
+    const visit = (object: unknown): void => {
+      if (!isObject(object)) return
+      for (const value of Object.values(object)) visit(value)
+      const { id, revision } = object
+      if (typeof id !== 'string' || typeof revision !== 'number') return
+      const fields = seen.get(id) ?? new Map()
+      for (const [name, value] of Object.entries(object)) {
+        if (isObject(value)) continue
+        const meaning = `${name} ${meanings[name]}`
+        const known = fields.get(meaning)
+        if (known?.revision > revision) object[name] = known.value
+        else fields.set(meaning, { revision, value })
+      }
+      seen.delete(id)
+      seen.set(id, fields)
+      if (seen.size > MAX_OBJECTS) seen.delete(seen.keys().next().value)
     }
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', stop)
-      resolve()
-    }, ms)
-    signal?.addEventListener('abort', stop, { once: true })
-  })
+    visit(result)
+  }
 }
 
-/** Aborts after a time, or with another signal. */
-class TimeLimit {
-  readonly #controller = new AbortController()
-  readonly #abort = () => this.#controller.abort()
+/**
+ * A subscription that is kept open.
+ *
+ * `#connection` belongs to its present stream: once it is aborted, nothing of that stream arrives any more.
+ */
+class LiveStream {
+  readonly #open: Open
+  readonly #handlers: Handlers
+  /** None in Node. */
+  readonly #page: Document | undefined = globalThis.document
+  #state: SubscriptionState | undefined
+  #isStopped = false
+  #failures = 0
+  #connection = new AbortController()
   #timer: ReturnType<typeof setTimeout> | undefined
-  readonly #ms: number
-  readonly #other: AbortSignal | undefined
 
-  constructor(ms: number, other?: AbortSignal) {
-    this.#ms = ms
-    this.#other = other
-    other?.addEventListener('abort', this.#abort)
-    this.restart()
+  constructor(open: Open, handlers: Handlers) {
+    this.#open = open
+    this.#handlers = handlers
+    this.#page?.addEventListener('visibilitychange', this.#onVisibility)
+    handlers.signal?.addEventListener('abort', this.stop)
+    if (handlers.signal?.aborted) this.stop()
+    else this.restart()
   }
 
-  get signal(): AbortSignal {
-    return this.#controller.signal
+  readonly stop = (): void => {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    this.#page?.removeEventListener('visibilitychange', this.#onVisibility)
+    this.#handlers.signal?.removeEventListener('abort', this.stop)
+    this.#close()
+    this.#enter('ended')
+  }
+
+  readonly retryNow = (): void => {
+    if (this.#state === 'waiting' || this.#state === 'ended') this.restart()
   }
 
   restart(): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(this.#abort, this.#ms)
+    if (this.#isStopped) return
+    this.#failures = 0
+    this.#connect()
   }
 
-  end(): void {
-    clearTimeout(this.#timer)
-    this.#other?.removeEventListener('abort', this.#abort)
+  readonly #onVisibility = (): void => {
+    if (this.#state !== 'ended') this.restart()
   }
-}
 
-/** Reads a GraphQL response. */
-async function resultOf(response: Response): Promise<Result> {
-  const text = await response.text()
-  let result: unknown
-  try {
-    result = JSON.parse(text)
-  } catch {
-    // Answered below.
+  #close(): void {
+    clearTimeout(this.#timer)
+    this.#connection.abort()
   }
-  const retryAfterMs = retryAfterOf(response)
-  if (isObject(result) && ('data' in result || Array.isArray(result.errors))) {
-    const { data, errors } = result as Result
-    if (!errors || retryAfterMs === undefined) return { data, ...(errors && { errors }) }
-    return {
-      data,
-      errors: errors.map((error) => ({ ...error, extensions: { retryAfterMs, ...error.extensions } })),
+
+  async #connect(): Promise<void> {
+    this.#close()
+    if (this.#page?.hidden) return this.#enter('paused')
+    this.#connection = new AbortController()
+    const { signal } = this.#connection
+    this.#enter('connecting')
+    let hadData = false
+    let error: NthError | undefined
+    const limit = createLimit(SILENCE_MS, signal)
+    try {
+      for await (const result of this.#open(limit.signal, limit.restart)) {
+        if (signal.aborted) return
+        const { data } = result
+        const failure = errorIn(result)
+        if (failure && !(isObject(data) && Object.values(data).some((value) => value !== null))) throw failure
+        hadData = true
+        this.#failures = 0
+        this.#enter('open')
+        this.#call(() => this.#handlers.onData(data, result))
+        if (failure) this.#call(() => this.#handlers.onError?.(failure))
+        if (signal.aborted) return
+      }
+    } catch (cause) {
+      error = unreachable(cause)
+    } finally {
+      limit.end()
+    }
+    if (signal.aborted) return
+    this.#close()
+    const reported = error
+    // A stream that breaks is opened again first: the server may have been restarted.
+    if (reported && !(hadData && reported.code === 'NO_ANSWER'))
+      this.#call(() => this.#handlers.onError?.(reported))
+    if (!error || isRefusal(error)) return this.#enter('ended')
+    this.#timer = setTimeout(() => this.#connect(), pauseMsAfter(++this.#failures, error))
+    this.#enter('waiting')
+  }
+
+  #enter(state: SubscriptionState): void {
+    if (state === this.#state) return
+    this.#state = state
+    this.#call(() => this.#handlers.onState?.(state))
+  }
+
+  /** An error of the caller's own function doesn't break the stream. */
+  #call(handler: () => void): void {
+    try {
+      handler()
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error
+      })
     }
   }
-  const { status } = response
-  const isTemporary = status >= 500 || status === 408 || status === 429
-  const type = response.headers.get('content-type')
+}
+
+/** Whether the same subscription would be refused again. */
+function isRefusal({ code, retryable }: NthError): boolean {
+  return !retryable && code !== 'INTERNAL_SERVER_ERROR' && code !== 'BAD_RESPONSE'
+}
+
+/** The results that a stream sends until it is complete. Throws if its connection ends before. */
+async function* eventsOf(response: Response, onChunk: () => void): AsyncGenerator<Result> {
+  if (!response.body || !response.headers.get('content-type')?.startsWith(EVENT_STREAM)) {
+    throw (
+      errorIn(await resultOf(response)) ??
+      new NthError('This is not a subscription.', { code: 'BAD_USER_INPUT' })
+    )
+  }
+  const reader = response.body.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  let event = ''
+  let data = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) throw new Error('The connection has ended.')
+    onChunk()
+    text += decoder.decode(value, { stream: true })
+    // The second half of a line break may be in the next chunk.
+    const lines = text.split(/\r\n|\n|\r(?!$)/)
+    text = lines.pop() ?? ''
+    for (const line of lines) {
+      const [, field, content = ''] = /^(\w+)(?:: ?(.*))?$/.exec(line) ?? []
+      if (field === 'event') event = content
+      if (field === 'data') data += content
+      if (line !== '') continue
+      if (event === 'complete') return
+      if (event === 'next') yield JSON.parse(data)
+      event = data = ''
+    }
+  }
+}
+
+/** A stream of events that doesn't end when its connection does. */
+function eventStreamOf(open: (handlers: Handlers) => LiveStream): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  let stream: LiveStream | undefined
+  let isOpen = true
+  return new ReadableStream({
+    start(controller) {
+      const write = (event: string, data: string) =>
+        controller.enqueue(encoder.encode(`event: ${event}\ndata: ${data}\n\n`))
+      stream = open({
+        onData: (_, result) => write('next', JSON.stringify(result)),
+        onError(error) {
+          const { message, extensions } = error
+          if (isRefusal(error)) write('next', JSON.stringify({ errors: [{ message, extensions }] }))
+        },
+        onState(state) {
+          if (state !== 'ended' || !isOpen) return
+          write('complete', '')
+          controller.close()
+        },
+      })
+    },
+    cancel() {
+      isOpen = false
+      stream?.stop()
+    },
+  })
+}
+
+/** Aborts after a time, which can be restarted, or with another signal. */
+function createLimit(ms: number, other?: AbortSignal | null) {
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const restart = () => {
+    clearTimeout(timer)
+    timer = setTimeout(abort, ms)
+  }
+  other?.addEventListener('abort', abort)
+  restart()
+  return {
+    signal: controller.signal,
+    restart,
+    end(): void {
+      clearTimeout(timer)
+      other?.removeEventListener('abort', abort)
+    },
+  }
+}
+
+/** Waits, but not longer than until a signal aborts. */
+function pause(ms: number, signal?: AbortSignal | null): Promise<void> {
+  return new Promise((resolve) => {
+    const limit = createLimit(ms, signal)
+    limit.signal.addEventListener('abort', () => {
+      limit.end()
+      resolve()
+    })
+  })
+}
+
+function pauseMsAfter(failures: number, { retryAfterMs = 0 }: NthError): number {
+  const ms = Math.min(SHORTEST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2)
+  return Math.max(ms, retryAfterMs)
+}
+
+async function keyOf({ key }: ClientOptions): Promise<string | undefined> {
+  try {
+    return typeof key === 'function' ? await key() : key
+  } catch (cause) {
+    throw new NthError("The key can't be read.", { code: 'NO_KEY', retryable: true }, { cause })
+  }
+}
+
+/** The operation that a request sends; none, if it can't be read. */
+function requestOf(address: Address, { body }: RequestInit): Request {
+  try {
+    if (typeof body === 'string') return JSON.parse(body)
+    return Object.fromEntries(new URL(String(address), 'http://localhost').searchParams)
+  } catch {
+    return {}
+  }
+}
+
+/** Whether each field of each mutation in a document has an idempotency key, so that it can be repeated. */
+function isKeyed(query: string): boolean {
+  let text = query
+    .replace(/#.*|"(?:\\.|[^"\\])*"|@\w+/g, '')
+    .replace(/\(([^()]*)\)/g, (_, list) => (/\bidempotencyKey\s*:/.test(list) ? '!' : ''))
+  // Leaves the names of fields at the top: the innermost selection goes first.
+  for (let previous = ''; previous !== text; ) {
+    previous = text
+    text = text.replace(/(\{[^{}]*)\{[^{}]*\}/g, '$1')
+  }
+  const mutations = text.matchAll(/\bmutation\b[^{}]*\{([^{}]*)\}/g)
+  return [...mutations].every(([, fields]) => /^([\s,]*(\w+\s*:\s*)?\w+!)+[\s,]*$/.test(fields ?? ''))
+}
+
+/** Reads a response of Nth. Throws if it is somebody else's. */
+async function resultOf(response: Response): Promise<Result> {
+  const text = await response.text()
+  const { url, status, headers } = response
+  const wait = headers.get('retry-after') ?? ''
+  const retryAfterMs = Number(wait) * 1000 || Date.parse(wait) - Date.now()
+  const details = retryAfterMs > 0 ? { retryAfterMs } : {}
+  try {
+    const { data, errors }: Result = JSON.parse(text)
+    if (data !== undefined || errors) {
+      for (const error of errors ?? []) error.extensions = { ...details, ...error.extensions }
+      return { data, errors }
+    }
+  } catch {
+    // Not JSON, or only a part of it.
+  }
+  const isBroken = response.ok && headers.get('content-type')?.includes('json')
+  const isTemporary = isBroken || status >= 500 || status === 408 || status === 429
   throw new NthError(
-    `${response.url || 'The server'} did not answer as Nth does: status ${status}, ${type ?? 'without a type'}.`,
-    isTemporary
-      ? { code: 'NO_ANSWER', retryable: true, ...(retryAfterMs !== undefined && { retryAfterMs }) }
-      : { code: 'BAD_RESPONSE' },
+    `${url || 'The server'} answers with status ${status}, and not as a GraphQL API does.`,
+    isTemporary ? { code: 'NO_ANSWER', retryable: true, ...details } : { code: 'BAD_RESPONSE' },
   )
 }
 
-/** What the header `Retry-After` asks for, in milliseconds. */
-function retryAfterOf({ headers }: Response): number | undefined {
-  const value = headers.get('retry-after')
-  if (!value) return undefined
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
-  return ms >= 0 ? ms : undefined
+function errorIn({ data, errors }: Result): NthError | undefined {
+  const [first] = errors ?? []
+  return first && new NthError(first.message, first.extensions ?? {}, { data })
 }
 
-function dataOf<Data>({ data, errors }: Result): Data {
-  const [error] = errors ?? []
-  if (!error) return data as Data
-  throw new NthError(error.message, error.extensions ?? {}, { data })
+function unreachable(cause: unknown): NthError {
+  if (cause instanceof NthError) return cause
+  return new NthError("The server can't be reached.", { code: 'NO_ANSWER', retryable: true }, { cause })
 }
 
-function knownError(error: unknown): NthError {
-  if (error instanceof NthError) return error
-  return new NthError(
-    "The server can't be reached.",
-    { code: 'NO_ANSWER', retryable: true },
-    { cause: error },
-  )
+function dataOf<Data>({ result, error }: Answer, isEnough = (_data: unknown) => false): Data {
+  if (error && !isEnough(error.data)) throw error
+  // It is what the document asks for.
+  return result?.data as Data
 }
 
 /** Whether each field of a mutation has a result. */
@@ -398,14 +678,23 @@ function isApplied(data: unknown): boolean {
   return isObject(data) && Object.values(data).every((value) => value !== null)
 }
 
-/** Keeps texts by names: in sessionStorage, or where there is none, in memory. */
+/** A new idempotency key. Unlike `crypto.randomUUID` this works on pages without HTTPS. */
+function newKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join('-')
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null
+}
+
+/** Keeps texts by their names: in sessionStorage, or where there is none, in memory. */
 function createMemory(prefix: string) {
   const values = new Map<string, string>()
-  const stored = <T>(use: (storage: Storage) => T): T | undefined => {
+  const stored = <T>(use: (storage: Storage) => T) => {
     try {
       return use(sessionStorage)
     } catch {
-      // Not in a browser, denied or full.
+      // Not in a browser, denied, or full.
       return undefined
     }
   }
@@ -420,202 +709,5 @@ function createMemory(prefix: string) {
       values.delete(name)
       stored((storage) => storage.removeItem(prefix + name))
     },
-  }
-}
-
-/** A subscription that is kept open. `#state` is changed by `#enter` only. */
-class LiveStream {
-  readonly #open: Open
-  readonly #options: SubscribeOptions<unknown>
-  #variables: object | undefined
-  #state: SubscriptionState | undefined
-  #isStopped = false
-  #failures = 0
-  #connection: AbortController | undefined
-  #timer: ReturnType<typeof setTimeout> | undefined
-  /** The newest state of each object that was sent. */
-  #seen = new Map<string, Json>()
-
-  constructor(open: Open, variables: object | undefined, options: SubscribeOptions<unknown>) {
-    this.#open = open
-    this.#variables = variables
-    this.#options = options
-    page()?.addEventListener('visibilitychange', this.#onVisibility)
-    options.signal?.addEventListener('abort', this.stop)
-    if (options.signal?.aborted) this.stop()
-    else this.#restart()
-  }
-
-  readonly stop = (): void => {
-    this.#isStopped = true
-    page()?.removeEventListener('visibilitychange', this.#onVisibility)
-    this.#options.signal?.removeEventListener('abort', this.stop)
-    this.#close()
-    this.#enter('ended')
-  }
-
-  retryNow(): void {
-    if (this.#isStopped || (this.#state !== 'waiting' && this.#state !== 'ended')) return
-    this.#failures = 0
-    this.#restart()
-  }
-
-  update(variables: object): void {
-    if (this.#isStopped || JSON.stringify(variables) === JSON.stringify(this.#variables)) return
-    this.#variables = variables
-    this.#seen.clear()
-    this.#failures = 0
-    this.#restart()
-  }
-
-  readonly #onVisibility = (): void => {
-    if (this.#state === 'ended' || (page()?.hidden === true) === (this.#state === 'paused')) return
-    this.#failures = 0
-    this.#restart()
-  }
-
-  #restart(): void {
-    this.#close()
-    if (page()?.hidden) this.#enter('paused')
-    else void this.#connect()
-  }
-
-  #close(): void {
-    clearTimeout(this.#timer)
-    this.#connection?.abort()
-    this.#connection = undefined
-  }
-
-  async #connect(): Promise<void> {
-    const connection = new AbortController()
-    this.#connection = connection
-    this.#enter('connecting')
-    let error: NthError | undefined
-    try {
-      if (await this.#read(connection.signal)) this.#end()
-    } catch (cause) {
-      error = knownError(cause)
-    }
-    if (connection.signal.aborted) return
-    this.#close()
-    const hadData = this.#failures === 0 && this.#state === 'open'
-    if (error && isRefusal(error)) {
-      this.#enter('ended')
-      this.#call(() => this.#options.onError?.(error))
-      return
-    }
-    const pauseMs = Math.max(backoffMs(this.#failures++), error?.retryAfterMs ?? 0)
-    this.#timer = setTimeout(() => this.#restart(), pauseMs)
-    this.#enter('waiting')
-    // A stream that breaks is opened again first: the server may have been restarted.
-    if (error && !(hadData && error.code === 'NO_ANSWER')) this.#call(() => this.#options.onError?.(error))
-  }
-
-  #end(): void {
-    this.#close()
-    this.#enter('ended')
-  }
-
-  /** Passes events on. Returns true when the subscription is complete. */
-  async #read(signal: AbortSignal): Promise<boolean> {
-    const limit = new TimeLimit(SILENCE_MS, signal)
-    try {
-      for await (const { data, errors } of this.#open(this.#variables, limit.signal, () => limit.restart())) {
-        if (signal.aborted) return false
-        const [first] = errors ?? []
-        const error = first && new NthError(first.message, first.extensions ?? {}, { data })
-        if (error && (!isObject(data) || Object.values(data).every((value) => value === null))) throw error
-        this.#failures = 0
-        this.#enter('open')
-        this.#call(() => this.#options.onData(this.#newest(data, '')))
-        if (error) this.#call(() => this.#options.onError?.(error))
-        if (signal.aborted) return false
-      }
-      return true
-    } finally {
-      limit.end()
-    }
-  }
-
-  /** Puts newer states in the place of older ones, which another process may send after the stream was opened again. */
-  #newest(value: unknown, path: string): unknown {
-    if (Array.isArray(value)) return value.map((item) => this.#newest(item, path))
-    if (!isObject(value)) return value
-    const place = `${path} ${value.id}`
-    if (typeof value.revision !== 'number') {
-      const entries = Object.entries(value).map(([name, field]) => [
-        name,
-        this.#newest(field, `${path}.${name}`),
-      ])
-      return Object.fromEntries(entries)
-    }
-    const seen = this.#seen.get(place)
-    if (seen && Number(seen.revision) > value.revision) return seen
-    this.#seen.set(place, value)
-    return value
-  }
-
-  #enter(state: SubscriptionState): void {
-    if (state === this.#state) return
-    this.#state = state
-    this.#call(() => this.#options.onState?.(state))
-  }
-
-  /** An error of the caller's function is not one of the stream. */
-  #call(handler: () => void): void {
-    try {
-      handler()
-    } catch (error) {
-      queueMicrotask(() => {
-        throw error
-      })
-    }
-  }
-}
-
-function page(): Document | undefined {
-  return typeof document === 'undefined' ? undefined : document
-}
-
-/** Whether the same subscription will be refused again. */
-function isRefusal({ code, retryable }: NthError): boolean {
-  return !retryable && code !== 'INTERNAL_SERVER_ERROR' && code !== 'BAD_RESPONSE'
-}
-
-/** The results of a subscription by server-sent events, until it is complete. Throws when its connection ends before. */
-async function* eventsOf(
-  post: Post,
-  body: string,
-  signal: AbortSignal,
-  onChunk: () => void,
-): AsyncGenerator<Result> {
-  const response = await post(body, { accept: 'text/event-stream' }, signal)
-  if (!response.body || !response.headers.get('content-type')?.startsWith('text/event-stream')) {
-    dataOf(await resultOf(response))
-    throw new NthError('This is not a subscription.', { code: 'BAD_RESPONSE' })
-  }
-  const reader = response.body.getReader()
-  const decoder = new TextDecoder()
-  let text = ''
-  let event = ''
-  let data = ''
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) throw new Error('The connection has ended.')
-    onChunk()
-    text += decoder.decode(value, { stream: true })
-    // A line feed may follow in the next chunk.
-    const rest = text.endsWith('\r') ? '\r' : ''
-    const lines = text.slice(0, text.length - rest.length).split(/\r\n|\n|\r/)
-    text = (lines.pop() ?? '') + rest
-    for (const line of lines) {
-      const [, field, content = ''] = /^(\w+)(?:: ?(.*))?$/s.exec(line) ?? []
-      if (field === 'event') event = content
-      else if (field === 'data') data += content
-      if (line !== '') continue
-      if (event === 'complete') return
-      if (event === 'next') yield JSON.parse(data)
-      event = data = ''
-    }
   }
 }

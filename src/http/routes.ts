@@ -54,8 +54,8 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     const exists = isReadable && !hostError ? page?.exists : undefined
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
-    if (isPage(request)) return sendPage(request, response, pages.notFound, 404)
-    return reject(response, 404, 'Not found. The API is at /graphql, the shop at /.')
+    if (isPage(request)) return sendPage(request, response, pages.notFound(path, queryOf(request)), 404)
+    return reject(response, 404, 'Not found. The API is at /graphql, the demos at /.')
   }
 }
 

@@ -34,7 +34,7 @@ it.each(['/book', '/board', '/invoice', '/console', '/graphql'])(
 
 it('shows a page to a browser where there is nothing, and an error to a program', async () => {
   const { url } = await startService()
-  for (const path of ['/nope', '/graphql/more', '/book?title=Nobody%20knows', '/docs/']) {
+  for (const path of ['/nope', '/graphql/more', '/book?title=Nobody%20knows', '/docs/nope']) {
     const page = await fetch(`${url}${path}`, { headers: BROWSER })
     expect([path, page.status]).toEqual([path, 404])
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
@@ -120,7 +120,6 @@ it.each([
   '/package.json',
   '/LICENSE',
   '/schema/migrations/0001_tables.sql',
-  '/docs',
   '/docs/../package.json',
   '/docs/..%2fpackage.json',
   '/docs/%2e%2e/package.json',
