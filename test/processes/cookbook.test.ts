@@ -45,14 +45,16 @@ async function readRecipes(): Promise<Recipe[]> {
   }))
 }
 
-/** Saves all recipes for a server, with what they import. */
+/** Saves all recipes for a server, with what they import. Their calls must succeed: on a busy machine, too. */
 async function saveRecipes(url: string): Promise<{ directory: string; recipes: Recipe[] }> {
   const directory = await temporaryDirectory()
   const recipes = await readRecipes()
   await mkdir(join(directory, 'node_modules'))
   await symlink(ROOT, join(directory, 'node_modules/nth-counters'))
-  for (const { file, code } of recipes)
-    await writeFile(join(directory, file), code.replaceAll('http://127.0.0.1:4000', url))
+  for (const { file, code } of recipes) {
+    const patient = code.replace('key: process.env.NTH_KEY', 'timeoutMs: 60_000')
+    await writeFile(join(directory, file), patient.replaceAll('http://127.0.0.1:4000', url))
+  }
   return { directory, recipes }
 }
 
