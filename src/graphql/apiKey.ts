@@ -121,7 +121,7 @@ const CallerKind = builder.enumType('ViewerKind', { description: 'Kind of a call
 const Viewer = builder.objectRef<Caller>('Viewer').implement({
   description: 'The caller, and what the caller may do.',
   fields: (t) => ({
-    kind: t.expose('kind', { type: CallerKind, description: 'By what it was identified.' }),
+    kind: t.expose('kind', { type: CallerKind, description: 'How the caller was identified.' }),
     key: t.field({
       type: ApiKeyRef,
       nullable: true,

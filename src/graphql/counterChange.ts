@@ -66,7 +66,7 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
       nullable: true,
       extensions: { right: on('READ', 'its name', ({ parent }) => parent.key) },
       description:
-        "The counter after this call, for client caches. Its `value` differs from the change's own if `incrementMany` changes the counter again, or if the call is replayed: then it is read now. Null only with an error of its own; the change was applied.",
+        "The counter after this call, for client caches. Its `value` differs from the change's own if `incrementMany` changes the counter again, or if the call is replayed: a replay has the present state. Null only if it could not be read; the change itself was applied.",
       resolve: (change, _, { nth }) =>
         change.isReplayed ? nth.counters.read(change.key) : counterAfter(change.last ?? change),
     }),
@@ -210,7 +210,7 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
     }),
     timeZone: t.string({
       description:
-        "IANA time zone of its periods. Default: the namespace's. Existing totals count in the new zone's period that contains their midpoint.",
+        "IANA time zone of its periods. Default: the namespace's. If you change it, each existing total moves to the period of the new zone that contains its midpoint.",
     }),
     periods: t.field({
       type: [TrackedPeriodInput],

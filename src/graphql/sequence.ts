@@ -45,10 +45,12 @@ builder.node(Sequence, {
       resolve: ({ definition }) => definition?.format ?? null,
     }),
     restartEvery: t.field({
-      ...part('restartEvery', Period, 'Restarts at `startValue` every such period; null: never.'),
+      ...part('restartEvery', Period, 'Restarts at `startValue` when such a period begins; null: never.'),
       nullable: true,
     }),
-    allowRepeats: t.field(part('allowRepeats', 'Boolean', 'Whether texts may be reissued.')),
+    allowRepeats: t.field(
+      part('allowRepeats', 'Boolean', 'Whether the same formatted text may be issued twice.'),
+    ),
     timeZone: t.string({
       nullable: true,
       description: 'IANA time zone for dates and restarts.',
@@ -184,9 +186,11 @@ const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
     restartEvery: t.field({
       type: Period,
       description:
-        'Restart at `startValue` every such period; the format must show it, unless `allowRepeats`. Default: never.',
+        'Restart at `startValue` when such a period begins. The format must show the period, unless `allowRepeats`. Default: never.',
     }),
-    allowRepeats: t.boolean({ description: 'Whether texts may be reissued. Default: false.' }),
+    allowRepeats: t.boolean({
+      description: 'Whether the same formatted text may be issued twice. Default: false.',
+    }),
     timeZone: t.string({ description: "IANA time zone for dates and restarts. Default: the namespace's." }),
     gapless: t.boolean({
       description:

@@ -56,7 +56,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
         })),
       },
       description:
-        'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
+        'The sequence group after this call, for client caches; a replay has its present state. Null only if it could not be read; the numbers were issued.',
       resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
         numbers.isReplayed ? nth.sequences.readSequenceGroup(numbers.key) : sequenceGroupAfter(numbers),
     }),
@@ -107,7 +107,7 @@ builder.mutationFields((t) => ({
     type: SequenceGroup,
     extensions: { right: onName('WRITE') },
     description:
-      'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
+      'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, this applies to the current period.',
     args: {
       name,
       group,

@@ -12,7 +12,7 @@ import { SequenceGroup } from './sequence.ts'
 
 builder.subscriptionType({
   description:
-    'Subscriptions, as server-sent events. The first event has all that was asked for, each once, in the requested order. The others have only what changed, at most ten times a second, always the newest state; a period that ends changes `valueIn` and `history`. A client that connects again gets all in its first event.',
+    'Subscriptions, as server-sent events. The first event has everything that was requested, each item once, in the requested order. Later events have only what changed, in its newest state, at most ten times a second. The end of a period changes `valueIn` and `history`. After a reconnect, the first event has everything again.',
 })
 
 /**

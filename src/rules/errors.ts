@@ -2,27 +2,33 @@
 export const errorCodes = {
   BAD_USER_INPUT: {
     description:
-      'An argument is wrong: `argument` (such as `changes.3.delta`), `limit`; `position` in a format.',
+      'An argument is invalid. Has `argument`, such as `changes.3.delta`, and may have `limit` and `position`.',
   },
-  NOT_FOUND: { description: 'No such reservation or id.' },
-  LIMIT_REACHED: { description: 'A bound would be crossed: `limit`, `value`, and `index` in incrementMany.' },
-  OUT_OF_RANGE: { description: 'A number would leave SafeInt: `value`.' },
-  SEQUENCE_EXHAUSTED: { description: 'No number left: `limit`, `lastValue`.' },
-  RESERVATION_CLOSED: { description: 'No longer open: `state`.' },
-  IDEMPOTENCY_KEY_REUSED: { description: 'Key used with other arguments.' },
-  UNAUTHENTICATED: { description: 'No valid credentials.' },
-  FORBIDDEN: { description: "Credentials don't allow it." },
-  RATE_LIMITED: { description: 'Too many calls: `retryAfterMs`.' },
-  UNAVAILABLE: { description: 'Not done: `retryAfterMs`.' },
-  OUTCOME_UNKNOWN: { description: 'May have counted; with a key, send it again.' },
-  INTERNAL_SERVER_ERROR: { description: 'Our fault; logged.' },
-  BAD_REQUEST: { description: 'Malformed request.' },
-  REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large: `limit`.' },
-  GRAPHQL_PARSE_FAILED: { description: 'Not GraphQL.' },
-  PERSISTED_QUERY_NOT_FOUND: { description: 'The hash is not known: send the text with it.' },
+  NOT_FOUND: { description: 'There is no such reservation or id.' },
+  LIMIT_REACHED: {
+    description: 'A bound would be crossed. Has `limit`, `value`, and `index` in incrementMany.',
+  },
+  OUT_OF_RANGE: { description: 'A number would leave SafeInt. Has `value`.' },
+  SEQUENCE_EXHAUSTED: { description: 'The sequence has no number left. Has `limit` and `lastValue`.' },
+  RESERVATION_CLOSED: { description: 'The reservation is no longer open. Has `state`.' },
+  IDEMPOTENCY_KEY_REUSED: { description: 'The idempotency key was used with other arguments.' },
+  UNAUTHENTICATED: { description: 'The request has no valid credentials.' },
+  FORBIDDEN: { description: 'The credentials do not allow this.' },
+  RATE_LIMITED: { description: 'Too many calls. Retry after `retryAfterMs`.' },
+  UNAVAILABLE: { description: 'Not applied. Retry after `retryAfterMs`.' },
+  OUTCOME_UNKNOWN: {
+    description: 'The change may have been applied. With an idempotency key, send it again.',
+  },
+  INTERNAL_SERVER_ERROR: { description: 'Internal error; see the server log.' },
+  BAD_REQUEST: { description: 'The request is malformed.' },
+  REQUEST_ENTITY_TOO_LARGE: { description: 'The request is too large. Has `limit`.' },
+  GRAPHQL_PARSE_FAILED: { description: 'The document is not GraphQL.' },
+  PERSISTED_QUERY_NOT_FOUND: { description: 'The hash is unknown. Send the text with it.' },
   PERSISTED_QUERY_MISMATCH: { description: "The hash is not the text's SHA-256." },
-  GRAPHQL_VALIDATION_FAILED: { description: "Doesn't fit the schema." },
-  OPERATION_RESOLUTION_FAILURE: { description: 'Operation not found, or not allowed by this method.' },
+  GRAPHQL_VALIDATION_FAILED: { description: 'The document does not fit the schema.' },
+  OPERATION_RESOLUTION_FAILURE: {
+    description: 'The operation was not found, or this method does not allow it.',
+  },
 }
 
 export type ErrorCode = keyof typeof errorCodes
