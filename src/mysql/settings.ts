@@ -203,7 +203,7 @@ export function maxStatementIn(values: Values): number {
  */
 export function assertFits(statement: string, maxBytes: number): void {
   if (statement.length <= maxBytes) return
-  const message = `The database takes statements of at most ${maxBytes} bytes (max_allowed_packet), and this needs ${statement.length}; nothing was done. Send less at a time, or raise that limit.`
+  const message = `This needs a statement of ${statement.length} bytes, but the database accepts at most ${maxBytes} (max_allowed_packet); nothing was done. Send less at a time, or raise that limit.`
   throw new NthError('REQUEST_ENTITY_TOO_LARGE', message, { limit: maxBytes })
 }
 

@@ -246,10 +246,10 @@ export function refusal(
     const message = `This requires an API key with the scope ${scope}: send it in the header Authorization, as "Bearer nth_…".`
     return new NthError('UNAUTHENTICATED', message, details)
   }
-  const beyond = details.limit === undefined ? '' : ` above ${details.limit}`
-  return new NthError(
-    'FORBIDDEN',
-    `The credentials do not include the scope ${scope} for this name${beyond}.`,
-    details,
-  )
+  const { limit } = details
+  const message =
+    limit === undefined || scope === 'WRITE'
+      ? `The credentials do not include the scope ${scope} for this name.`
+      : `The credentials include the scope ${scope} for this name only up to ${limit}.`
+  return new NthError('FORBIDDEN', message, details)
 }
