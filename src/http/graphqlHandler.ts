@@ -26,15 +26,8 @@ import {
   withHeaders,
 } from './errors.ts'
 import type { StreamResult } from './liveQueries.ts'
-import { EVENT_STREAM, sendAsEvents } from './liveQuery.ts'
-import {
-  acceptsEvents,
-  areValid,
-  type JsonType,
-  paramsInAddress,
-  paramsInBody,
-  typeFor,
-} from './parameters.ts'
+import { EVENT_STREAM, sendAsEvents, streamFormatFor } from './liveQuery.ts'
+import { areValid, type JsonType, paramsInAddress, paramsInBody, typeFor } from './parameters.ts'
 import { codeOf, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
 import type { Api } from './yoga.ts'
 
@@ -171,7 +164,7 @@ export function createGraphqlHandler({
     // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow.
     const options = { method, headers: headers as Record<string, string> }
     const request = new fetchAPI.Request(`http://${host}${url}`, options)
-    return getResultForParams({ params, request }, { ...server, acceptsEvents: acceptsEvents(accept) })
+    return getResultForParams({ params, request }, { ...server, streamFormat: streamFormatFor(accept) })
   }
 
   type Result = Exclude<Awaited<ReturnType<typeof resultOf>>, StreamResult>

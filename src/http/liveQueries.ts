@@ -19,7 +19,7 @@ import { type ClientKey, MemoryBudget } from './connections.ts'
 import { invalidCredential, LEEWAY_MS } from './credentials.ts'
 import { bytesOfDocument } from './documents.ts'
 import { type HeaderList, httpOf, serviceUnavailable } from './errors.ts'
-import { type LiveQuery, nextEvent, openLiveQuery, Stream } from './liveQuery.ts'
+import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
 import type { ServerContext } from './requests.ts'
 
 /** The result of a subscription that wasn't refused. */
@@ -104,7 +104,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       // While the database is unavailable, keys hold.
       const isValid = !isExpired && (!key || (await nth.apiKeys.isValid(key).catch(() => true)))
       if (isValid) stream.keepAlive(heartbeatMs)
-      else stream.complete(nextEvent({ errors: [new GraphQLError(message, { extensions })] }))
+      else stream.fail({ errors: [new GraphQLError(message, { extensions })] })
     }
   }
 
@@ -173,7 +173,11 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 
   return {
     /** Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. */
-    async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
+    async subscribe(
+      args: ExecutionArgs,
+      compiled: Compiled,
+      format: StreamFormat,
+    ): Promise<ExecutionResult | StreamResult> {
       let stream: Stream | undefined
       try {
         if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
@@ -185,7 +189,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
         const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
         const bytes = ownBytes + shared.bytes + shared.document.bytes
         const quota = takeQuota(shared, caller, clients.limited(req), bytes, ownBytes)
-        const opened = new Stream(caller, () => {
+        const opened = new Stream(caller, format, () => {
           streams.delete(opened)
           query.leave(opened)
           quota.release(ownBytes + leave(shared))

@@ -97,10 +97,10 @@ function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<S
     onSubscribe({ args, setSubscribeFn }) {
       const { document, operationName, contextValue }: ExecutionArgs = args
       // Yoga creates it from the server's context.
-      const { acceptsEvents } = contextValue as ServerContext
-      if (!acceptsEvents) {
+      const { streamFormat } = contextValue as ServerContext
+      if (!streamFormat) {
         const message =
-          'The result of a subscription is a stream of events: send the header Accept: text/event-stream.'
+          'The result of a subscription is a stream: send the header Accept: text/event-stream, or multipart/mixed;subscriptionSpec=1.0.'
         throw requestError(406, 'BAD_REQUEST', message)
       }
       const query = document.loc?.source.body
@@ -108,7 +108,7 @@ function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<S
         ...(query && { query }),
         ...(operationName && { operationName }),
       })
-      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled))
+      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled, streamFormat))
     },
   }
 }
