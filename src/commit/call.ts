@@ -267,7 +267,7 @@ export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions)
     assertRoom(): void {
       if (operations < maxPending) return
       refusalMeasure.publish('pending changes')
-      throw unavailable(`More than ${maxPending} changes wait for the database; this one was not applied.`)
+      throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
     /** How many operations wait. */
