@@ -122,6 +122,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ['/board', new URL('board.html', PAGES)],
     ['/invoice', new URL('invoice.html', PAGES)],
     ['/console', new URL('console.html', PAGES)],
+    ['/client.js', new URL('dist/client/client.js', ROOT)],
     ['/uplot.js', library('uPlot.esm.js')],
     ['/uplot.css', library('uPlot.min.css')],
   ]
