@@ -16,6 +16,10 @@ const MAX_REPORTED = 20
 
 const VARY: HeaderList = ['vary', 'Origin']
 
+/** The client: the same for everyone, so that the pages of any origin may import it. */
+const SHARED_MODULE = /^\/client\.js(?:\?|$)/
+const ANY_ORIGIN: HeaderList = ['access-control-allow-origin', '*']
+
 interface OriginSettings {
   /** Origins whose pages may call without credentials; `*` is any. */
   allowedOrigins: readonly string[]
@@ -79,7 +83,8 @@ export class Origins {
    * The CORS headers of a response: without cookies, and without access for other origins to requests without an API key.
    * They are on every response of the server, so that its errors can be read as well.
    */
-  corsHeaders({ method, headers }: IncomingMessage, hasCredential: boolean): HeaderList {
+  corsHeaders({ method, headers, url = '' }: IncomingMessage, hasCredential: boolean): HeaderList {
+    if (SHARED_MODULE.test(url)) return ANY_ORIGIN
     const { origin, 'access-control-request-headers': requested = '' } = headers
     if (!origin) return VARY
     // Whether a page may use a key is decided by the key, which a preflight doesn't have; the page can read a refusal.
