@@ -11,6 +11,7 @@ const title = new URLSearchParams(location.search).get('title') || titles[0]
 /** Everything that the page shows: the numbers by one statement, and the history by another. */
 const SALES = `subscription Sales($title: String!) {
   counters(names: [$title], namespace: "booksales") {
+    id
     name
     revision
     value
@@ -40,9 +41,7 @@ function Book() {
   return html`
     <${KeyField} />
     <section class="card sale" aria-label="Sale">
-      <${Sale} title=${title} book=${book} show=${show}>
-        <p class="month">${valueIn != null && `${copies(valueIn)} this month`}</p>
-      <//>
+      <${Sale} title=${title} book=${book} show=${show} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
     </section>
     <${Bars} id="hours" caption="Sold in each of the last 48 hours" label="Hour" buckets=${hours} nameOf=${hour} ...${TEXTS} />
     <${Bars} id="days" caption="Sold on each of the last 30 days" label="Day" buckets=${days} nameOf=${day} ...${TEXTS} />

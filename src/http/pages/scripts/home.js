@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { titles } from './books.js'
 import { Freshness, html, KeyField, number, ordinal, render, useKept, useLive } from './page.js'
 import { Request } from './request.js'
-import { copies, Outcome, useBooks, usePurchase } from './sales.js'
+import { Bought, copies, useBooks, usePurchase } from './sales.js'
 
 const [TITLE] = titles
 
@@ -12,7 +12,7 @@ const [TITLE] = titles
 const LISTED = 4
 
 const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { name revision value maxValue }
+  counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
 }`
 
 function Home() {
@@ -40,10 +40,10 @@ function Home() {
       <section class="sale" aria-label="Your copy">
         <${Plate} copy=${mine} />
         <div class="line">
-          <button class="buy" onClick=${() => purchase.start()}>${mine ? 'Buy another copy' : 'Buy a copy'}</button>
-          <p class="stock">${books[TITLE] && `${copies(books[TITLE].value)} sold so far`}</p>
+          <button class="buy" onClick=${() => purchase.start()}>Buy a copy</button>
+          <p class="stock">${stockText(books[TITLE], purchase)}</p>
         </div>
-        <${Outcome} title=${TITLE} purchase=${purchase} isSoldOut=${true} />
+        <${Bought} title=${TITLE} purchase=${purchase} />
       </section>
       <${Request} title=${TITLE} copy=${mine} />
     </div>
@@ -51,14 +51,19 @@ function Home() {
     <${Freshness} live=${live} />`
 }
 
+function stockText(book, { isLong }) {
+  if (isLong) return 'Buying…'
+  return book && `${copies(book.value)} sold so far`
+}
+
 /** A bookplate, with a line for a number or with the number. */
 function Plate({ copy }) {
   return html`
-    <div class="plate" aria-hidden="true">
+    <div class=${copy ? 'plate filled' : 'plate'} aria-hidden="true">
       <p class="ex">Ex libris</p>
-      <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : ''}</span></p>
+      <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
       <p class="title">${TITLE}</p>
-      <p class="month">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
+      <p class="stock">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
     </div>`
 }
 
@@ -73,7 +78,7 @@ function Others({ sales, own }) {
   return html`
     <section class="others" aria-labelledby="others">
       <h2 id="others">Sold to others just now</h2>
-      <ol>
+      <ol class="list">
         ${others.map(
           ({ name, first, last }) => html`
             <li key=${`${name} ${last}`}><strong>${first < last ? `Nos. ${spaced(first)}–${spaced(last)}` : `No. ${spaced(last)}`}</strong> ${name}</li>`,

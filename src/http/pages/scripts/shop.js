@@ -6,8 +6,10 @@ import { Sale, useBooks } from './sales.js'
 
 /** How many copies of each book were sold, from all windows and machines, and how many exist. */
 const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { name revision value maxValue }
+  counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
 }`
+
+const COVERS = ['#b4472f', '#d9982b', '#5f6f2e', '#2f6690', '#5a3e73', '#8a6d1f']
 
 let isPrinted = false
 
@@ -37,11 +39,11 @@ function Shop() {
   })
   return html`
     <${KeyField} />
-    <ul class="books" aria-label="Books">
+    <ul class="list stack" aria-label="Books">
       ${titles.map(
-        (title) => html`
+        (title, place) => html`
           <li key=${title} class="card sale">
-            <div class="cover" aria-hidden="true"></div>
+            <div class="cover" style=${{ backgroundColor: COVERS[place] }} aria-hidden="true"></div>
             <${Sale} title=${title} book=${books[title]} show=${show}>
               <h2><a href=${`/book?${new URLSearchParams({ title })}`}>${title}</a></h2>
             <//>
