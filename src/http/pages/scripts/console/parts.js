@@ -1,7 +1,6 @@
 // What the views of the console share: addresses, names, times, rights in words, pages of lists, and live numbers.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { newer } from '/client.js'
 import { client, Freshness, html, isRefused, number, useLive } from '/page.js'
 
 /** The parts of the present address, all of them texts: `view`, `namespace`, `list`, `counter`, `sequence`, … */
@@ -185,19 +184,23 @@ export function NameForm({ address, orders, hint, open }) {
     </form>`
 }
 
+/** The newer of two states of an object, with what only the older one has. Null is a state, too. */
+const merged = (before, after) =>
+  before?.revision > after.revision ? { ...after, ...before } : { ...before, ...after }
+
 /**
  * Objects that were read, kept at their newest states by the one subscription of a view, which has the variable `ids`.
  * `show` takes what else is heard of one, such as in the result of a change. `nodeOf` returns the newest state by id.
  */
 export function useNodes(document, nodes, variables) {
   const [heard, setHeard] = useState({})
-  const show = (node) => setHeard((current) => ({ ...current, [node.id]: newer(current[node.id], node) }))
+  const show = (node) => setHeard((current) => ({ ...current, [node.id]: merged(current[node.id], node) }))
   const ids = nodes.map(({ id }) => id)
   const live = useLive(document, ids.length === 0 ? null : { ids, ...variables }, (data) => {
     for (const node of data.nodes) if (node) show(node)
   })
   const read = new Map(nodes.map((node) => [node.id, node]))
-  const nodeOf = (id) => (heard[id] ? newer(read.get(id), heard[id]) : read.get(id))
+  const nodeOf = (id) => (heard[id] ? merged(read.get(id), heard[id]) : read.get(id))
   return { live: { ...live, hasNumbers: true }, show, nodeOf }
 }
 
