@@ -1,7 +1,7 @@
 // What the views of the console share: addresses, names, times, rights in words, pages of lists, and live numbers.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, Freshness, html, isRefused, number, useLive } from '/page.js'
+import { client, Freshness, html, isRefused, noteRefusal, number, useLive } from '/page.js'
 
 /** The parts of the present address, all of them texts: `view`, `namespace`, `list`, `counter`, `sequence`, … */
 export const readAddress = () => Object.fromEntries(new URLSearchParams(location.search))
@@ -99,14 +99,16 @@ export async function readList(query, variables, signal) {
   try {
     return await client.query(query, variables, { signal })
   } catch (error) {
-    if (isRefused(error)) return { ...error.data, refusal: error }
-    throw error
+    if (!isRefused(error)) throw error
+    // Of what all namespaces have, those are shown that the key allows.
+    if (!error.data?.namespaces) noteRefusal(error)
+    return { ...error.data, refusal: error }
   }
 }
 
 /** What a screen reader says once a page of a list is shown. */
-export const summaryOf = ({ nodes, pageInfo } = { nodes: [] }) =>
-  `${nodes.length} shown${pageInfo?.hasNextPage ? ', more on the next page' : ''}.`
+export const summaryOf = (connection) =>
+  `${connection?.nodes.length ?? 0} shown${connection?.pageInfo.hasNextPage ? ', more on the next page' : ''}.`
 
 /** Links to the pages beside one, where there are any. */
 export function Pager({ address, page: { hasNextPage, hasPreviousPage, startCursor, endCursor } }) {
