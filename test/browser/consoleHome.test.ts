@@ -53,6 +53,7 @@ it('finds counters, sequences and namespaces while a person types, whatever the 
   for (const [name, namespace] of [
     ['Red Horse Hill', 'booksales'],
     ['redirects', 'hits'],
+    ['rest', 'hits'],
     ['blue', 'reds'],
   ] as const)
     await ask(increment(name, namespace))

@@ -142,7 +142,8 @@ function definitionIn(values, hasPeriods) {
 export function DefinitionForm({ definition, mutation, selection, fields, save }) {
   const place = useRef()
   const hasPeriods = definition.periods !== undefined
-  useLayoutEffect(() => place.current.querySelector('form').reset(), [definition])
+  const defined = JSON.stringify([definition.periods, ...fields.map(([id]) => definition[id])])
+  useLayoutEffect(() => place.current.querySelector('form').reset(), [defined])
   function argsOf(values, form) {
     const first = form.cloneNode(true)
     first.reset()

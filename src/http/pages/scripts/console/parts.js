@@ -112,6 +112,7 @@ export const summaryOf = (connection) =>
 
 /** Links to the pages beside one, where there are any. */
 export function Pager({ address, page: { hasNextPage, hasPreviousPage, startCursor, endCursor } }) {
+  if (!hasNextPage && !hasPreviousPage) return null
   const to = (text, cursors) =>
     html`<a href=${addressOf({ ...address, after: undefined, before: undefined, ...cursors })}>${text}</a>`
   return html`
