@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename, extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { gzipSync } from 'node:zlib'
 import { printSchema } from 'graphql'
 import { schema } from '../graphql/schema.ts'
@@ -16,8 +14,9 @@ import { nameFault } from '../rules/names.ts'
 interface StaticPage {
   type: string
   body: Buffer
+  /** The content, compressed when it is first sent so. */
   gzipped?: Buffer
-  /** Entity tag of the content; the compressed content has its own. */
+  /** Entity tag of the content; the compressed content has another one. */
   tag: string
   headers?: Record<string, string>
   /** Whether the page exists for a query; undefined: for any. */
@@ -143,8 +142,8 @@ export function sendPage(
   status = 200,
 ): void {
   const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
-  // Compressed when it is first sent, and kept.
-  if (isGzipAccepted && page.body.length > MIN_GZIP_BYTES) page.gzipped ??= gzipSync(page.body)
+  const isText = page.type.startsWith('text/') && page.body.length > MIN_GZIP_BYTES
+  if (isGzipAccepted && isText) page.gzipped ??= gzipSync(page.body)
   const compressed = isGzipAccepted ? page.gzipped : undefined
   const body = compressed ?? page.body
   const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
@@ -197,37 +196,6 @@ async function readPage(url: URL): Promise<StaticPage> {
 function fixedPage(name: string, content: string | Buffer): StaticPage {
   const type = TYPES[extname(name)] ?? 'application/octet-stream'
   return pageOf({ type, body: Buffer.from(content), headers })
-}
-
-/** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. In their file, empty lines separate them. */
-export const tabs: string[] = readFileSync(new URL('graphiql/tabs.graphql', PAGES), 'utf8')
-  .trim()
-  .split('\n\n')
-
-let page: Promise<StaticPage> | undefined
-
-/** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
-export function graphiqlPage(): Promise<StaticPage> {
-  page ??= makePage().catch((error) => {
-    // The next request tries again.
-    page = undefined
-    throw error
-  })
-  return page
-}
-
-/** In a thread of its own: loading the renderer takes 140 ms, and rendering 50, which would hold up other requests. */
-async function makePage(): Promise<StaticPage> {
-  const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
-  const worker = new Worker(new URL('graphiql/renderer.mjs', PAGES), { workerData: options })
-  const [{ body, gzipped }] = await once(worker, 'message')
-  return pageOf({
-    type: 'text/html; charset=utf-8',
-    body: Buffer.from(body),
-    gzipped: Buffer.from(gzipped),
-    // Its scripts are in the page. In a frame of another page, a click could run what that page has put into its URL.
-    headers: { 'content-security-policy': "frame-ancestors 'none'" },
-  })
 }
 
 /** How long a page waits for the lookup of a book. */

@@ -12,9 +12,10 @@ import {
   serviceUnavailable,
   withHeaders,
 } from './errors.ts'
+import { sendGraphiql } from './graphiql.ts'
 import type { Handler } from './graphqlHandler.ts'
 import type { Origins } from './origins.ts'
-import { graphiqlPage, type Pages, sendPage } from './pages.ts'
+import { type Pages, sendPage } from './pages.ts'
 
 interface RouterOptions {
   pages: Pages
@@ -46,7 +47,7 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     path: string,
     hostError: HttpError | undefined,
   ) {
-    if (path === '/graphql' || path === '/graphql/') return sendPage(request, response, await graphiqlPage())
+    if (!isWrite(request) && (await sendGraphiql(request, response, path))) return
     const page = pages.at(path)
     if (page && isWrite(request)) return rejectWrite(response, path)
     // Whether a book has a counter is not disclosed to those who may not read it, nor to foreign pages that use a host
@@ -138,6 +139,6 @@ async function sendMetrics(response: ServerResponse, readMetrics: ReadMetrics): 
     sendText(response, TYPE, await readMetrics())
   } catch {
     // The primary process is ending.
-    sendError(response, serviceUnavailable('The metrics can not be read at the moment.'))
+    sendError(response, serviceUnavailable('The metrics cannot be read at the moment.'))
   }
 }
