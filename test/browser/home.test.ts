@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { upTo } from '../support/client/client.ts'
 import { startService } from '../support/server/service.ts'
 
 const buy = (window: Window) => window.getByRole('button', { name: /^Buy/ }).click()
@@ -59,7 +60,7 @@ it('shows requests that work as they are copied', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow(url, { permissions: ['clipboard-read', 'clipboard-write'] })
   const copied = async (way: string): Promise<string> => {
-    await window.getByRole('tab', { name: way }).click()
+    await window.getByRole('radio', { name: way }).check()
     await window.getByRole('button', { name: 'Copy' }).click()
     await window.getByRole('button', { name: 'Copied' }).waitFor()
     return window.evaluate('navigator.clipboard.readText()')
@@ -76,13 +77,11 @@ it('changes the way to send the request by keyboard', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(url)
-  await window.getByRole('tab', { name: 'GraphQL' }).focus()
+  await window.getByRole('radio', { name: 'GraphQL' }).focus()
   await window.keyboard.press('ArrowRight')
-  expect(await window.getByRole('tab', { name: 'curl' }).getAttribute('aria-selected')).toBe('true')
-  await window.keyboard.press('ArrowLeft')
-  await window.keyboard.press('ArrowLeft')
-  expect(await window.evaluate('document.activeElement.textContent')).toBe('React')
-  expect(await window.getByRole('tabpanel').textContent()).toContain("from 'react'")
+  expect(await window.getByRole('radio', { name: 'curl' }).isChecked()).toBe(true)
+  for (const _ of upTo(2)) await window.keyboard.press('ArrowLeft')
+  await window.getByText("from 'react'").waitFor()
 })
 
 it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', async (width) => {

@@ -72,7 +72,7 @@ const actions: [string, Action][] = [
       },
       mutation: 'mutation NewTicket',
       doubt: 'The connection broke: “Vanish” may have a number already.',
-      again: 'Try again on NINJA',
+      again: 'Try again: NINJA',
       result: 'Your ticket is NINJA-1.',
       count:
         '{ sequence(name: "ticket", namespace: "boards") { group(name: "NINJA") { value: lastValue } } }',
@@ -132,7 +132,7 @@ it('lists the ticket with its own text when it is answered after a reload', asyn
   await window.reload()
   lost.release()
   await window.getByRole('textbox', { name: 'NINJA' }).fill('Appear')
-  await press(window, 'Try again on NINJA')
+  await press(window, 'Try again: NINJA')
   await says(window, 'Your ticket is NINJA-1.')
   expect(await window.getByRole('listitem').allTextContents()).toEqual(['NINJA-1 Vanish'])
   expect(await window.getByRole('textbox', { name: 'NINJA' }).inputValue()).toBe('Appear')

@@ -1,7 +1,7 @@
 // A bar chart of a counter's history, drawn by uPlot. A slider selects a bar by touch or keyboard; its value is shown.
 
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { html } from './page.js'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { html, number } from './page.js'
 import uPlot from './uplot.js'
 
 const HEIGHT = 200
@@ -15,7 +15,6 @@ export function Bars({ id, caption, label, buckets, nameOf, amountOf, none, untr
   const plot = useRef()
   /** Start of the selected bucket; undefined: the latest one. */
   const [chosen, setChosen] = useState()
-  const colors = useColors()
   const list = buckets ?? []
   const position = list.findIndex(({ start }) => start === chosen)
   const index = position === -1 ? list.length - 1 : position
@@ -23,21 +22,27 @@ export function Bars({ id, caption, label, buckets, nameOf, amountOf, none, untr
   const nameAt = (place) => (list[place] ? nameOf(list[place].start) : '')
   /** What the chart's own functions need of the last rendering. */
   const latest = useRef()
-  latest.current = { choose, nameAt, index }
+  latest.current = { choose, nameAt }
   const isKnown = buckets !== undefined
 
   useLayoutEffect(() => {
     if (!isKnown) return
-    plot.current = new uPlot(optionsFor(element.current, latest), dataOf(list), element.current)
-    const resizing = new ResizeObserver(([{ contentRect }]) =>
-      plot.current.setSize({ width: contentRect.width, height: HEIGHT }),
+    const chart = new uPlot(optionsFor(element.current, latest), dataOf(list), element.current)
+    plot.current = chart
+    const resizing = new ResizeObserver(() =>
+      chart.setSize({ width: element.current.clientWidth, height: HEIGHT }),
     )
     resizing.observe(element.current)
+    const closing = new AbortController()
+    // A canvas doesn't follow the colours of the system by itself.
+    for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)'])
+      matchMedia(query).addEventListener('change', () => chart.redraw(), closing)
     return () => {
+      closing.abort()
       resizing.disconnect()
-      plot.current.destroy()
+      chart.destroy()
     }
-  }, [isKnown, colors, nameOf])
+  }, [isKnown, nameOf])
 
   useLayoutEffect(() => {
     if (!plot.current) return
@@ -71,37 +76,20 @@ export function Bars({ id, caption, label, buckets, nameOf, amountOf, none, untr
     </figure>`
 }
 
-/** Changes with the colours of the system, which a canvas doesn't follow by itself. */
-function useColors() {
-  const [version, setVersion] = useState(0)
-  useEffect(() => {
-    const queries = ['(prefers-color-scheme: dark)', '(forced-colors: active)'].map((text) =>
-      matchMedia(text),
-    )
-    const change = () => setVersion((current) => current + 1)
-    for (const query of queries) query.addEventListener('change', change)
-    return () => {
-      for (const query of queries) query.removeEventListener('change', change)
-    }
-  }, [])
-  return version
-}
-
 /** Bars are evenly spaced, whatever the length of an hour or a day: the x value is the bucket's index. */
 function dataOf(buckets) {
   return [buckets.map((_, index) => index), buckets.map(({ value }) => value)]
 }
 
-function optionsFor(element, latest) {
-  const style = getComputedStyle(document.documentElement)
-  const color = (name) => style.getPropertyValue(name)
-  const axis = {
-    stroke: color('--chart-text'),
-    grid: { stroke: color('--chart-line'), width: 1 },
-    ticks: { stroke: color('--chart-line'), width: 1 },
-  }
+function optionsFor({ clientWidth }, latest) {
+  const color = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(name)
+  const lines = { stroke: color('--chart-line'), width: 1 }
+  const axis = { stroke: color('--chart-text'), grid: lines, ticks: lines }
+  const namesOf = (_, ticks) => ticks.map((tick) => latest.current.nameAt(tick))
+  const numbersOf = (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? number(tick) : ''))
+  const bar = { fill: color('--chart-bar'), stroke: color('--chart-bar'), width: 0 }
   return {
-    width: element.clientWidth,
+    width: clientWidth,
     height: HEIGHT,
     // Room for half of the first label and of the last one.
     padding: [null, 40, null, 32],
@@ -113,28 +101,10 @@ function optionsFor(element, latest) {
       y: { range: (_, _low, high) => [0, Math.max(high ?? 0, 4)] },
     },
     axes: [
-      {
-        ...axis,
-        space: 90,
-        grid: { show: false },
-        values: (_, ticks) => ticks.map((tick) => latest.current.nameAt(tick)),
-      },
-      {
-        ...axis,
-        size: widthOf,
-        values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString('en') : '')),
-      },
+      { ...axis, space: 90, grid: { show: false }, values: namesOf },
+      { ...axis, size: widthOf, values: numbersOf },
     ],
-    series: [
-      {},
-      {
-        fill: color('--chart-bar'),
-        stroke: color('--chart-bar'),
-        width: 0,
-        points: { show: false },
-        paths: uPlot.paths.bars({ size: [0.7, 40] }),
-      },
-    ],
+    series: [{}, { ...bar, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, 40] }) }],
   }
 }
 

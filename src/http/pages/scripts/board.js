@@ -6,9 +6,9 @@ import {
   client,
   Freshness,
   html,
-  isInDoubt,
   KeyField,
   noteRefusal,
+  Outcome,
   render,
   useAccess,
   useAction,
@@ -64,7 +64,7 @@ function Boards() {
   const live = useLive(COUNTS, ids && { ids }, ({ nodes }) => nodes.forEach(show))
   return html`
     <${KeyField} />
-    <div class="boards">
+    <div class="tiles">
       ${BOARDS.map((name) => html`<${Board} key=${name} name=${name} count=${counts[name]} show=${show} />`)}
     </div>
     <${Freshness} live=${ids ? live : { ...live, error, retryNow, state: 'waiting' }} />`
@@ -77,9 +77,9 @@ function Board({ name, count, show }) {
   const [pending, setPending] = useKept(`pending ticket of ${name}`)
   const field = useRef()
   const action = useAction(takeNumber, `ticket ${name}`)
-  const { result, error, isLong, isUnanswered, start } = action
 
-  async function takeNumber(text) {
+  async function takeNumber(typed) {
+    const text = action.isUnanswered ? pending : typed
     setPending(text)
     const { nextInSequence } = await client.mutate(
       `mutation NewTicket($board: String!) {
@@ -100,37 +100,22 @@ function Board({ name, count, show }) {
   function submit(event) {
     event.preventDefault()
     const text = field.current.value.trim()
-    if (isUnanswered) retry()
-    else if (text !== '') start(text)
-  }
-
-  function retry() {
-    // Now, as the button disappears with the answer, which may not move the focus.
-    field.current.focus()
-    start(pending ?? field.current.value.trim())
+    if (text !== '' || action.isUnanswered) action.start(text)
   }
 
   return html`
     <section class="card board" aria-label=${name}>
       <h2>${name}</h2>
-      <p class="count">${count !== undefined && amount(count, 'ticket')}</p>
+      <p class="stock count">${count !== undefined && amount(count, 'ticket')}</p>
       <form class="line" onSubmit=${submit}>
         <input type="text" maxlength="120" placeholder="A task" required aria-label=${`Task for ${name}`} ref=${field} />
         <button aria-label=${`New ticket on ${name}`}>New ticket</button>
       </form>
-      <p class="result" role="status">${isLong ? 'Taking a number…' : result && `Your ticket is ${result}.`}</p>
-      <p class="problem" role="alert">${problemText(error, isUnanswered, pending)}</p>
-      ${isUnanswered && html`<button class="link" aria-label=${`Try again on ${name}`} onClick=${retry}>Try again</button>`}
-      <ol>
+      <${Outcome} action=${action} on=${name} busy="Taking a number…" text=${(ticket) => `Your ticket is ${ticket}.`} failed="No ticket" doubt=${`The connection broke: “${pending}” may have a number already.`} />
+      <ol class="list">
         ${tickets.map(({ formatted, text }) => html`<li key=${formatted}><strong>${formatted}</strong> ${text}</li>`)}
       </ol>
     </section>`
-}
-
-function problemText(error, isUnanswered, pending) {
-  if (isUnanswered || (error && isInDoubt(error)))
-    return `The connection broke: “${pending}” may have a number already. Try again, and you see it.`
-  return error && `No ticket: ${error.message}`
 }
 
 render(html`<${Boards} />`, document.querySelector('#app'))

@@ -9,9 +9,9 @@ import {
   dateFormat,
   Freshness,
   html,
-  isInDoubt,
   KeyField,
   number,
+  Outcome,
   ordinal,
   render,
   useAction,
@@ -61,7 +61,7 @@ function Blog() {
   )
   return html`
     <${KeyField} />
-    <div class="entries">
+    <div class="stack">
       ${[...entries.keys()].map((title) => html`<${Entry} key=${title} title=${title} counter=${counters[title]} isOpen=${title === chosen} choose=${choose} show=${show} />`)}
     </div>
     <${Bars} id="hours" caption=${`Readers of “${charted}” in each of the last 48 hours`} label="Hour" buckets=${hours} nameOf=${hour} amountOf=${readers} none="Nobody has read it yet in this time." untracked="Hours are not recorded here." />
@@ -73,7 +73,7 @@ const readers = (count) => amount(count, 'reader')
 
 function Entry({ title, counter, isOpen, choose, show }) {
   const name = `read ${title}`
-  const { result, error, isLong, isUnanswered, start } = useAction(async () => {
+  const action = useAction(async () => {
     const { increment } = await client.mutate(
       `mutation Read($title: String!) {
         increment(name: $title, namespace: "hits") { value valueIn(period: HOUR) counter { id name revision value } }
@@ -87,34 +87,20 @@ function Entry({ title, counter, isOpen, choose, show }) {
 
   function toggle() {
     choose(isOpen ? undefined : title)
-    if (!isOpen) start()
-  }
-
-  function retry({ currentTarget }) {
-    // Now, as the button disappears with the answer, which may not move the focus.
-    currentTarget.closest('.entry').querySelector('.open').focus()
-    start()
+    if (!isOpen) action.start()
   }
 
   return html`
     <article class="card entry">
       <h2><button class="open" aria-expanded=${isOpen} onClick=${toggle}>${title}</button></h2>
-      <p class="count">${counter && `${readers(counter.value)}${counter.valueIn == null ? '' : `, ${number(counter.valueIn)} this hour`}`}</p>
+      <p class="stock">${counter && `${readers(counter.value)}${counter.valueIn == null ? '' : `, ${number(counter.valueIn)} this hour`}`}</p>
       ${isOpen && html`<p class="body">${entries.get(title)}</p>`}
-      <p class="result" role="status">${isLong ? 'Counting…' : result && readText(result)}</p>
-      <p class="problem" role="alert">${problemText(error, isUnanswered)}</p>
-      ${isUnanswered && html`<button class="link" aria-label=${`Try again: ${title}`} onClick=${retry}>Try again</button>`}
+      <${Outcome} action=${action} on=${title} busy="Counting…" text=${readText} failed="Not counted" doubt="The connection broke: you may or may not be counted." />
     </article>`
 }
 
 function readText({ value, valueIn }) {
   return `You are reader ${number(value)}${valueIn === null ? '' : `, the ${ordinal(valueIn)} this hour`}.`
-}
-
-function problemText(error, isUnanswered) {
-  if (isUnanswered || (error && isInDoubt(error)))
-    return 'The connection broke: you may or may not be counted.'
-  return error && `Not counted: ${error.message}`
 }
 
 render(html`<${Blog} />`, document.querySelector('#app'))

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { titles } from './books.js'
 import { Freshness, html, KeyField, number, ordinal, render, useKept, useLive } from './page.js'
 import { Request } from './request.js'
-import { copies, Outcome, useBooks, usePurchase } from './sales.js'
+import { Bought, copies, useBooks, usePurchase } from './sales.js'
 
 const [TITLE] = titles
 
@@ -43,7 +43,7 @@ function Home() {
           <button class="buy" onClick=${() => purchase.start()}>Buy a copy</button>
           <p class="stock">${stockText(books[TITLE], purchase)}</p>
         </div>
-        <${Outcome} title=${TITLE} purchase=${purchase} isSoldOut=${true} />
+        <${Bought} title=${TITLE} purchase=${purchase} />
       </section>
       <${Request} title=${TITLE} copy=${mine} />
     </div>
@@ -63,7 +63,7 @@ function Plate({ copy }) {
       <p class="ex">Ex libris</p>
       <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
       <p class="title">${TITLE}</p>
-      <p class="month">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
+      <p class="stock">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
     </div>`
 }
 
@@ -78,7 +78,7 @@ function Others({ sales, own }) {
   return html`
     <section class="others" aria-labelledby="others">
       <h2 id="others">Sold to others just now</h2>
-      <ol>
+      <ol class="list">
         ${others.map(
           ({ name, first, last }) => html`
             <li key=${`${name} ${last}`}><strong>${first < last ? `Nos. ${spaced(first)}–${spaced(last)}` : `No. ${spaced(last)}`}</strong> ${name}</li>`,

@@ -81,7 +81,6 @@ function Invoice() {
   })
   const state = stateOf(getting, settling, reservation)
   const isOpen = state === 'RESERVED'
-  const isBegun = state !== 'none'
 
   useEffect(() => {
     if (id || client.remembered(RESERVING)) getting.start()
@@ -116,23 +115,35 @@ function Invoice() {
     if (isOpen) settling.start(name)
   }
 
+  const { formatted, expiresAt } = reservation ?? {}
+  const [number, status, button] = {
+    none: ['', 'No invoice begun yet.', 'Begin an invoice'],
+    getting: ['…', ''],
+    failed: ['–', '', 'Try again'],
+    RESERVED: [formatted, isOpen && `Yours until ${times.format(new Date(expiresAt))}.`],
+    closing: [formatted, ''],
+    CONFIRMED: [formatted, `Issued${customer ? ` to ${customer}` : ''}.`, 'Next invoice'],
+    RELEASED: [formatted, 'Discarded: the next invoice gets this number.', 'Next invoice'],
+    EXPIRED: [formatted, 'The time is over: another invoice may have this number.', 'Next invoice'],
+  }[state]
+  const progress = (getting.isLong && 'Getting the number…') || (settling.isLong && 'One moment…')
   return html`
     <${KeyField} />
     <form class="card invoice" onSubmit=${(event) => settle(event, 'confirmReservation')}>
       <div role="status">
-        <p class="number">${numberText(state, reservation)}</p>
-        <p class="status">${statusText(state, reservation, customer)}</p>
+        <p class="number">${number}</p>
+        <p class="stock">${status}</p>
       </div>
-      <div id="invoice" ref=${write} hidden=${!isBegun}>
+      <div id="invoice" ref=${write} hidden=${state === 'none'}>
         <label>To <input type="text" id="customer" maxlength="120" placeholder="Customer" required ref=${field} value=${customer} readonly=${!['getting', 'failed', 'RESERVED'].includes(state)} onInput=${({ target }) => setCustomer(target.value)} /></label>
         <p class="line">
           <button aria-disabled=${!isOpen}>Issue invoice</button>
           <button type="button" id="discard" class="quiet" aria-disabled=${!isOpen} onClick=${(event) => settle(event, 'releaseReservation')}>Discard</button>
         </p>
       </div>
-      <p class="progress" role="status">${(getting.isLong && 'Getting the number…') || (settling.isLong && 'One moment…')}</p>
+      <p class="progress" role="status">${progress}</p>
       <p class="problem" role="alert">${problemText(getting, settling)}</p>
-      <button type="button" id="begin" hidden=${['getting', 'closing', 'RESERVED'].includes(state)} onClick=${begin}>${beginText(state)}</button>
+      <button type="button" id="begin" hidden=${!button} onClick=${begin}>${button}</button>
     </form>`
 }
 
@@ -147,35 +158,12 @@ function stateOf(getting, settling, reservation) {
   return reservation?.state ?? 'none'
 }
 
-function numberText(state, reservation) {
-  if (state === 'getting') return '…'
-  return state === 'failed' ? '–' : reservation?.formatted
-}
-
-function statusText(state, reservation, customer) {
-  if (state === 'none') return 'No invoice begun yet.'
-  if (state === 'getting' || state === 'failed') return ''
-  const texts = {
-    RESERVED: () => `Yours until ${times.format(new Date(reservation.expiresAt))}.`,
-    CONFIRMED: () => `Issued${customer ? ` to ${customer}` : ''}.`,
-    RELEASED: () => 'Discarded: the next invoice gets this number.',
-    EXPIRED: () => 'The time is over: another invoice may have this number.',
-  }
-  return texts[reservation.state]()
-}
-
-function problemText(getting, settling) {
-  if (getting.error) return `There is no number now: ${getting.error.message}`
-  const { error } = settling
+function problemText({ error: missing }, { error }) {
+  if (missing) return `There is no number now: ${missing.message}`
   if (!error) return ''
   return isInDoubt(error)
     ? 'The connection broke: this may or may not be done. Try again: it is done only once.'
     : `Not done: ${error.message}`
-}
-
-function beginText(state) {
-  if (state === 'none') return 'Begin an invoice'
-  return state === 'failed' ? 'Try again' : 'Next invoice'
 }
 
 render(html`<${Invoice} />`, document.querySelector('#app'))

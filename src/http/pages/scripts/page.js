@@ -45,9 +45,7 @@ export function useAccess() {
 }
 
 /** Whether another key could help. Then `KeyField` asks for it. */
-export function isRefused({ code }) {
-  return code === 'UNAUTHENTICATED' || code === 'FORBIDDEN'
-}
+export const isRefused = ({ code }) => code === 'UNAUTHENTICATED' || code === 'FORBIDDEN'
 
 export function noteRefusal(error) {
   if (isRefused(error)) setAccess({ ...access, refusal: error })
@@ -56,31 +54,22 @@ export function noteRefusal(error) {
 /** Asks for a key where the server wants one, and can forget the one that the tab uses. */
 export function KeyField() {
   const { key, refusal } = useAccess()
-  if (!refusal) {
-    return (
-      key &&
-      html`<p class="using">This tab uses an API key. <button class="link" onClick=${() => setKey()}>Forget it</button></p>`
-    )
-  }
+  const forget = html`<button type="button" class="link" onClick=${() => setKey()}>Forget it</button>`
+  if (!refusal) return key && html`<p class="using">This tab uses an API key. ${forget}</p>`
   const submit = (event) => {
     event.preventDefault()
     setKey(event.target.elements.key.value.trim())
   }
   return html`
     <form class="card access" onSubmit=${submit}>
-      <p class="problem" role="alert" id="refusal">${refusalText(refusal, key)}</p>
+      <p class="problem" role="alert" id="refusal">${key ? refusal.message : 'This server asks for an API key.'}</p>
       <label for="key">API key, kept for this tab only</label>
       <div class="line">
         <input type="password" id="key" autocomplete="off" spellcheck=${false} required aria-describedby="refusal" />
         <button>Use this key</button>
-        ${key && html`<button type="button" class="quiet" onClick=${() => setKey()}>Forget the key</button>`}
+        ${key && forget}
       </div>
     </form>`
-}
-
-/** The API's own text speaks of headers. */
-function refusalText({ code, message }, key) {
-  return code === 'UNAUTHENTICATED' && !key ? 'This server asks for an API key.' : message
 }
 
 /**
@@ -117,16 +106,11 @@ export function useLive(document, variables, show) {
 export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
   const isLoading = useIsLong(!hasNumbers && !error)
   const canRetry = error && !isRefused(error) && state !== 'open'
-  const retry = ({ currentTarget }) => {
-    retryNow()
-    // Now, as the button disappears with the answer, which may not move the focus.
-    currentTarget.closest('.freshness').focus()
-  }
   return html`
     <div class="freshness" tabindex="-1">
       <p class="progress" role="status">${isLoading && 'Loading the numbers…'}</p>
       <p class="problem" role="alert">${error && !isRefused(error) && staleText(error, hasNumbers)}</p>
-      ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${retry}>Retry now</button></p>`}
+      ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${andFocus('.freshness', retryNow)}>Retry now</button></p>`}
     </div>`
 }
 
@@ -170,9 +154,38 @@ export function useAction(run, name) {
     isRunning.current = false
   }
 
-  const isOpen = !action.error || isInDoubt(action.error)
-  const isUnanswered = !action.isRunning && isOpen && name !== undefined && client.remembered(name)
+  const isOpen = !action.isRunning && (!action.error || isInDoubt(action.error))
+  const isUnanswered = isOpen && name !== undefined && client.remembered(name)
   return { ...action, isLong, isUnanswered, start }
+}
+
+/**
+ * What came of an action on a thing: `text` of its result, or `failed` and why, or `doubt` and a button to repeat it, if
+ * the answer was lost.
+ */
+export function Outcome({
+  action: { result, error, isLong, isUnanswered, start },
+  on,
+  busy,
+  text,
+  failed,
+  doubt,
+}) {
+  const problem = isUnanswered || (error && isInDoubt(error)) ? doubt : error && `${failed}: ${error.message}`
+  return html`
+    <div class="outcome" tabindex="-1">
+      <p class="result" role="status">${isLong ? busy : result && text(result)}</p>
+      <p class="problem" role="alert">${problem}</p>
+      ${isUnanswered && html`<button class="link" aria-label=${`Try again: ${on}`} onClick=${andFocus('.outcome', () => start())}>Try again</button>`}
+    </div>`
+}
+
+/** Handles a click on a button that disappears with the answer, which may not move the focus: the click does. */
+function andFocus(selector, act) {
+  return ({ currentTarget }) => {
+    currentTarget.closest(selector).focus()
+    act()
+  }
 }
 
 /** A value of this tab that survives a reload; undefined removes it. */
@@ -187,9 +200,7 @@ export function useKept(name, initial) {
 }
 
 /** Whether an error leaves open if a change was applied. */
-export function isInDoubt({ code, isOutcomeUnknown }) {
-  return isOutcomeUnknown || code === 'NO_ANSWER' || code === 'OUTCOME_UNKNOWN'
-}
+export const isInDoubt = ({ isOutcomeUnknown }) => isOutcomeUnknown
 
 const formats = new Intl.NumberFormat('en')
 const ordinals = new Intl.PluralRules('en', { type: 'ordinal' })

@@ -48,55 +48,30 @@ export function Buy({ book = '${title}' }) {
 }`,
 }
 
-const names = Object.keys(ways)
-
 export function Request({ title, copy }) {
   const { key } = useAccess()
   const [way, setWay] = useState('GraphQL')
-  const [isCopied, setCopied] = useState(false)
+  const [copied, setCopied] = useState()
   const code = useRef()
   const text = ways[way](title, key)
-
-  function choose(name) {
-    setWay(name)
-    setCopied(false)
-  }
-
-  function move(event) {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key]
-    if (!step) return
-    choose(names.at((names.indexOf(way) + step) % names.length))
-    event.currentTarget
-      .querySelectorAll('button')
-      .item(names.indexOf(way) + step)
-      ?.focus()
-  }
 
   async function copyText() {
     getSelection().selectAllChildren(code.current)
     // Without HTTPS there is no clipboard; the text is selected then.
     await navigator.clipboard?.writeText(text)
-    setCopied(Boolean(navigator.clipboard))
+    if (navigator.clipboard) setCopied(text)
   }
 
+  const hasMonth = way === 'GraphQL' || way === 'curl'
   return html`
     <section class="request card" aria-label="The request">
       <div class="bar">
-        <div role="tablist" aria-label="The request as" onKeyDown=${move}>
-          ${names.map(
-            (name) => html`
-              <button role="tab" id=${`tab-${name}`} aria-controls="code" aria-selected=${name === way} tabindex=${name === way ? 0 : -1} onClick=${() => choose(name)}>${name}</button>`,
-          )}
-        </div>
-        <button class="link" onClick=${copyText}>${isCopied ? 'Copied' : 'Copy'}</button>
+        <fieldset aria-label="The request as">
+          ${Object.keys(ways).map((name) => html`<label><input type="radio" name="way" checked=${name === way} onChange=${() => setWay(name)} />${name}</label>`)}
+        </fieldset>
+        <button class="link" onClick=${copyText}>${copied === text ? 'Copied' : 'Copy'}</button>
       </div>
-      <pre id="code" role="tabpanel" aria-labelledby=${`tab-${way}`} tabindex="0"><code ref=${code}>${text}</code></pre>
-      <p class="answer"><span aria-hidden="true">→</span> ${copy ? html`<span class="unseen">Your answer:</span> <code>${answerText(way, copy)}</code>` : 'your own number'}</p>
+      <pre tabindex="0"><code ref=${code}>${text}</code></pre>
+      <p class="answer">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
     </section>`
-}
-
-function answerText(way, { value, valueIn }) {
-  return way === 'GraphQL' || way === 'curl'
-    ? `{ "value": ${value}, "valueIn": ${valueIn} }`
-    : `{ "value": ${value} }`
 }

@@ -2,7 +2,7 @@
 
 import { useReducer } from 'preact/hooks'
 import { newer } from '/client.js'
-import { amount, client, html, isInDoubt, number, ordinal, useAction } from './page.js'
+import { amount, client, html, number, Outcome, ordinal, useAction } from './page.js'
 
 /** If no more copies than this are left, buyers see how many. */
 const FEW = 10
@@ -44,67 +44,47 @@ const nameOf = (title) => `buy ${title}`
 
 /** A purchase of a book, as `useAction` has it; `onBought` gets the copy. */
 export function usePurchase(title, book, show, onBought) {
-  async function purchase() {
+  const action = useAction(async () => {
     try {
       const copy = await buy(title, show)
       onBought?.(copy)
       return copy
     } catch (error) {
-      // Whoever bought the last copy: this state is older than what the next event has.
-      if (error.code === 'LIMIT_REACHED' && book) show([{ ...book, value: book.maxValue ?? book.value }])
-      throw error
+      if (error.code !== 'LIMIT_REACHED') throw error
+      // This state is older than what the next event has.
+      if (book) show([{ ...book, value: book.maxValue ?? book.value }])
+      const message = `somebody else has bought the last copy of ${title}.`
+      throw Object.assign(error, { message })
     }
-  }
-  return useAction(purchase, nameOf(title))
+  }, nameOf(title))
+  // Copies are available again, so that message is outdated.
+  if (action.error?.code === 'LIMIT_REACHED' && leftOf(book) > 0) return { ...action, error: undefined }
+  return action
 }
 
 /** What a person reads and presses in the shop, and on the page of a book. */
 export function Sale({ title, book, show, month, children }) {
   const purchase = usePurchase(title, book, show)
   const left = leftOf(book)
-  const isSoldOut = left <= 0
-  const label = isSoldOut ? 'Sold out' : 'Buy'
+  const label = left <= 0 ? 'Sold out' : 'Buy'
   return html`
     <div class="text">
       ${children}
       <p class="stock"><span class="sold">${book && soldText(book)}</span> <strong class="left">${left > 0 && left <= FEW && `Only ${left} left`}</strong></p>
-      ${month !== undefined && html`<p class="month">${month}</p>`}
-      <${Outcome} title=${title} purchase=${purchase} isSoldOut=${isSoldOut} />
+      ${month !== undefined && html`<p class="stock month">${month}</p>`}
+      <${Bought} title=${title} purchase=${purchase} />
     </div>
     <button class="buy" aria-label=${`${label} ${title}`} aria-disabled=${!(left > 0)} onClick=${() => left > 0 && purchase.start()}>${label}</button>`
 }
 
-/** What came of a purchase. A copy that may have been sold can be asked for again. */
-export function Outcome({ title, purchase, isSoldOut }) {
-  const { result, isLong, isUnanswered, start } = purchase
-  const retry = ({ currentTarget }) => {
-    // Now, as the button disappears with the answer, which may not move the focus.
-    currentTarget.closest('.sale').querySelector('.buy').focus()
-    start()
-  }
-  return html`
-    <p class="result" role="status">${isLong ? 'Buying…' : result && boughtText(title, result)}</p>
-    <p class="problem" role="alert">${problemText(title, purchase, isSoldOut)}</p>
-    ${isUnanswered && html`<button class="link" aria-label=${`Try again: ${title}`} onClick=${retry}>Try again</button>`}`
+export function Bought({ title, purchase }) {
+  const text = ({ value, valueIn }) =>
+    `You just bought copy ${number(value)} of ${title}${valueIn === null ? '' : `, the ${ordinal(valueIn)} this month`}.`
+  return html`<${Outcome} action=${purchase} on=${title} busy="Buying…" text=${text} failed="Not sold" doubt="The connection broke: this copy may or may not have been sold." />`
 }
 
-function boughtText(title, { value, valueIn }) {
-  const month = valueIn === null ? '' : `, the ${ordinal(valueIn)} this month`
-  return `You just bought copy ${number(value)} of ${title}${month}.`
-}
-
-function problemText(title, { error, isUnanswered }, isSoldOut) {
-  if (error?.code === 'LIMIT_REACHED')
-    return isSoldOut && `Not sold: somebody else has bought the last copy of ${title}.`
-  if (isUnanswered || (error && isInDoubt(error)))
-    return 'The connection broke: this copy may or may not have been sold.'
-  return error && `Not sold: ${error.message}`
-}
-
-function soldText({ value, maxValue }) {
-  if (maxValue !== null) return `${number(value)} of ${number(maxValue)} copies sold`
-  return `${copies(value)} sold`
-}
+const soldText = ({ value, maxValue }) =>
+  maxValue === null ? `${copies(value)} sold` : `${number(value)} of ${number(maxValue)} copies sold`
 
 export const copies = (count) => amount(count, 'copy', 'copies')
 

@@ -9,6 +9,8 @@ const SALES = `subscription Sales($titles: [String!]!) {
   counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
 }`
 
+const COVERS = ['#b4472f', '#d9982b', '#5f6f2e', '#2f6690', '#5a3e73', '#8a6d1f']
+
 let isPrinted = false
 
 /** Sets once how many copies of the edition exist. After that the API rejects any further one. */
@@ -37,11 +39,11 @@ function Shop() {
   })
   return html`
     <${KeyField} />
-    <ul class="books" aria-label="Books">
+    <ul class="list stack" aria-label="Books">
       ${titles.map(
-        (title) => html`
+        (title, place) => html`
           <li key=${title} class="card sale">
-            <div class="cover" aria-hidden="true"></div>
+            <div class="cover" style=${{ backgroundColor: COVERS[place] }} aria-hidden="true"></div>
             <${Sale} title=${title} book=${books[title]} show=${show}>
               <h2><a href=${`/book?${new URLSearchParams({ title })}`}>${title}</a></h2>
             <//>
