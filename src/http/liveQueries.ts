@@ -303,7 +303,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
         const isOthers = client === undefined || budget.heldBy(client) <= bytes
         budget.charge(client, -bytes, -addedBytes)
         throw isOthers
-          ? unavailable('Too many or too large subscriptions are open. Try again in a moment.')
+          ? unavailable('The open subscriptions use all the memory that they may. Try again in a moment.')
           : new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
       }
       if (client !== undefined) usages.set(key, usage)
@@ -333,7 +333,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
   }
 }
 
-const TOO_LARGE = 'The subscriptions from this address use too much memory; close one, or select less.'
+const TOO_LARGE = 'The subscriptions from this address use too much memory. Close one, or select less.'
 
 function tooMany(what: string, limit: number): NthError {
   const message = `Too many ${what}: the limit is ${limit} for these credentials and this address. Close one first.`

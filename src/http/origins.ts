@@ -131,7 +131,9 @@ export class Origins {
     if (origin !== undefined) {
       const isAllowed = isOwn(origin) || origins?.includes('*') || origins?.includes(origin)
       if (isAllowed) return undefined
-      const reason = origins ? `from ${origin}` : 'in a page: it is for servers. Create a key with `origins`'
+      const reason = origins
+        ? `from ${origin}`
+        : 'in a page: they are for servers. Create a key with `origins`'
       const isHost = parsed(origin)?.host === host
       const advice = isHost ? '. For the pages of Nth itself, set NTH_PUBLIC_URL' : ''
       return new HttpError(403, 'FORBIDDEN', `These credentials may not be used ${reason}${advice}.`)
@@ -141,7 +143,7 @@ export class Origins {
     if (site === 'same-origin' && (this.#isHostChecked || hosts.includes(host))) return undefined
     const page = referer && parsed(referer)?.origin
     if (page && (isOwn(page) || origins.includes(page))) return undefined
-    const message = 'These credentials may be used by pages of their origins only; the request has no origin.'
+    const message = 'These credentials are for pages of certain origins, and the request has no origin.'
     return new HttpError(403, 'FORBIDDEN', message)
   }
 }

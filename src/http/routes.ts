@@ -139,6 +139,6 @@ async function sendMetrics(response: ServerResponse, readMetrics: ReadMetrics): 
     sendText(response, TYPE, await readMetrics())
   } catch {
     // The primary process is ending.
-    sendError(response, serviceUnavailable('The metrics can not be read at the moment.'))
+    sendError(response, serviceUnavailable('The metrics cannot be read at the moment.'))
   }
 }

@@ -2,32 +2,43 @@
 export const errorCodes = {
   BAD_USER_INPUT: {
     description:
-      'An argument is invalid. Has `argument`, such as `changes.3.delta`, and may have `limit` and `position`.',
+      'An argument is invalid. `argument` is its path, such as `changes.3.delta`. `limit` is the limit that it exceeds, and `position` the place of a fault in a format.',
   },
-  NOT_FOUND: { description: 'There is no such reservation or id.' },
+  NOT_FOUND: { description: 'There is no reservation, or no API key, with this ID.' },
   LIMIT_REACHED: {
-    description: 'A bound would be crossed. Has `limit`, `value`, and `index` in incrementMany.',
+    description:
+      'The change would exceed a bound. `limit` is the bound, and `value` the current value. In `incrementMany`, `index` is the position of the change, starting at 0.',
   },
-  OUT_OF_RANGE: { description: 'A number would leave SafeInt. Has `value`.' },
-  SEQUENCE_EXHAUSTED: { description: 'The sequence has no number left. Has `limit` and `lastValue`.' },
-  RESERVATION_CLOSED: { description: 'The reservation is no longer open. Has `state`.' },
-  IDEMPOTENCY_KEY_REUSED: { description: 'The idempotency key was used with other arguments.' },
-  UNAUTHENTICATED: { description: 'The request has no valid credentials.' },
+  OUT_OF_RANGE: { description: 'A number would leave the range of SafeInt. `value` is the current value.' },
+  SEQUENCE_EXHAUSTED: {
+    description:
+      'The sequence has too few numbers left. `limit` is where it ends, and `lastValue` is the last number issued.',
+  },
+  RESERVATION_CLOSED: { description: 'The reservation is no longer open. `state` says why.' },
+  IDEMPOTENCY_KEY_REUSED: {
+    description: 'The idempotency key was used with another mutation or other arguments.',
+  },
+  UNAUTHENTICATED: { description: 'The credentials are missing or invalid.' },
   FORBIDDEN: { description: 'The credentials do not allow this.' },
-  RATE_LIMITED: { description: 'Too many calls. Retry after `retryAfterMs`.' },
+  RATE_LIMITED: {
+    description: 'There are too many changes, connections or subscriptions. Retry after `retryAfterMs`.',
+  },
   UNAVAILABLE: { description: 'Not applied. Retry after `retryAfterMs`.' },
   OUTCOME_UNKNOWN: {
-    description: 'The change may have been applied. With an idempotency key, send it again.',
+    description:
+      'The change may have been applied. If it had an idempotency key, send it again with the same key.',
   },
-  INTERNAL_SERVER_ERROR: { description: 'Internal error; see the server log.' },
-  BAD_REQUEST: { description: 'The request is malformed.' },
-  REQUEST_ENTITY_TOO_LARGE: { description: 'The request is too large. Has `limit`.' },
-  GRAPHQL_PARSE_FAILED: { description: 'The document is not GraphQL.' },
-  PERSISTED_QUERY_NOT_FOUND: { description: 'The hash is unknown. Send the text with it.' },
-  PERSISTED_QUERY_MISMATCH: { description: "The hash is not the text's SHA-256." },
-  GRAPHQL_VALIDATION_FAILED: { description: 'The document does not fit the schema.' },
+  INTERNAL_SERVER_ERROR: { description: 'Internal error. The server log has the cause.' },
+  BAD_REQUEST: { description: 'The HTTP request is malformed.' },
+  REQUEST_ENTITY_TOO_LARGE: { description: 'The request is too large. `limit` is the limit in bytes.' },
+  GRAPHQL_PARSE_FAILED: { description: 'The document is not valid GraphQL.' },
+  PERSISTED_QUERY_NOT_FOUND: {
+    description: 'The server does not know this hash. Send the hash together with the document.',
+  },
+  PERSISTED_QUERY_MISMATCH: { description: 'The hash is not the SHA-256 of the document.' },
+  GRAPHQL_VALIDATION_FAILED: { description: 'The document does not fit the schema, or exceeds a limit.' },
   OPERATION_RESOLUTION_FAILURE: {
-    description: 'The operation was not found, or this method does not allow it.',
+    description: 'The operation was not found, or this HTTP method does not allow it.',
   },
 }
 

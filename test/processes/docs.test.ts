@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { access, readdir, readFile, stat } from 'node:fs/promises'
+import { access, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/config.ts'
 import { fieldsWithRights, schema } from '../../src/graphql/schema.ts'
 import { subscribe } from '../support/client/events.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -252,4 +253,18 @@ it('shows the right that each field requires', async () => {
 it('lists the changes of this version', async () => {
   const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
   expect(await readFile(join(ROOT, 'CHANGELOG.md'), 'utf8')).toMatch(new RegExp(`^## ${version}$`, 'm'))
+})
+
+it('shows a change by the client that counts', async () => {
+  const { url, ask } = await startService()
+  const page = await readFile(join(ROOT, 'docs/exactly-once.md'), 'utf8')
+  const example = blocksOf(page).find(({ language }) => language === 'js')?.text ?? ''
+  const file = join(await temporaryDirectory(), 'example.mjs')
+  await writeFile(
+    file,
+    `${example.replace('nth-counters/client', join(ROOT, 'dist/client/client.js')).replace(URL_OF_DOCS, url)}
+     console.log(increment.value)`,
+  )
+  expect((await promisify(execFile)(process.execPath, [file])).stdout).toBe('1\n')
+  expect(await ask('{ counter(name: "buyers") { value } }')).toEqual({ counter: { value: 1 } })
 })
