@@ -134,6 +134,7 @@ it('opens the operation of a link in a tab of its own, once', async () => {
   await run(window)
   await answers(window, '"name": "linked"')
   expect(await allTabs(window).count()).toBe(tabs.length + 1)
+  expect(new URL(window.url()).search).toBe('')
   await window.reload()
   await shows(window, '.graphiql-query-editor', query)
   expect([await allTabs(window).count(), await selected(window)]).toEqual([tabs.length + 1, 'FromALink'])
