@@ -7,7 +7,7 @@ interface Watched {
 
 const WATCH: TypedDocumentNode<Watched, { name: string }> = gql`
   subscription Watch($name: String!) {
-    counters(names: [$name], namespace: "booksales") { id value }
+    counters(names: [$name], namespace: "booksales") { id revision value }
   }
 `
 

@@ -1,31 +1,21 @@
-import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, Observable } from '@apollo/client'
+import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, ServerError } from '@apollo/client'
+import { RetryLink } from '@apollo/client/link/retry'
 import { ApolloProvider } from '@apollo/client/react'
-import { OperationTypeNode, print } from 'graphql'
+import { OperationTypeNode } from 'graphql'
 import { createRoot } from 'react-dom/client'
-import { stream, url } from '../stream.ts'
+import { nth, url } from '../nth.ts'
 import { Book } from './Book.tsx'
 
-const streamLink = new ApolloLink(
-  ({ query, variables }) =>
-    new Observable((sink) =>
-      stream.subscribe<Record<string, unknown>>(
-        { query: print(query), variables },
-        {
-          next: ({ data, errors }) => sink.next({ data: data ?? null, ...(errors && { errors }) }),
-          error: (error) => sink.error(error),
-          complete: () => sink.complete(),
-        },
-      ),
-    ),
-)
+// Subscribes again when a stream breaks, and not when the server refuses it.
+const retryLink = new RetryLink({
+  delay: { max: 15_000 },
+  attempts: (_, { operationType }, error) =>
+    operationType === OperationTypeNode.SUBSCRIPTION && !(ServerError.is(error) && error.statusCode < 429),
+})
 
 const client = new ApolloClient({
   cache: new InMemoryCache(),
-  link: ApolloLink.split(
-    ({ operationType }) => operationType === OperationTypeNode.SUBSCRIPTION,
-    streamLink,
-    new HttpLink({ uri: url }),
-  ),
+  link: ApolloLink.from([retryLink, new HttpLink({ uri: url, fetch: nth.fetch })]),
 })
 
 createRoot(document.querySelector('#root') as Element).render(

@@ -4,7 +4,7 @@ import { graphql } from './graphql.ts'
 // gql.tada infers the types of results and variables from the schema.
 const WATCH = graphql(`
   subscription Watch($name: String!) {
-    counters(names: [$name], namespace: "booksales") { id value }
+    counters(names: [$name], namespace: "booksales") { id revision value }
   }
 `)
 

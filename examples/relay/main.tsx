@@ -1,14 +1,22 @@
 import { createRoot } from 'react-dom/client'
 import { RelayEnvironmentProvider } from 'react-relay'
-import { Environment, type GraphQLResponse, Network, Observable, RecordSource, Store } from 'relay-runtime'
-import { stream, url } from '../stream.ts'
+import {
+  Environment,
+  type GraphQLSingularResponse,
+  Network,
+  Observable,
+  type PayloadData,
+  RecordSource,
+  Store,
+} from 'relay-runtime'
+import { nth, url } from '../nth.ts'
 import { Book } from './Book.tsx'
 
 const environment = new Environment({
   store: new Store(new RecordSource()),
   network: Network.create(
     async ({ text }, variables) => {
-      const response = await fetch(url, {
+      const response = await nth.fetch(url, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ query: text, variables }),
@@ -16,16 +24,13 @@ const environment = new Environment({
       return response.json()
     },
     ({ text }, variables) =>
-      Observable.create<GraphQLResponse>((sink) =>
-        stream.subscribe(
-          { query: text ?? '', variables },
-          {
-            // The same form, with other types for what is in it.
-            next: (result) => sink.next(result as GraphQLResponse),
-            error: (error) => sink.error(error as Error),
-            complete: () => sink.complete(),
-          },
-        ),
+      Observable.create<GraphQLSingularResponse>(
+        (sink) =>
+          nth.subscribe<PayloadData>(text ?? '', variables, {
+            onData: (data) => sink.next({ data }),
+            // After others it tries again.
+            onError: (error) => error.retryable || sink.error(error),
+          }).stop,
       ),
   ),
 })

@@ -19,7 +19,7 @@ import { type ClientKey, MemoryBudget } from './connections.ts'
 import { invalidCredential, LEEWAY_MS } from './credentials.ts'
 import { bytesOfDocument } from './documents.ts'
 import { type HeaderList, httpOf, serviceUnavailable } from './errors.ts'
-import { type LiveQuery, nextEvent, openLiveQuery, Stream } from './liveQuery.ts'
+import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
 import type { ServerContext } from './requests.ts'
 
 /** The result of a subscription that wasn't refused. */
@@ -104,7 +104,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       // While the database is unavailable, keys hold.
       const isValid = !isExpired && (!key || (await nth.apiKeys.isValid(key).catch(() => true)))
       if (isValid) stream.keepAlive(heartbeatMs)
-      else stream.complete(nextEvent({ errors: [new GraphQLError(message, { extensions })] }))
+      else stream.fail({ errors: [new GraphQLError(message, { extensions })] })
     }
   }
 
@@ -173,7 +173,11 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 
   return {
     /** Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. */
-    async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
+    async subscribe(
+      args: ExecutionArgs,
+      compiled: Compiled,
+      format: StreamFormat,
+    ): Promise<ExecutionResult | StreamResult> {
       let stream: Stream | undefined
       try {
         if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
@@ -185,7 +189,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
         const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
         const bytes = ownBytes + shared.bytes + shared.document.bytes
         const quota = takeQuota(shared, caller, clients.limited(req), bytes, ownBytes)
-        const opened = new Stream(caller, () => {
+        const opened = new Stream(caller, format, () => {
           streams.delete(opened)
           query.leave(opened)
           quota.release(ownBytes + leave(shared))
@@ -291,7 +295,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
       const usage: Usage = (client !== undefined && usages.get(key)) || { streams: 0, names: 0 }
       if (usage.streams >= maxStreams) {
         refusalMeasure.publish('streams')
-        throw tooMany(`${maxStreams} subscriptions`, maxStreams)
+        throw tooMany('subscriptions', maxStreams)
       }
       budget.charge(client, bytes, addedBytes)
       if (!budget.hasRoom(client, false)) {
@@ -299,7 +303,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
         const isOthers = client === undefined || budget.heldBy(client) <= bytes
         budget.charge(client, -bytes, -addedBytes)
         throw isOthers
-          ? unavailable('Too many or too large subscriptions are open. Try again in a moment.')
+          ? unavailable('The open subscriptions use all the memory that they may. Try again in a moment.')
           : new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
       }
       if (client !== undefined) usages.set(key, usage)
@@ -311,7 +315,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
           if (isReleased || client === undefined) return
           if (usage.names + count > MAX_NAMES) {
             refusalMeasure.publish('watched names')
-            throw tooMany(`subscriptions to ${usage.names} names`, MAX_NAMES)
+            throw tooMany('names in subscriptions', MAX_NAMES)
           }
           names += count
           usage.names += count
@@ -329,9 +333,9 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
   }
 }
 
-const TOO_LARGE = 'The subscriptions from this address use too much memory; close one, or select less.'
+const TOO_LARGE = 'The subscriptions from this address use too much memory. Close one, or select less.'
 
 function tooMany(what: string, limit: number): NthError {
-  const message = `These credentials have ${what} from this address; close one.`
+  const message = `Too many ${what}: the limit is ${limit} for these credentials and this address. Close one first.`
   return new NthError('RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
 }

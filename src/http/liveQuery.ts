@@ -74,8 +74,8 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
     return { ...result, errors: reportedErrors(result.errors).map(maskError) }
   }
 
-  /** The event with the newest states of what changed; undefined: none of it exists. */
-  async function eventOf(changed: Iterable<Watched>): Promise<string | undefined> {
+  /** The result, in JSON, with the newest states of what changed; undefined: none of it exists. */
+  async function resultOf(changed: Iterable<Watched>): Promise<string | undefined> {
     const present = [...changed].filter(({ state }) => state !== null)
     if (present.length === 0) return undefined
     await untilRoom(present.length)
@@ -83,8 +83,8 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
     const isUnread = result.errors?.some(
       ({ extensions }) => extensions.code === ('UNAVAILABLE' satisfies ErrorCode),
     )
-    if (isUnread) throw unavailable('What changed could not be read.')
-    return nextEvent(result)
+    if (isUnread) throw unavailable('The changes could not be read.')
+    return JSON.stringify(result)
   }
 
   async function onChanged(changed: ReadonlySet<Watched>): Promise<void> {
@@ -94,8 +94,8 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
       else for (const watched of changed) stream.missed.add(watched)
     }
     if (ready.length === 0) return
-    const event = await eventOf(changed)
-    if (event !== undefined) for (const stream of ready) stream.write(event, () => void catchUp(stream))
+    const json = await resultOf(changed)
+    if (json !== undefined) for (const stream of ready) stream.write(json, () => void catchUp(stream))
   }
 
   /** Sends what a stream has missed. What changes meanwhile is missed as well, so that nothing older follows. */
@@ -104,8 +104,8 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
       while (stream.missed.size > 0 && stream.state !== 'closed') {
         const { missed } = stream
         stream.missed = new Set()
-        const event = await eventOf(missed)
-        if (event !== undefined && !stream.write(event, () => void catchUp(stream))) return
+        const json = await resultOf(missed)
+        if (json !== undefined && !stream.write(json, () => void catchUp(stream))) return
       }
     } catch (error) {
       if (!(error instanceof NthError)) notices.fault(error)
@@ -125,7 +125,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
 
     /** Sends the first event of a stream that was started, and then what changes. */
     serve(stream: Stream, first: ExecutionResult): void {
-      if (stream.write(nextEvent(first), () => void catchUp(stream))) void catchUp(stream)
+      if (stream.write(JSON.stringify(first), () => void catchUp(stream))) void catchUp(stream)
     },
 
     leave(stream: Stream): void {
@@ -142,25 +142,69 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
   }
 }
 
-/*
+export const EVENT_STREAM = 'text/event-stream'
+
+/** How the results of a subscription are written to a response, each as soon as it is there. */
+export interface StreamFormat {
+  contentType: string
+  /** What stands before the first result. */
+  start: string
+  /** A result, in JSON: it has no line breaks of its own. */
+  next(json: string): string
+  /** The last result of a subscription that the server ends, with nothing but errors, in JSON. */
+  failure(json: string): string
+  /** What keeps the connection open: proxies close those on which nothing is sent. */
+  heartbeat: string
+  /** The end of a subscription: clients don't connect again by themselves. */
+  complete: string
+}
+
+/**
  * Server-sent events, as the protocol GraphQL over SSE has them in its mode of distinct connections:
  * https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
  */
+const EVENTS: StreamFormat = {
+  contentType: `${EVENT_STREAM}; charset=utf-8`,
+  start: '',
+  next: eventOfResult,
+  failure: eventOfResult,
+  heartbeat: ':\n\n',
+  // Browsers ignore events without data.
+  complete: 'event: complete\ndata:\n\n',
+}
 
-export const EVENT_STREAM = 'text/event-stream'
+function eventOfResult(json: string): string {
+  return `event: next\ndata: ${json}\n\n`
+}
+
+/**
+ * Apollo's multipart protocol. A client takes a part for whole when the boundary after it has arrived, so each part ends
+ * with that: https://www.apollographql.com/docs/graphos/routing/operations/subscriptions/multipart-protocol
+ */
+const PARTS: StreamFormat = {
+  contentType: 'multipart/mixed;boundary="graphql";subscriptionSpec=1.0',
+  start: '\r\n--graphql',
+  next: (json) => partOf(`{"payload":${json}}`),
+  // As an error of the protocol, beside an empty payload.
+  failure: (json) => partOf(`{"payload":null,${json.slice(1)}`),
+  heartbeat: partOf('{}'),
+  complete: '--\r\n',
+}
+
+function partOf(json: string): string {
+  return `\r\ncontent-type: application/json\r\n\r\n${json}\r\n--graphql`
+}
+
+/** The format of subscriptions for a client; undefined if it accepts none. */
+export function streamFormatFor(accept: string | undefined): StreamFormat | undefined {
+  if (accept === undefined || accept === '*/*' || accept.includes(EVENT_STREAM)) return EVENTS
+  return /multipart\/mixed\s*;[^,]*subscriptionSpec="?1\.0/i.test(accept) ? PARTS : undefined
+}
 
 /** Headers of a stream. Proxies must not collect its events before they pass them on; nginx reads the last one. */
-const STREAM_HEADERS: HeaderList = [
-  ...['content-type', `${EVENT_STREAM}; charset=utf-8`],
-  ...NOT_CACHED,
-  ...['x-accel-buffering', 'no'],
-]
-
-/** The end of a subscription. Browsers ignore events without data. */
-const COMPLETE = 'event: complete\ndata:\n\n'
-
-/** A comment: proxies close connections on which nothing is sent. */
-const HEARTBEAT = ':\n\n'
+function streamHeaders({ contentType }: StreamFormat): HeaderList {
+  return ['content-type', contentType, ...NOT_CACHED, 'x-accel-buffering', 'no']
+}
 
 /**
  * Where a stream is.
@@ -172,9 +216,10 @@ const HEARTBEAT = ':\n\n'
  */
 type StreamState = 'opening' | 'ready' | 'behind' | 'closed'
 
-/** The events of a subscription, to one client. */
+/** The results of a subscription, to one client. */
 export class Stream {
   readonly caller: Caller
+  readonly #format: StreamFormat
   state: StreamState = 'opening'
   /** What has changed while it was not ready. */
   missed = new Set<Watched>()
@@ -184,8 +229,9 @@ export class Stream {
   readonly #onClosed: () => void
 
   /** @param onClosed called once, however it is closed */
-  constructor(caller: Caller, onClosed: () => void) {
+  constructor(caller: Caller, format: StreamFormat, onClosed: () => void) {
     this.caller = caller
+    this.#format = format
     this.#onClosed = onClosed
   }
 
@@ -201,31 +247,33 @@ export class Stream {
       this.break()
       return
     }
-    response.writeHead(200, [...headers, ...STREAM_HEADERS])
+    response.writeHead(200, [...headers, ...streamHeaders(this.#format)])
+    response.write(this.#format.start)
     this.state = 'behind'
   }
 
-  /** Sends events. Returns false if the client hasn't read them yet; then `onRead` is called when it has. */
-  write(events: string, onRead: () => void): boolean {
+  /** Sends a result, in JSON. Returns false if the client hasn't read it yet; then `onRead` is called when it has. */
+  write(json: string, onRead: () => void): boolean {
     const response = this.#response
     if (!response || this.state === 'closed') return true
     this.#lastWrite = performance.now()
-    if (response.write(events)) return true
+    if (response.write(this.#format.next(json))) return true
     this.state = 'behind'
     response.once('drain', onRead)
     return false
   }
 
-  /** Sends a comment if nothing was sent for a while, in milliseconds. */
+  /** Sends a heartbeat if nothing was sent for a while, in milliseconds. */
   keepAlive(pauseMs: number): void {
     if (this.state !== 'ready' || performance.now() - this.#lastWrite < pauseMs) return
     this.#lastWrite = performance.now()
-    this.#response?.write(HEARTBEAT)
+    this.#response?.write(this.#format.heartbeat)
   }
 
-  /** Ends the subscription: clients don't connect again by themselves. */
-  complete(lastEvents: string): void {
-    this.#response?.end(lastEvents + COMPLETE)
+  /** Ends the subscription with errors. */
+  fail(result: Required<Pick<ExecutionResult, 'errors'>>): void {
+    const { failure, complete } = this.#format
+    this.#response?.end(failure(JSON.stringify(result)) + complete)
     this.close()
   }
 
@@ -245,11 +293,6 @@ export class Stream {
 
 /** Sends the one result of a query or mutation to a client that accepts events only. */
 export function sendAsEvents(result: ExecutionResult, response: ServerResponse, headers: HeaderList): void {
-  response.writeHead(200, [...headers, ...STREAM_HEADERS])
-  response.end(nextEvent(result) + COMPLETE)
-}
-
-/** A result as an event. JSON has no line breaks of its own. */
-export function nextEvent(result: ExecutionResult): string {
-  return `event: next\ndata: ${JSON.stringify(result)}\n\n`
+  response.writeHead(200, [...headers, ...streamHeaders(EVENTS)])
+  response.end(EVENTS.next(JSON.stringify(result)) + EVENTS.complete)
 }

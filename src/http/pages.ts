@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { extname } from 'node:path'
+import { basename, extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { gzipSync } from 'node:zlib'
 import { printSchema } from 'graphql'
 import { schema } from '../graphql/schema.ts'
 import type { Nth } from '../repository/nth.ts'
@@ -12,7 +14,9 @@ import { nameFault } from '../rules/names.ts'
 interface StaticPage {
   type: string
   body: Buffer
-  /** Entity tag of the content. */
+  /** The content, compressed when it is first sent so. */
+  gzipped?: Buffer
+  /** Entity tag of the content; the compressed content has another one. */
   tag: string
   headers?: Record<string, string>
   /** Whether the page exists for a query; undefined: for any. */
@@ -28,52 +32,107 @@ function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
 const ROOT = new URL('../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
+/** The documentation's pages, which `npm run build` makes. */
+const DOCS = new URL('dist/docs/', ROOT)
 
 /** Files beside `docs` that the docs link to. */
 const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'examples/README.md']
 
-/** The library that draws the shop's charts, as published. */
-const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
+/** Libraries that pages import, as published; the import map in `page.html` has their names. */
+const LIBRARIES: [path: string, file: URL][] = [
+  ['/preact.js', new URL(import.meta.resolve('preact'))],
+  ['/hooks.js', new URL(import.meta.resolve('preact/hooks'))],
+  ['/htm.js', new URL(import.meta.resolve('htm'))],
+  ['/uplot.js', new URL('./dist/uPlot.esm.js', import.meta.resolve('uplot/package.json'))],
+  ['/uplot.css', new URL('./dist/uPlot.min.css', import.meta.resolve('uplot/package.json'))],
+]
+
+/** Pages by their paths; each file has the head and the main part, which `page.html` surrounds. */
+const HTML = {
+  '/': 'home.html',
+  '/shop': 'shop.html',
+  '/book': 'book.html',
+  '/board': 'board.html',
+  '/hits': 'hits.html',
+  '/invoice': 'invoice.html',
+  '/console': 'console.html',
+}
 
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml; charset=utf-8',
+  '.png': 'image/png',
   '.ico': 'image/x-icon',
   '.graphql': 'text/plain; charset=utf-8',
   // Some browsers download `text/markdown` instead of showing it.
   '.md': 'text/plain; charset=utf-8',
 }
 
-/** Pages run only their own scripts and styles. */
+/** What surrounds the head and the main part of each page. */
+const frame = readFileSync(new URL('page.html', PAGES), 'utf8')
+
+const importMap = /<script type="importmap">(.+?)<\/script>/.exec(frame)?.[1] ?? ''
+
+/** Pages run only their own scripts and styles; of those in the page, only the import map. */
 const headers = {
-  'content-security-policy':
-    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  'content-security-policy': `default-src 'self'; script-src 'self' 'sha256-${sha256(importMap)}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64')
+}
+
+/** The page at a path, from its head (up to `<main`) and its main part; in the frame, the link to it is marked. */
+function framed(path: string, html: string): StaticPage {
+  const start = html.indexOf('<main')
+  const page = frame
+    .replace(`href="${path}"`, (link) => `${link} aria-current="page"`)
+    .replace('<!-- head -->', () => html.slice(0, start).trim())
+    .replace('<!-- main -->', () => html.slice(start).trim())
+  return fixedPage('page.html', page)
 }
 
 /** Reads the fixed pages once: the path of a request never reaches the file system. */
 export async function readPages(nth: Pick<Nth, 'counters'>) {
-  const reading = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
-  const files = await Promise.all(reading)
-  const links = files.filter(([path]) => path.startsWith('/docs/')).map(([path, page]) => linkTo(path, page))
-  const shop = await readFile(new URL('shop.html', PAGES), 'utf8')
-  const start = shop.replace('<!-- docs -->', () => links.join('\n'))
-  const book = await readPage(new URL('book.html', PAGES))
-  const pages = new Map<string, StaticPage>([
-    ...files,
-    ['/', fixedPage('shop.html', start)],
-    // Without a title the page shows the first book.
-    ['/book', { ...book, exists: (query) => isBook(query.get('title') || (titles[0] ?? ''), nth) }],
-    ['/books.js', fixedPage('books.js', booksScript)],
-    ['/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`)],
-  ])
+  const files = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
+  const html = Object.entries(HTML).map(
+    async ([path, name]) => [path, framed(path, await text(name))] as const,
+  )
+  const docs = (await readdir(DOCS)).map(async (name) => {
+    const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
+    return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
+  })
+  const pages = new Map<string, StaticPage>(await Promise.all([...files, ...html, ...docs]))
+  const book = pages.get('/book')
+  // Without a title the page shows the first book.
+  if (book) book.exists = (query) => isBook(query.get('title') || (titles[0] ?? ''), nth)
+  pages.set('/books.js', fixedPage('books.js', booksScript))
+  pages.set('/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`))
+  const notFound = await text('notFound.html')
   return {
     /** The page at a path, with or without a trailing slash. */
     at: (path: string) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
-    notFound: await readPage(new URL('notFound.html', PAGES)),
+
+    /** Says what is not there: a page, or the book with the title in the query of `/book`. */
+    notFound(path: string, query: URLSearchParams): StaticPage {
+      const title = /^\/book\/?$/.test(path) ? query.get('title') : null
+      const missing =
+        title === null
+          ? `no page at <code>${escaped(path)}</code>`
+          : `no book called <q>${escaped(title)}</q>`
+      return framed(
+        path,
+        notFound.replace('<!-- missing -->', () => missing),
+      )
+    },
   }
 }
+
+/** Below this, compressing a page saves nothing. */
+const MIN_GZIP_BYTES = 1000
 
 /** Sends a page, or 304 if the client already has it. */
 export function sendPage(
@@ -82,7 +141,12 @@ export function sendPage(
   page: StaticPage,
   status = 200,
 ): void {
-  const etag = `"${page.tag}"`
+  const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  const isText = page.type.startsWith('text/') && page.body.length > MIN_GZIP_BYTES
+  if (isGzipAccepted && isText) page.gzipped ??= gzipSync(page.body)
+  const compressed = isGzipAccepted ? page.gzipped : undefined
+  const body = compressed ?? page.body
+  const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
   const isKnown = status === 200 && request.headers['if-none-match'] === etag
   response.writeHead(isKnown ? 304 : status, {
     'content-type': page.type,
@@ -90,11 +154,12 @@ export function sendPage(
     etag,
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
-    vary: 'origin, accept',
-    ...(!isKnown && { 'content-length': page.body.length }),
+    vary: 'origin, accept, accept-encoding',
+    ...(compressed && { 'content-encoding': 'gzip' }),
+    ...(!isKnown && { 'content-length': body.length }),
     ...page.headers,
   })
-  response.end(isKnown || request.method === 'HEAD' ? undefined : page.body)
+  response.end(isKnown || request.method === 'HEAD' ? undefined : body)
 }
 
 /** Scripts, styles, images and docs are served by their names; pages by paths of their own. */
@@ -102,7 +167,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
   // Those of the console are in a folder of their own.
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
-  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
+  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|png)$/.test(name))
   const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
   const within =
     (folder: URL) =>
@@ -111,22 +176,17 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...scripts.map(within(SCRIPTS)),
     ...others.map(within(PAGES)),
     ...paths.map(within(ROOT)),
-    ['/board', new URL('board.html', PAGES)],
-    ['/invoice', new URL('invoice.html', PAGES)],
-    ['/console', new URL('console.html', PAGES)],
-    ['/uplot.js', library('uPlot.esm.js')],
-    ['/uplot.css', library('uPlot.min.css')],
+    ['/client.js', new URL('dist/client/client.js', ROOT)],
+    ...LIBRARIES,
   ]
-}
-
-/** A link to a file of the docs, with its first heading. */
-function linkTo(path: string, { body }: StaticPage): string {
-  const title = /^# (.+)$/m.exec(body.toString())?.[1] ?? path
-  return `<a href="${escaped(path)}">${escaped(title)}</a>`
 }
 
 function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+function text(name: string): Promise<string> {
+  return readFile(new URL(name, PAGES), 'utf8')
 }
 
 async function readPage(url: URL): Promise<StaticPage> {

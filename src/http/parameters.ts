@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { GraphQLParams } from 'graphql-yoga'
 import { roundedNumber } from '../rules/jsonNumbers.ts'
 import { HttpError } from './errors.ts'
-import { EVENT_STREAM } from './liveQuery.ts'
+import { streamFormatFor } from './liveQuery.ts'
 
 const JSON_TYPE = 'application/json'
 const RESPONSE_TYPE = 'application/graphql-response+json'
@@ -25,19 +25,14 @@ const NAMES = ['query', 'operationName', 'variables', 'extensions']
 /** Maximum characters of a number in a message. */
 const MAX_SHOWN = 50
 
-/** The type of a response to a client that accepts JSON, or events alone; undefined if it accepts neither. */
+/** The type of a response to a client that accepts JSON, or streams alone; undefined if it accepts neither. */
 export function typeFor(accept: string | undefined): JsonType | undefined {
   if (!accept) return JSON_TYPE
   for (const range of accept.split(',')) {
     const type = RESPONSE_TYPES.get(mediaType(range))
     if (type) return type
   }
-  return accept.includes(EVENT_STREAM) ? RESPONSE_TYPE : undefined
-}
-
-/** Whether a client accepts events, in which subscriptions are answered. */
-export function acceptsEvents(accept: string | undefined): boolean {
-  return accept === undefined || accept === '*/*' || accept.includes(EVENT_STREAM)
+  return streamFormatFor(accept) ? RESPONSE_TYPE : undefined
 }
 
 function mediaType(header: string): string {

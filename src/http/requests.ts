@@ -8,6 +8,7 @@ import { keyFault } from '../rules/idempotency.ts'
 import type { Caller } from '../rules/rights.ts'
 import type { Access } from './authentication.ts'
 import { requestError } from './errors.ts'
+import type { StreamFormat } from './liveQuery.ts'
 
 /** What is found out about a request, until it is measured. */
 export class RequestNote {
@@ -63,8 +64,10 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 export interface ServerContext extends Access {
   req: IncomingMessage
   note: RequestNote
-  /** Whether the response may be a stream of events. */
-  acceptsEvents?: boolean
+  /** Characters, or bytes, of its body or address without the document. */
+  variablesLength: number
+  /** How a subscription is answered; undefined: its client accepts no stream. */
+  streamFormat?: StreamFormat | undefined
   /** The result with errors of the compiled operation. */
   compiled?: ExecutionResult
 }

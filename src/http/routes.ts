@@ -55,8 +55,8 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     const exists = isReadable && !hostError ? page?.exists : undefined
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
-    if (isPage(request)) return sendPage(request, response, pages.notFound, 404)
-    return reject(response, 404, 'Not found. The API is at /graphql, the shop at /.')
+    if (isPage(request)) return sendPage(request, response, pages.notFound(path, queryOf(request)), 404)
+    return reject(response, 404, 'Not found. The API is at /graphql, the demos at /.')
   }
 }
 
@@ -139,6 +139,6 @@ async function sendMetrics(response: ServerResponse, readMetrics: ReadMetrics): 
     sendText(response, TYPE, await readMetrics())
   } catch {
     // The primary process is ending.
-    sendError(response, serviceUnavailable('The metrics can not be read at the moment.'))
+    sendError(response, serviceUnavailable('The metrics cannot be read at the moment.'))
   }
 }

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import type { Context } from '../graphql/context.ts'
 import { FieldError, reportedErrors } from '../graphql/fieldError.ts'
 import { schema } from '../graphql/schema.ts'
-import { fragmentsOf, rootFields } from '../graphql/selections.ts'
+import { fragmentsOf, roomForArguments, rootFields } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { ErrorCode } from '../rules/errors.ts'
@@ -85,6 +85,8 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
     if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
     note.operation = operation.isMutation ? 'mutation' : 'query'
     note.operationName = operation.name
+    const room = roomForArguments(operation.rootFields, server.variablesLength)
+    if (room) return room.then(() => operation.execute(createContext(server), params.variables))
     return operation.execute(createContext(server), params.variables)
   }
 
@@ -97,10 +99,10 @@ function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<S
     onSubscribe({ args, setSubscribeFn }) {
       const { document, operationName, contextValue }: ExecutionArgs = args
       // Yoga creates it from the server's context.
-      const { acceptsEvents } = contextValue as ServerContext
-      if (!acceptsEvents) {
+      const { streamFormat } = contextValue as ServerContext
+      if (!streamFormat) {
         const message =
-          'The result of a subscription is a stream of events: send the header Accept: text/event-stream.'
+          'The result of a subscription is a stream: send the header Accept: text/event-stream, or multipart/mixed;subscriptionSpec=1.0.'
         throw requestError(406, 'BAD_REQUEST', message)
       }
       const query = document.loc?.source.body
@@ -108,17 +110,22 @@ function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<S
         ...(query && { query }),
         ...(operationName && { operationName }),
       })
-      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled))
+      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled, streamFormat))
     },
   }
 }
 
 /** Executes operations in Yoga, unless they were executed as compiled code. */
 const executor: Plugin<ServerContext> = {
-  onExecute({ args, setExecuteFn }) {
-    const { compiled } = args.contextValue
+  async onExecute({ args, setExecuteFn }) {
+    const { document, operationName, contextValue }: ExecutionArgs = args
+    // Yoga creates it from the server's context.
+    const { compiled, variablesLength } = contextValue as ServerContext
     // Yoga's own executor treats a result with a field named "then" as a promise.
     setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
+    const operation = getOperationAST(document, operationName)
+    const fields = rootFields(operation?.selectionSet, fragmentsOf(document))
+    if (!compiled) await roomForArguments(fields.length, variablesLength)
   },
 }
 

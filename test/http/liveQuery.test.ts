@@ -1,18 +1,19 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { Stream } from '../../src/http/liveQuery.ts'
+import { Stream, streamFormatFor } from '../../src/http/liveQuery.ts'
 import { PATIENCE_MS } from '../support/soon.ts'
 
 /** The caller plays no part here. */
 const caller = {} as Stream['caller']
+const format = streamFormatFor(undefined) as NonNullable<ReturnType<typeof streamFormatFor>>
 
 it.each([
-  ['complete', (stream: Stream) => stream.complete('')],
+  ['fail', (stream: Stream) => stream.fail({ errors: [] })],
   ['break', (stream: Stream) => stream.break()],
 ])('lets no client wait whose stream ended by `%s` while its first event was read', async (_, end) => {
   const server = createServer((_request, response) => {
-    const stream = new Stream(caller, () => undefined)
+    const stream = new Stream(caller, format, () => undefined)
     end(stream)
     stream.start(response, [])
   })

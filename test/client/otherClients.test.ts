@@ -1,0 +1,205 @@
+import { ApolloClient, gql, HttpLink, InMemoryCache } from '@apollo/client/core'
+import { Client, fetchExchange } from '@urql/core'
+import { GraphQLClient } from 'graphql-request'
+import { createClient as createStreamClient } from 'graphql-sse'
+import { createClient } from 'nth-counters/client'
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { inParallel, sorted, upTo } from '../support/client/client.ts'
+import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
+import { startLossyLine } from '../support/client/lossyLine.ts'
+import { startRelay } from '../support/client/relay.ts'
+import { clientWith, lost, refused, unavailable } from '../support/client/scriptedFetch.ts'
+import { createRandom } from '../support/random.ts'
+import { startService } from '../support/server/service.ts'
+
+const BUY = 'mutation ($key: String!) { increment(name: "c", idempotencyKey: $key) { value } }'
+const WATCH = 'subscription { counters(names: ["c"]) { id revision value } }'
+
+interface Bought {
+  increment: { value: number }
+}
+
+/** A purchase by each client, which has our fetch. */
+const buyers: Record<
+  string,
+  (url: string, fetch: typeof globalThis.fetch) => (key: string) => Promise<unknown>
+> = {
+  'graphql-request': (url, fetch) => {
+    const client = new GraphQLClient(url, { fetch })
+    return async (key) => (await client.request<Bought>(BUY, { key })).increment.value
+  },
+  'Apollo Client': (url, fetch) => {
+    const client = new ApolloClient({ link: new HttpLink({ uri: url, fetch }), cache: new InMemoryCache() })
+    return async (key) =>
+      (await client.mutate<Bought>({ mutation: gql(BUY), variables: { key } })).data?.increment.value
+  },
+  urql: (url, fetch) => {
+    const client = new Client({ url, fetch, exchanges: [fetchExchange] })
+    return async (key) => (await client.mutation<Bought>(BUY, { key })).data?.increment.value
+  },
+}
+
+it.each(Object.keys(buyers))(
+  'has %s count every call once over a line that loses requests and answers',
+  async (name) => {
+    const { url, ask } = await startService()
+    const random = createRandom()
+    const line = await startLossyLine(url, () => random.fraction() < 0.3)
+    const endpoint = `${line.url}/graphql`
+    const client = createClient({ url: endpoint, retryMs: 300_000, timeoutMs: 300_000 })
+    const buy = buyers[name]?.(endpoint, client.fetch)
+    const values = await inParallel(10, 10, (index) => buy?.(`${name} ${index}`) ?? Promise.reject())
+    expect(sorted(values.map(Number))).toEqual(upTo(10))
+    expect(line.losses()).toBeGreaterThan(0)
+    expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 10 } })
+  },
+)
+
+const post = (query: string, headers: Record<string, string> = {}) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json', ...headers },
+  body: JSON.stringify({ query }),
+})
+
+const ANSWERED = Response.json({ data: {} })
+
+it.each([
+  ['mutation { increment(name: "c", idempotencyKey: "k") { value } }', true],
+  [
+    'mutation Buy($k: String!) { a: increment(idempotencyKey: $k, name: "c") @include(if: true) { value } }',
+    true,
+  ],
+  [
+    `# mutation { a }
+    mutation { a: increment(name: "{(\\" }", idempotencyKey: "k") { value { counter { id } } }, b: reset(idempotencyKey : "l", name: ")") { value } }
+    fragment F on Counter { id }`,
+    true,
+  ],
+  ['mutation { incrementMany(changes: [{ name: "c" }], idempotencyKey: "k") { value } }', true],
+  ['mutation { increment(name: "c") { value } }', false],
+  ['mutation Buy($idempotencyKey: String) { increment(name: "c") { value } }', false],
+  ['mutation { increment(name: "idempotencyKey: 1") { value } }', false],
+  [
+    'mutation { a: increment(name: "c", idempotencyKey: "k") { value } b: increment(name: "c") { value } }',
+    false,
+  ],
+  [
+    'mutation { increment(name: "c", idempotencyKey: "k") { value } ...F } fragment F on Mutation { a }',
+    false,
+  ],
+  ['mutation A { a(idempotencyKey: "k") { b } } mutation B { a { b } }', false],
+])(
+  'repeats a mutation whose answer was lost only if each of its fields has a key: %s',
+  async (query, isRepeated) => {
+    const { client, requests } = clientWith([lost(), ANSWERED.clone()])
+    const answer = client.fetch('http://nth.test/graphql', post(query))
+    if (isRepeated) expect(await (await answer).json()).toEqual({ data: {} })
+    else await expect(answer).rejects.toMatchObject({ code: 'NO_ANSWER', isOutcomeUnknown: true })
+    expect(requests).toHaveLength(isRepeated ? 2 : 1)
+  },
+)
+
+it('repeats what the server says can be sent again, and gives the answer to the doubt before', async () => {
+  const noted = refused('OUTCOME_UNKNOWN', { retryable: true })
+  const { client, requests } = clientWith([noted, unavailable({ retryAfterMs: 60_000 })])
+  const keyed = post('mutation { increment(name: "c", idempotencyKey: "k") { value } }')
+  expect(await (await client.fetch('http://nth.test/graphql', keyed)).json()).toMatchObject({
+    errors: [{ extensions: { code: 'OUTCOME_UNKNOWN' } }],
+  })
+  expect(requests).toHaveLength(2)
+})
+
+it('repeats no query, and passes on what it does not understand', async () => {
+  const { client, requests } = clientWith([lost(), unavailable(), new Response('a,b'), new Response('parts')])
+  await expect(client.fetch('http://nth.test/graphql', post('{ a }'))).rejects.toMatchObject({
+    code: 'NO_ANSWER',
+  })
+  const answer = await client.fetch('http://nth.test/graphql', post('{ a }'))
+  expect(await answer.json()).toMatchObject({ errors: [{ extensions: { code: 'UNAVAILABLE' } }] })
+  const batch = { method: 'POST', body: '[{ "query": "{ a }" }]' }
+  expect(await (await client.fetch('http://nth.test/graphql', batch)).text()).toBe('a,b')
+  const multipart = post('subscription { a }', {
+    accept: 'multipart/mixed;boundary=graphql;subscriptionSpec=1.0',
+  })
+  expect(await (await client.fetch('http://nth.test/graphql', multipart)).text()).toBe('parts')
+  expect(requests).toHaveLength(4)
+})
+
+it('sends the key, and keeps status, headers and the newest state, by GET too', async () => {
+  const state = (revision: number) =>
+    Response.json(
+      { data: { counter: { id: 'c', revision, value: revision } } },
+      { status: 203, headers: { etag: '"e"' } },
+    )
+  const { client, requests } = clientWith([state(2), state(1)], { key: 'secret' })
+  const url = `http://nth.test/graphql?${new URLSearchParams({ query: '{ counter(name: "c") { id revision value } }' })}`
+  await client.fetch(url)
+  const answer = await client.fetch(new URL(url))
+  expect([answer.status, answer.headers.get('etag')]).toEqual([203, '"e"'])
+  expect(await answer.json()).toEqual({ data: { counter: { id: 'c', revision: 2, value: 2 } } })
+  expect(requests.map(({ headers }) => headers.get('authorization'))).toEqual([
+    'Bearer secret',
+    'Bearer secret',
+  ])
+})
+
+/** What subscribes with our fetch: `next` with each value, `end` with the code of an error, if there is one. */
+const subscribers: Record<
+  string,
+  (
+    url: string,
+    fetch: typeof globalThis.fetch,
+    next: (value: unknown) => void,
+    end: (code: unknown) => void,
+  ) => () => void
+> = {
+  'graphql-sse': (url, fetch, next, end) =>
+    createStreamClient({ url, fetchFn: fetch }).subscribe<{ counters: { value: number }[] }>(
+      { query: WATCH },
+      {
+        next: ({ data, errors }) =>
+          errors ? end(errors[0]?.extensions?.code) : next(data?.counters[0]?.value),
+        error: (error) => end(error),
+        complete: () => end('complete'),
+      },
+    ),
+  'urql with fetchSubscriptions': (url, fetch, next, end) =>
+    new Client({ url, fetch, fetchSubscriptions: true, exchanges: [fetchExchange] })
+      .subscription<{ counters: { value: number }[] }>(WATCH, {})
+      .subscribe(({ data, error }) =>
+        error ? end(error.graphQLErrors[0]?.extensions.code ?? error) : next(data?.counters[0]?.value),
+      ).unsubscribe,
+}
+
+it.each(Object.keys(subscribers))('opens the stream of %s again when its connection breaks', async (name) => {
+  const { url, ask } = await startService()
+  const relay = await startRelay(url)
+  const values: unknown[] = []
+  const end = vi.fn()
+  const client = createClient({ url: `${relay.url}/graphql` })
+  const stop = subscribers[name]?.(`${relay.url}/graphql`, client.fetch, (value) => values.push(value), end)
+  await expect.poll(() => values).toEqual([0])
+  relay.cut()
+  await ask('mutation { increment(name: "c") { value } }')
+  await expect.poll(relay.refused).toBeGreaterThan(1)
+  relay.restore()
+  await expect.poll(() => values).toEqual([0, 1])
+  expect(end).not.toHaveBeenCalled()
+  stop?.()
+  await ask('mutation { increment(name: "c") { value } }')
+  expect(values).toEqual([0, 1])
+})
+
+it.each(Object.keys(subscribers))(
+  'ends the stream of %s with the reason why it was refused',
+  async (name) => {
+    const { url } = await startProtected()
+    const codes: unknown[] = []
+    const client = createClient({ url: `${url}/graphql`, key: `${ADMIN_KEY}!` })
+    const next = vi.fn()
+    const stop = subscribers[name]?.(`${url}/graphql`, client.fetch, next, (code) => codes.push(code))
+    onTestFinished(() => stop?.())
+    await expect.poll(() => codes[0]).toBe('UNAUTHENTICATED')
+    expect(next).not.toHaveBeenCalled()
+  },
+)
