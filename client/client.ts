@@ -87,6 +87,7 @@ export interface NthClient {
   ): Promise<Data>
   /** Whether an action of that name was begun and has no result yet. */
   remembered(name: string): boolean
+  /** Keeps a stream of events open until it is stopped, refused or complete; while the page is hidden, it is closed. */
   subscribe<Data = unknown, Variables = object>(
     document: string | TypedDocument<Data, Variables>,
     variables: NoInfer<Variables> | undefined,
@@ -100,10 +101,8 @@ export interface NthClient {
   fetch: typeof fetch
 }
 
-/** `NO_ANSWER`: nobody answered. `BAD_RESPONSE`: what answered is not Nth. The others are those of the API. */
-export type NthErrorCode =
-  | 'NO_ANSWER'
-  | 'BAD_RESPONSE'
+/** Codes of the API. There may be more later. */
+export type ApiErrorCode =
   | 'BAD_USER_INPUT'
   | 'NOT_FOUND'
   | 'LIMIT_REACHED'
@@ -117,7 +116,19 @@ export type NthErrorCode =
   | 'UNAVAILABLE'
   | 'OUTCOME_UNKNOWN'
   | 'INTERNAL_SERVER_ERROR'
-  | (string & {})
+  | 'BAD_REQUEST'
+  | 'REQUEST_ENTITY_TOO_LARGE'
+  | 'GRAPHQL_PARSE_FAILED'
+  | 'PERSISTED_QUERY_NOT_FOUND'
+  | 'PERSISTED_QUERY_MISMATCH'
+  | 'GRAPHQL_VALIDATION_FAILED'
+  | 'OPERATION_RESOLUTION_FAILURE'
+
+/**
+ * The codes of the API, and `NO_ANSWER`: nobody answered; `BAD_RESPONSE`: what answered is not Nth; `NO_KEY`: the
+ * function `key` failed.
+ */
+export type NthErrorCode = ApiErrorCode | 'NO_ANSWER' | 'BAD_RESPONSE' | 'NO_KEY' | (string & {})
 
 /** Why there is no result. */
 export class NthError extends Error {
@@ -165,7 +176,8 @@ type Json = Record<string, unknown>
 type AnyDocument = string | TypedDocument<unknown, never>
 type Address = Parameters<typeof fetch>[0]
 
-interface Request {
+/** What a request sends; nothing, if it can't be read. */
+interface Operation {
   query?: string
   variables?: unknown
 }
@@ -228,7 +240,7 @@ export function createClient(options: ClientOptions = {}): NthClient {
     try {
       const response = await send(address, init, limit.signal)
       const result = await resultOf(response)
-      keepNewest(result, requestOf(address, init))
+      keepNewest(result, operationOf(address, init))
       return { response, result, error: errorIn(result) }
     } catch (cause) {
       init.signal?.throwIfAborted()
@@ -267,7 +279,7 @@ export function createClient(options: ClientOptions = {}): NthClient {
     return new LiveStream(async function* (signal, onChunk) {
       const init = request()
       for await (const result of eventsOf(await send(address, init, signal), onChunk)) {
-        keepNewest(result, requestOf(address, init))
+        keepNewest(result, operationOf(address, init))
         yield result
       }
     }, handlers)
@@ -314,8 +326,8 @@ export function createClient(options: ClientOptions = {}): NthClient {
     },
 
     async fetch(address, init = {}) {
-      const request = requestOf(address, init)
-      const { query } = request
+      const operation = operationOf(address, init)
+      const { query } = operation
       const headers = headersOf(address, init)
       const accept = headers.get('accept') ?? ''
       if (accept.startsWith(EVENT_STREAM)) {
@@ -331,7 +343,7 @@ export function createClient(options: ClientOptions = {}): NthClient {
         : await attempt(address, init)
       if (!result) throw error
       // When the client reads it: two answers reach its cache in the order in which they were compared.
-      const json = async () => keepNewest(result, request)
+      const json = async () => keepNewest(result, operation)
       const text = async () => JSON.stringify(await json())
       return Object.assign(new Response(JSON.stringify(result), response && { headers: response.headers }), {
         json,
@@ -368,12 +380,12 @@ export function newer(previous: unknown, next: unknown): unknown {
  */
 function createNewest() {
   const seen = new Map<unknown, Map<string, { revision: number; value: unknown }>>()
-  return (result: unknown, request: Request): unknown => {
+  return (result: unknown, operation: Operation): unknown => {
     /** What the names of fields with an alias or arguments stand for. */
     const meanings: Record<string, string> = {}
-    const calls = request.query?.matchAll(/(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g) ?? []
+    const calls = operation.query?.matchAll(/(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g) ?? []
     for (const [, name = '', call = ''] of calls) {
-      const meaning = call + (call.includes('$') ? JSON.stringify(request.variables) : '')
+      const meaning = call + (call.includes('$') ? JSON.stringify(operation.variables) : '')
       const others = meanings[name] ?? ''
       if (!others.includes(meaning)) meanings[name] = others + meaning
     }
@@ -620,11 +632,10 @@ async function keyOf({ key }: ClientOptions): Promise<string | undefined> {
 
 /** A request that is an object has its headers in itself, unless others are given. */
 function headersOf(address: Address, init: RequestInit): Headers {
-  return new Headers(init.headers ?? (address as Partial<globalThis.Request>).headers)
+  return new Headers(init.headers ?? (address as Partial<Request>).headers)
 }
 
-/** The operation that a request sends; none, if it can't be read. */
-function requestOf(address: Address, { body }: RequestInit): Request {
+function operationOf(address: Address, { body }: RequestInit): Operation {
   try {
     if (typeof body === 'string') return JSON.parse(body)
     return Object.fromEntries(new URL(String(address), 'http://localhost').searchParams)
