@@ -31,7 +31,7 @@ class SlowFirst extends BaseSequencer {
 const runs = Number(process.env.RUNS || 1)
 if (!Number.isInteger(runs) || runs < 1) throw new Error(`RUNS=${process.env.RUNS} is not a positive integer`)
 
-// Its mode is `check` in `npm run check`, and `long` in the second part of `npm run test:all`.
+// Its mode is `check` in `npm run check`, and `long` in the parts after that of `npm run test:all`.
 export default defineConfig(({ mode }) => {
   // This test reads source files only: it needs neither a database nor a browser.
   if (mode === 'check') return { test: { include: ['test/layout.test.ts'] } }
@@ -55,6 +55,10 @@ export default defineConfig(({ mode }) => {
       provide: { seed, longRuns: mode === 'long' ? runs : 0 },
       tags: [
         { name: 'slow', description: 'Left out of `npm test`: a whole file, or a single test.' },
+        {
+          name: 'alone',
+          description: 'Measures the processor: runs after all others in `npm run test:all`.',
+        },
         { name: 'quick', description: 'Part of `npm test`, though the other tests of its file are slow.' },
         {
           name: 'random',

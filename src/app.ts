@@ -127,7 +127,7 @@ export async function openServer({ config, targets, notices, runsJobs, readMetri
 }
 
 const OPEN =
-  'Open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY, and create keys with nth keys.'
+  'Nth is open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY, and create keys with nth keys.'
 
 async function openTarget({ config, notices, signal }: AppOptions, closers: Closer[]) {
   const { targets } = config

@@ -33,7 +33,7 @@ const adminKey = z
   )
 
 const scope = z.enum(SCOPES, {
-  error: ({ input }) => `must be a comma-separated list of ${SCOPES.join(', ')}; "${input}" is none of them`,
+  error: ({ input }) => `has the unknown scope "${input}"; supported: ${SCOPES.join(', ')}`,
 })
 
 const origin = z.string().refine((text) => text === '*' || isOrigin(text), {
@@ -42,7 +42,7 @@ const origin = z.string().refine((text) => text === '*' || isOrigin(text), {
 })
 
 const network = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], {
-  error: ({ input }) => `"${input}" is not a network such as 10.0.0.0/8`,
+  error: ({ input }) => `has "${input}", which is not a network such as 10.0.0.0/8`,
 })
 
 const variables = z.object({
@@ -85,7 +85,7 @@ const consistent = variables.superRefine((set, context) => {
     context.addIssue({
       code: 'custom',
       path: [missing[0] ?? ''],
-      message: 'is required with the other variables NTH_JWT_…',
+      message: `is missing: set all of ${JWT_VARIABLES.join(', ')}, or none`,
     })
 })
 
@@ -134,7 +134,7 @@ const config = consistent.transform((set) => ({
 export type Config = ReturnType<typeof readConfig>
 
 function exposed(host: string): string {
-  return `is ${host}, where other machines can reach this server: set NTH_ADMIN_KEY to a secret of at least ${MIN_ADMIN_KEY} characters (openssl rand -hex 32), with which you create keys for callers; or set NTH_ANONYMOUS to what everyone may do, such as READ`
+  return `is ${host}, where other machines can reach this server: set NTH_ADMIN_KEY to a secret of at least ${MIN_ADMIN_KEY} characters (openssl rand -hex 32), and create keys for callers with it; or set NTH_ANONYMOUS to what everyone may do, such as READ`
 }
 
 /**
@@ -173,14 +173,14 @@ function isFromKubernetes([name, value = '']: [string, string | undefined]): boo
 /** Says which variables Kubernetes has set; undefined: none. */
 export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string | undefined {
   if (ignored.length === 0) return undefined
-  return `Ignored, as Kubernetes sets them for Services called nth or nth-…: ${ignored.join(', ')}. To avoid this, set enableServiceLinks: false in the pod.`
+  return `Nth ignores ${ignored.join(', ')}, which Kubernetes sets for Services called nth or nth-…. To avoid this, set enableServiceLinks: false in the pod.`
 }
 
 function describeUnknown(name: string): string {
   const nearest = Object.keys(variables.shape)
     .map((known) => ({ known, distance: distanceBetween(name.toUpperCase(), known) }))
     .reduce((least, next) => (next.distance < least.distance ? next : least))
-  return `${name} is unknown; the nearest variable is ${nearest.known}. nth start --help lists all.`
+  return `${name} is not a variable of Nth. Did you mean ${nearest.known}? nth start --help lists all variables.`
 }
 
 /** How many characters must be inserted, deleted or replaced to make one text of another (Levenshtein). */

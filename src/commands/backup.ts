@@ -7,9 +7,9 @@ import { EXPORTED, jsonlTexts, withSnapshot, writeFile } from './files.ts'
 
 const USAGE = `Usage: nth backup <directory>
 
-Backs up everything as of one instant into a new or empty directory, also while Nth runs: the database of DATABASE_URL, or
-else the private one of NTH_DATA_DIR. Its file has what nth export writes, and API keys (their hashes, not the keys) and
-results under idempotency keys. nth restore reads it, with this version of Nth or a later one, into any database.
+Backs up the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, as of one instant into a new or empty
+directory. It works while Nth runs, too. The file has what nth export writes, hashes of API keys, and results of
+idempotency keys. nth restore of this version or a later one reads it into any database.
 `
 
 /** The file in the directory of a backup. */
@@ -31,7 +31,7 @@ export async function run(args: string[]): Promise<void> {
   // Only its owner may read it.
   await mkdir(directory, { recursive: true, mode: 0o700 })
   if ((await readdir(directory)).length > 0)
-    throw new Error(`The directory ${directory} is not empty. Give one for each backup.`)
+    throw new Error(`The directory ${directory} is not empty. Give each backup a directory of its own.`)
   await withDatabase(async (target) => {
     const at = await withSnapshot(target, async (snapshot, shown) => {
       const texts = jsonlTexts(snapshot, BACKED_UP, shown)

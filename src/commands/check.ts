@@ -13,12 +13,12 @@ import { withHosts } from './database.ts'
 
 const USAGE = `Usage: nth check [--accept-lost-commits] [--help]
 
-Checks the configuration, this machine and the database that nth start would use, also while Nth runs: prints what is
-right and what is wrong, with what to do. Ends with 1 if Nth could not start, or could not work. In the database it
-creates the table nth_check and drops it again.
+Checks the configuration, this machine and the database that nth start would use. It works while Nth runs, too. Prints
+what is right, and what is wrong with what to do about it. The exit code is 1 if Nth could not start or work. It creates
+the table nth_check in the database, and drops it again.
 
-  --accept-lost-commits  a database that was found to lack changes that it had committed is used again, by all processes.
-                         Numbers that were lost are issued again, unless nth restore --advance has moved them on.
+  --accept-lost-commits  accept that the database lost changes that it had committed: all processes use it again. Lost
+                         numbers are issued again, unless nth restore --advance has moved all numbers on.
 `
 
 /** `nth check`. */
@@ -146,8 +146,9 @@ async function inspectSettings(connection: Connection): Promise<Finding> {
   const ignored = Object.entries({ ...SETTINGS, [isolation]: 'READ-COMMITTED' }).flatMap(([name, value]) =>
     values.get(name) === String(value) ? [] : [`${name} = ${value} (it is ${values.get(name)})`],
   )
-  if (ignored.length === 0) return { subject, level: 'ok', message: 'sessions have those that Nth needs' }
-  const message = `a session ignores ${ignored.join(', ')}. Statements would mean something else: connect Nth without what stands between, or to another server.`
+  if (ignored.length === 0)
+    return { subject, level: 'ok', message: 'sessions have the settings that Nth needs' }
+  const message = `a session ignores ${ignored.join(', ')}, so statements would have another meaning. Connect Nth without a proxy, or to another server.`
   return { subject, level: 'error', message }
 }
 
@@ -189,10 +190,10 @@ async function inspectLosses(connection: Connection): Promise<Finding[]> {
   const subject = 'lost commits'
   const losses = await readLosses(connection)
   const findings = losses.map(({ what, noticedAt, isAccepted }): Finding => {
-    const message = `the database lacks changes that it had committed: ${what}, as was noticed at ${noticedAt.toISOString()}`
+    const message = `the database lacks changes that it had committed: ${what} (noticed at ${noticedAt.toISOString()})`
     return isAccepted
-      ? { subject, level: 'ok', message: `${message}. That was accepted.` }
-      : { subject, level: 'error', message: `${message}. Nth doesn't use it. ${ADVICE}` }
+      ? { subject, level: 'ok', message: `${message}. An operator has accepted this.` }
+      : { subject, level: 'error', message: `${message}. Nth does not use the database. ${ADVICE}` }
   })
   return findings.length > 0 ? findings : [{ subject, level: 'ok', message: 'none were noticed' }]
 }
@@ -207,7 +208,11 @@ async function inspectClock(connection: Connection): Promise<Finding> {
   const differenceMs = Math.round(Math.abs(ahead))
   const message = `the database is ${durationText(differenceMs)} ${ahead > 0 ? 'ahead of' : 'behind'} this machine`
   if (differenceMs <= MAX_CLOCK_DIFFERENCE_MS) return { subject: 'clock', level: 'ok', message }
-  return { subject: 'clock', level: 'warning', message: `${message}. Synchronise both, such as with chrony.` }
+  return {
+    subject: 'clock',
+    level: 'warning',
+    message: `${message}. Synchronise both clocks, for example with chrony.`,
+  }
 }
 
 const UNITS = [
@@ -234,7 +239,7 @@ async function inspectConnections(connection: Connection, workers: number): Prom
   const [row] = await select<{ most: number }>(connection, 'select @@max_connections as most')
   const most = row?.most ?? 0
   const needed = workers * CONNECTIONS
-  const message = `the server allows ${integer(most)}, this Nth needs up to ${needed}`
+  const message = `the server allows ${integer(most)}, and Nth on this machine needs up to ${needed}`
   if (needed < most) return { subject: 'connections', level: 'ok', message }
   return {
     subject: 'connections',
@@ -247,10 +252,10 @@ async function inspectPackets(connection: Connection): Promise<Finding> {
   const subject = 'packets'
   const [row] = await select<{ most: number }>(connection, 'select @@global.max_allowed_packet as most')
   const most = row?.most ?? 0
-  const message = `the server takes statements of up to ${integer(most)} bytes`
+  const message = `the server accepts statements of up to ${integer(most)} bytes`
   if (most >= ROOMY_PACKET) return { subject, level: 'ok', message }
   const advice = `Set max_allowed_packet = ${DEFAULT_PACKET}`
   return most < SMALLEST_PACKET
-    ? { subject, level: 'error', message: `${message}, Nth needs ${SMALLEST_PACKET}. ${advice}.` }
+    ? { subject, level: 'error', message: `${message}, but Nth needs ${SMALLEST_PACKET}. ${advice}.` }
     : { subject, level: 'warning', message: `${message}: large requests are refused. ${advice}.` }
 }

@@ -4,20 +4,20 @@ import { csvTexts, EXPORTED, jsonlTexts, withSnapshot, writeFile, writeToStdout 
 
 const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
 
-Writes all counters, sequences and namespaces as of one instant: from the database of DATABASE_URL, or else the private
-one of NTH_DATA_DIR, also while Nth runs.
+Writes all counters, sequences and namespaces as of one instant, from the database of DATABASE_URL, or else the private
+one of NTH_DATA_DIR. It works while Nth runs, too.
 
   --output <file>  where to write it (the standard output): a new file, a pipe or a device
   --format <name>  jsonl: everything, to be imported again; csv: values of counters, last numbers of sequence groups
-                   (that of the file's name, or else jsonl)
-  --spreadsheet    escape names in CSV that a spreadsheet would take for formulas; an import reads them right
+                   (by the file's name, otherwise jsonl)
+  --spreadsheet    escape names in CSV that a spreadsheet would take for formulas; nth import restores them
 
-Left out: API keys, and results under idempotency keys.
+It leaves out API keys and results of idempotency keys.
 `
 
 const LEFT_OUT = {
-  jsonl: 'Left out: API keys, and results under idempotency keys.',
-  csv: 'Left out: all but the values of counters and the last numbers of sequence groups in their latest periods.',
+  jsonl: 'The export has no API keys and no results of idempotency keys.',
+  csv: 'The export has only the values of counters, and the last number of each sequence group in its latest period.',
 }
 
 /** `nth export`. */

@@ -129,7 +129,7 @@ function entryOfFields(fields: { [C in Column]?: string }): Entry {
   }
   if (type !== 'sequenceGroup') throw new Error('type must be counter or sequenceGroup')
   const key = period === '' ? 0 : integerIn(period, 'period')
-  if (key < 0 || key >= 2 ** 32) throw new Error('period must be one of an export')
+  if (key < 0 || key >= 2 ** 32) throw new Error('period must be as in an export, such as 202611')
   return {
     type,
     namespace,
@@ -201,7 +201,7 @@ export async function* jsonlEntries(
   for await (const part of lines) {
     const { line } = part
     if ('text' in part && part.text.trim() === '') continue
-    if (state === 'ended') throw new Error(`Line ${line}: it follows the last line of an export.`)
+    if (state === 'ended') throw new Error(`Line ${line}: nothing may follow the last line of an export.`)
     if (state === 'empty') {
       headerIn(part)
       state = 'begun'
@@ -211,7 +211,7 @@ export async function* jsonlEntries(
     if ('linesBefore' in read) {
       if (read.linesBefore !== count)
         throw new Error(
-          `Line ${line}: between the first line and this one, ${read.linesBefore} were written, and there are ${count}.`,
+          `Line ${line}: the export wrote ${read.linesBefore} lines between the first and this one, but the file has ${count}.`,
         )
       state = 'ended'
       continue
@@ -264,7 +264,7 @@ function json(text: string): unknown {
 function headerIn(part: TextLine | LineFault): Date {
   if ('fault' in part) throw new Error(`Line 1: ${part.fault}.`)
   const { data } = header.safeParse(json(part.text))
-  if (!data) throw new Error('Line 1 is not that of an export of Nth.')
+  if (!data) throw new Error('Line 1 is not the first line of an export of Nth.')
   if (data.formatVersion > FORMAT_VERSION)
     throw new Error(
       `Line 1: this file has format ${data.formatVersion}, and this version of Nth reads up to ${FORMAT_VERSION}. Use a later one.`,
@@ -365,7 +365,8 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Te
     } catch {
       return {
         line,
-        fault: 'it is not UTF-8; save the file as UTF-8, or convert it, as with iconv -f latin1 -t utf-8',
+        fault:
+          'it is not UTF-8; save the file as UTF-8, or convert it, for example with iconv -f latin1 -t utf-8',
       }
     }
   }

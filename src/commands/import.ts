@@ -12,17 +12,17 @@ import { openFile, type Source } from './source.ts'
 
 const USAGE = `Usage: nth import <file> [options]
 
-Imports counters, sequences and namespaces from an export, or counters from CSV with the columns name and value, and
-optionally namespace: into the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, also while Nth runs.
-A file named - is the standard input.
+Imports counters, sequences and namespaces from an export, or counters from CSV with the columns name, value and
+optionally namespace, into the database of DATABASE_URL, or else the private one of NTH_DATA_DIR. It works while Nth
+runs, too. A file named - is the standard input.
 
-All of it is checked first. If anything is wrong, that is listed by line, and nothing is applied.
+The file is checked first. If anything is wrong, the faults are listed by line, and nothing is applied.
 
-Of a present number and that of the file the greater one stays, or the one further in the direction of a sequence. So an
-import can be repeated, also after it was interrupted.
+If a number exists, the greater one stays; in a descending sequence, the lower one. So you can repeat an import, also
+after an interruption.
 
-  --dry-run           only say what would be done
-  --overwrite         let numbers and definitions of the file replace present ones, also with lower numbers
+  --dry-run           only print what would be done
+  --overwrite         replace existing numbers and definitions by those of the file, even with lower numbers
   --namespace <name>  namespace of counters without one (default)
 
 The exit code is 1 if an entry was refused.
@@ -81,7 +81,7 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
   function faultOf({ line, entry }: Placed): string | undefined {
     const { type } = entry
     if (!takesKeys && (type === 'apiKey' || type === 'idempotencyKey'))
-      return 'only nth restore takes API keys, and results under idempotency keys'
+      return 'only nth restore takes API keys and results of idempotency keys'
     // These continue what another line has.
     if (type === 'counterHistory' || type === 'sequenceGroupPeriods') return undefined
     // Short, as all keys of a file are kept.
@@ -158,8 +158,8 @@ export async function importAll(target: Target, source: Source, options: ImportO
   function standing(): string {
     if (options.isDryRun || begun === 0) return 'Nothing was applied.'
     // A batch may be divided, and its answer may be lost.
-    const uncertain = begun > applied ? `, perhaps also some of the following ones up to line ${begun}` : ''
-    const sure = applied > 0 ? `Applied up to line ${applied}` : 'Applied: nothing for certain'
+    const sure = applied > 0 ? `Applied up to line ${applied}` : 'Applied no line for certain'
+    const uncertain = begun > applied ? `, and perhaps some lines up to ${begun}` : ''
     return `${sure}${uncertain}. ${options.advice}`
   }
 

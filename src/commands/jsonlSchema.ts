@@ -290,7 +290,7 @@ export function entryIn(fields: unknown): Entry | { type: 'end'; lines: number }
   if (data) return data
   const [issue] = error?.issues ?? []
   const isUnknown = issue?.code === 'invalid_union' && issue.path[0] === 'type'
-  if (isUnknown) throw new Error('it has no known type')
+  if (isUnknown) throw new Error('its type is unknown')
   const path = issue?.path.join('.') || 'it'
   if (issue?.code !== 'unrecognized_keys') throw new Error(`${path}: ${issue?.message}`)
   throw new Error(`${path} has an unknown member ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`)

@@ -21,8 +21,8 @@ const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
        nth keys list
        nth keys revoke <the first characters of a key>
 
-Creates, lists and revokes API keys: in the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, also while
-Nth runs.
+Creates, lists and revokes API keys in the database of DATABASE_URL, or else the private one of NTH_DATA_DIR. It works
+while Nth runs, too.
 
   --label <text>        what the key is for
   --allow <scopes>      ${SCOPES.join(', ')}; separated by commas
@@ -31,9 +31,9 @@ Nth runs.
   --prefix <text>       only names that start with this
   --max-delta <n>       ADD: maximum addition to a counter in one request (1)
   --max-count <n>       NUMBER: maximum numbers in one call (1)
-  --origin <origin>     a key for pages: of https://shop.example, or * for any; may be repeated
-                        (none: a key for servers)
-  --per-minute <n>      maximum changes a minute from one client address (the server's)
+  --origin <origin>     pages of this origin may use it, such as https://shop.example, or * for any page; may be
+                        repeated (none: a key for servers)
+  --per-minute <n>      maximum changes a minute from one client address (the server's limit)
   --expires <time>      when it becomes invalid, such as 2027-01-31T00:00:00Z (never)
 `
 
@@ -122,7 +122,7 @@ const OPTIONS: Record<string, string> = {
 function scopeNamed(text: string): Scope {
   const scope = SCOPES.find((name) => name === text.trim().toUpperCase())
   if (scope) return scope
-  throw new Error(`--allow: "${text}" is no scope; they are ${SCOPES.join(', ')}.`)
+  throw new Error(`--allow has the unknown scope "${text}"; supported: ${SCOPES.join(', ')}.`)
 }
 
 function whole(option: string, text: string, max = Number.MAX_SAFE_INTEGER): number {
@@ -154,7 +154,7 @@ async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: 
       const [key, ...others] = found
       if (!key) throw new Error(`No API key begins with ${command.prefix}; see nth keys list.`)
       if (others.length > 0)
-        throw new Error(`Several API keys begin with ${command.prefix}; revoke by id, as in the console.`)
+        throw new Error(`Several API keys begin with ${command.prefix}; revoke the right one in the console.`)
       await apiKeys.revoke(key.id)
       console.log(`Revoked ${described(key)}.`)
     }

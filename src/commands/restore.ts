@@ -21,12 +21,13 @@ import { openFile } from './source.ts'
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
        nth restore --advance <n>
 
-Restores a backup of nth backup into an empty database, while Nth does not run: that of DATABASE_URL, or else the private
-one of NTH_DATA_DIR. The backup is checked first, and not applied if anything is wrong. Prints its instant.
+Restores a backup of nth backup into an empty database: that of DATABASE_URL, or else the private one of NTH_DATA_DIR.
+Stop Nth first. The backup is checked, and not applied if anything is wrong. Prints the instant of the backup.
 
   --advance <n>  also move every sequence and exact counter on by n (1 to ${MAX_BLOCK}), so that no number issued after
-                 that instant is issued again. Without a directory, only that: for a database restored otherwise;
-                 each time by n. Those that were not moved are listed, such as gapless sequences
+                 the backup is issued again. Lists what it doesn't move, such as gapless sequences. Without a
+                 directory, it only moves the numbers, of a database that was restored in another way; a repeat
+                 moves them again
   --continue     go on with a restore that was interrupted
 `
 
@@ -77,8 +78,9 @@ async function restore(directory: string, advanceBy: number | undefined, continu
       await assertUnused(target, continues)
       const refusals = await importAll(target, source, { isDryRun: false, overwrite: false, advice: ADVICE })
       if (refusals > 0) process.exitCode = 1
-      const except = refusals > 0 ? `, except for what was refused: ${refusals}` : ''
-      console.log(`Restored as of ${at.toISOString()}${except}.`)
+      console.log(
+        `Restored as of ${at.toISOString()}.${refusals > 0 ? ` Refused entries: ${refusals}.` : ''}`,
+      )
       console.error(LATER)
       if (advanceBy === undefined) console.error(NOT_ADVANCED)
       else await advance(target, advanceBy, at)
@@ -88,11 +90,11 @@ async function restore(directory: string, advanceBy: number | undefined, continu
   }
 }
 
-const LATER = `What happened later is missing: names first used, definitions, deletions, and revocations of API keys (see nth keys
-list). Names first used later start again.`
+const LATER = `Everything after that instant is missing: new names, definitions, deletions, and revocations of API keys (see nth keys
+list). Names that were first used later start again.`
 
-const NOT_ADVANCED = `Numbers issued later will be issued again: nth restore --advance <n> moves all on by n, which must be more than any of
-them has issued since.`
+const NOT_ADVANCED = `Numbers issued later will be issued again. nth restore --advance <n> moves all on by n: choose more than any of them has
+issued since.`
 
 const ADVICE = 'Repeat the command with --continue.'
 
@@ -106,7 +108,7 @@ async function assertUnused(target: Target, continues: boolean): Promise<void> {
   }
   if (otherSessions > 0)
     throw new Error(
-      `The database ${target.database} is in use, by ${otherSessions} other sessions. Stop Nth, and disconnect other clients: numbers that are issued during a restore could come twice.`,
+      `The database ${target.database} is in use, by ${otherSessions} other sessions. Stop Nth, and disconnect other clients: numbers that are issued during a restore could be issued twice.`,
     )
   if (!isEmpty && !continues)
     throw new Error(

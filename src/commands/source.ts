@@ -60,9 +60,9 @@ export async function openFile(path: string, namespace: string): Promise<Source>
 function encodingFault(head: Buffer): string | undefined {
   const start = head.subarray(0, 4)
   if (start.toString('hex').startsWith('1f8b'))
-    return 'The file is compressed; import its content, as with gunzip -c file | nth import -.'
+    return 'The file is compressed. Import its content, for example with gunzip -c file | nth import -.'
   if (!/^(fffe|feff)/.test(start.toString('hex')) && !start.includes(0)) return undefined
-  return 'The file is UTF-16, or not a text; save it as UTF-8, or convert it, as with iconv -f utf-16 -t utf-8.'
+  return 'The file is UTF-16, or not a text. Save it as UTF-8, or convert it, for example with iconv -f utf-16 -t utf-8.'
 }
 
 /** Opens a file; what can be read only once, such as a pipe, is spooled. */
@@ -83,7 +83,7 @@ async function spooled(chunks: AsyncIterable<Buffer>): Promise<FileHandle> {
   } catch (error) {
     await handle.close()
     if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-    const advice = 'TMPDIR names another directory for what can be read only once, or give a file'
-    throw new Error(`No space left in ${tmpdir()}; ${advice}.`, { cause: error })
+    const advice = 'Set TMPDIR to another directory, or give a file instead of a pipe'
+    throw new Error(`No space left in ${tmpdir()}. ${advice}.`, { cause: error })
   }
 }

@@ -255,5 +255,5 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
 
 function lackOf(seq: number, found: number | undefined): string {
   if (found === undefined) return 'the row of a writer that had committed is missing'
-  return `it has ${found} of the ${seq} transactions of a writer`
+  return `it has ${found} of the ${seq} transactions that a writer had committed`
 }

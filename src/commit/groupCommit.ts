@@ -141,7 +141,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
     // A redefined sequence may keep its key.
     if (call.fruitless === 1) return
     const names = call.request.operations.map(({ name }) => JSON.stringify(name))
-    call.obstacle = new Error(`The writer finds no row for one of [${names.join()}]`)
+    call.obstacle = new Error(`The writer finds no row for one of these names: ${names.join(', ')}`)
     if (call.fruitless === ATTEMPTS_UNTIL_REPORTED) notices.fault(call.obstacle)
     await pause(random() * backoffMs(RETRY, call.fruitless))
   }

@@ -15,25 +15,30 @@ import { apiKeyCursors, connectionOf } from './lists.ts'
 import { admin, none } from './rights.ts'
 
 const ScopeRef = builder.enumType('Scope', {
-  description: 'What a grant allows. WRITE includes ADD; ADMIN includes everything.',
+  description: 'What a grant allows. WRITE includes ADD, and ADMIN includes everything.',
   values: scopes,
 })
 
 const GrantRef = builder.objectRef<Grant>('Grant').implement({
-  description: 'Rights on names of counters and sequences. Sequence groups are not limited.',
+  description: 'Rights on names of counters and sequences, with all their sequence groups.',
   fields: (t) => ({
-    scopes: t.expose('scopes', { type: [ScopeRef], description: 'What is allowed.' }),
-    namespace: t.exposeString('namespace', { nullable: true, description: 'Namespace; null: every one.' }),
+    scopes: t.expose('scopes', { type: [ScopeRef], description: 'What the grant allows.' }),
+    namespace: t.exposeString('namespace', {
+      nullable: true,
+      description: 'The namespace. Null means every namespace.',
+    }),
     names: t.exposeStringList('names', {
       nullable: true,
-      description: 'Exactly these names; null: see prefix.',
+      description: 'The exact names. Null means all names with `prefix`.',
     }),
-    prefix: t.exposeString('prefix', { description: 'Names that start with this.' }),
+    prefix: t.exposeString('prefix', { description: 'Only names that start with this text.' }),
     maxDelta: t.expose('maxDelta', {
       type: 'SafeInt',
-      description: 'ADD: maximum addition to a counter in one request.',
+      description: 'With ADD, the most that one request may add to a counter.',
     }),
-    maxCount: t.exposeInt('maxCount', { description: 'NUMBER: maximum numbers in one call.' }),
+    maxCount: t.exposeInt('maxCount', {
+      description: 'With NUMBER, the most numbers that one call may take.',
+    }),
   }),
 })
 
@@ -46,22 +51,26 @@ const GrantInput = builder.inputType('GrantInput', {
       description: 'What to allow.',
       extensions: { maxItems: SCOPES.length },
     }),
-    namespace: t.string({ description: 'Namespace; null: every one.' }),
+    namespace: t.string({ description: 'The namespace. Null means every namespace.' }),
     names: t.stringList({
-      description: 'Exactly these names, 1 to 100. Not with `prefix`.',
+      description: '1 to 100 exact names. They cannot be combined with `prefix`.',
       extensions: { maxItems: MAX_NAMES },
     }),
-    prefix: t.string({ required: true, defaultValue: '', description: 'Names that start with this.' }),
+    prefix: t.string({
+      required: true,
+      defaultValue: '',
+      description: 'Only names that start with this text.',
+    }),
     maxDelta: t.field({
       type: 'SafeInt',
       required: true,
       defaultValue: 1,
-      description: 'ADD: maximum addition to a counter in one request, at least 1.',
+      description: 'With ADD, the most that one request may add to a counter, at least 1.',
     }),
     maxCount: t.int({
       required: true,
       defaultValue: 1,
-      description: 'NUMBER: maximum numbers in one call, 1 to 1 000 000.',
+      description: 'With NUMBER, the most numbers that one call may take, 1 to 1 000 000.',
     }),
   }),
 })
@@ -74,65 +83,71 @@ function grantIn({ namespace, names, ...grant }: typeof GrantInput.$inferInput):
 const ApiKeyRef = builder.objectRef<ApiKey>('ApiKey')
 
 builder.node(ApiKeyRef, {
-  description: 'A key with which a page or a server calls.',
+  description: 'A key that identifies a page or a server.',
   id: { resolve: ({ id }) => String(id) },
   loadWithoutCache: (id, { nth }) => nth.apiKeys.read(Number(id)),
   fields: (t) => ({
-    label: t.exposeString('label', { description: 'What it is for.' }),
-    prefix: t.exposeString('prefix', { description: 'The first characters of the key, as logs show it.' }),
-    grants: t.expose('grants', { type: [GrantRef], description: 'What it allows.' }),
+    label: t.exposeString('label', { description: 'What the key is for.' }),
+    prefix: t.exposeString('prefix', {
+      description: 'The first characters of the key, by which logs identify it.',
+    }),
+    grants: t.expose('grants', { type: [GrantRef], description: 'What the key allows.' }),
     origins: t.exposeStringList('origins', {
       nullable: true,
-      description: "Origins of the pages that may use it, `*` for any; null: a server's key, for no page.",
+      description:
+        'The origins of the pages that may use the key. `*` means any page. Null means that the key is for servers, and no page may use it.',
     }),
     perMinute: t.exposeInt('perMinute', {
       nullable: true,
-      description: "Maximum changes a minute from one client address; null: the server's default.",
+      description: "The most changes a minute from one client address. Null means the server's default.",
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was created.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the key was created.' }),
     expiresAt: t.expose('expiresAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it becomes invalid; null: never.',
+      description: 'When the key becomes invalid. Null means never.',
     }),
     revokedAt: t.expose('revokedAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it was revoked; null: it was not.',
+      description: 'When the key was revoked. Null means that it was not.',
     }),
     lastUsedAt: t.expose('lastUsedAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it was last used, about a minute behind; null: never.',
+      description: 'When the key was last used, about a minute behind. Null means never.',
     }),
   }),
 })
 
 const CreatedApiKey = builder.objectRef<{ secret: string; key: ApiKey }>('CreatedApiKey').implement({
-  description: 'A new API key: the only response with the key itself.',
+  description: 'A new API key. Only this response contains the key itself.',
   fields: (t) => ({
     secret: t.exposeString('secret', { description: 'The key. Store it now: it is not shown again.' }),
-    key: t.expose('key', { type: ApiKeyRef, description: 'Everything else about it.' }),
+    key: t.expose('key', { type: ApiKeyRef, description: 'Everything else about the key.' }),
   }),
 })
 
-const CallerKind = builder.enumType('ViewerKind', { description: 'Kind of a caller.', values: callerKinds })
+const CallerKind = builder.enumType('ViewerKind', {
+  description: 'How a caller was identified.',
+  values: callerKinds,
+})
 
 const Viewer = builder.objectRef<Caller>('Viewer').implement({
   description: 'The caller, and what the caller may do.',
   fields: (t) => ({
-    kind: t.expose('kind', { type: CallerKind, description: 'By what it was identified.' }),
+    kind: t.expose('kind', { type: CallerKind, description: 'How the caller was identified.' }),
     key: t.field({
       type: ApiKeyRef,
       nullable: true,
-      description: 'Its API key; null: another kind of caller.',
+      description: "The caller's API key. Null if the caller was identified in another way.",
       resolve: ({ key }) => key ?? null,
     }),
-    grants: t.expose('grants', { type: [GrantRef], description: 'What it may do.' }),
+    grants: t.expose('grants', { type: [GrantRef], description: 'What the caller may do.' }),
     expiresAt: t.field({
       type: 'DateTime',
       nullable: true,
-      description: 'When its credentials become invalid; null: never.',
+      description: "When the caller's credentials become invalid. Null means never.",
       resolve: ({ expiresAt }) => expiresAt ?? null,
     }),
   }),
@@ -142,14 +157,14 @@ builder.queryFields((t) => ({
   viewer: t.field({
     type: Viewer,
     extensions: { right: none('everyone') },
-    description: 'Returns who is asking, and what they may do.',
+    description: 'Returns the caller, and what the caller may do.',
     resolve: (_, _args, { caller }) => caller,
   }),
   apiKeys: t.connection(
     {
       type: ApiKeyRef,
       nullable: true,
-      description: 'All API keys, in the order of their creation.',
+      description: 'Returns all API keys, in the order of their creation.',
       extensions: { check: checks.page, right: admin() },
       resolve: (_, args, context, info) =>
         connectionOf(args, context, info, apiKeyCursors, context.nth.apiKeys.list, ({ id }) => id),
@@ -163,31 +178,32 @@ builder.mutationFields((t) => ({
   createApiKey: t.field({
     type: CreatedApiKey,
     extensions: { right: admin() },
-    description: 'Creates an API key. A lost response is a lost key: revoke it, and create another.',
+    description: 'Creates an API key. If you lose the response, revoke the key and create another one.',
     args: {
       label: t.arg.string({
         required: true,
-        description: 'What it is for, 1 to 191 characters.',
+        description: 'What the key is for, in 1 to 191 characters.',
         extensions: { check: checks.name },
       }),
       grants: t.arg({
         type: [GrantInput],
         required: true,
-        description: 'What it allows: 1 to 100 grants.',
+        description: 'What the key allows, as 1 to 100 grants.',
         extensions: { maxItems: MAX_GRANTS, check: checks.grants },
       }),
       origins: t.arg.stringList({
         description:
-          'Origins of the pages that may use it, such as https://shop.example, 1 to 100; ["*"]: any. Default: null, a server\'s key.',
+          '1 to 100 origins of pages that may use the key, such as https://shop.example. ["*"] means any page. By default, the key is for servers, and no page may use it.',
         extensions: { maxItems: checks.MAX_ORIGINS, check: checks.origins },
       }),
       perMinute: t.arg.int({
-        description: "Maximum changes a minute from one client address. Default: the server's.",
+        description:
+          "The most changes a minute from one client address. By default, the server's limit applies.",
         extensions: { check: checks.perMinute },
       }),
       expiresAt: t.arg({
         type: 'DateTime',
-        description: 'When it becomes invalid. Default: never.',
+        description: 'When the key becomes invalid. By default, it never does.',
         extensions: { check: checks.future },
       }),
     },
@@ -203,9 +219,14 @@ builder.mutationFields((t) => ({
   revokeApiKey: t.field({
     type: ApiKeyRef,
     extensions: { right: admin() },
-    description: 'Revokes an API key, on all servers within two seconds; a repeat returns the same result.',
+    description:
+      'Revokes an API key. Within two seconds, every server refuses it. A repeat returns the same result.',
     args: {
-      id: t.arg.id({ required: true, description: 'ID of the key.', extensions: { check: checks.apiKeyId } }),
+      id: t.arg.id({
+        required: true,
+        description: 'The ID of the key.',
+        extensions: { check: checks.apiKeyId },
+      }),
     },
     resolve: (_, { id }, { nth }) => nth.apiKeys.revoke(Number(decodeId(id).id)),
   }),

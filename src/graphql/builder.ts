@@ -28,10 +28,13 @@ export const builder = new SchemaBuilder<{
     encodeGlobalID: (typename, id) => encodeId(typename, String(id)),
     decodeGlobalID: decodeId,
     nodesOnConnection: { description: 'The items, without cursors.' },
-    nodeTypeOptions: { description: 'An object that can be read again by its ID.' },
-    idFieldOptions: { description: 'Opaque and stable: one name has one ID, also after deletion and reuse.' },
+    nodeTypeOptions: { description: 'An object that you can read again by its ID.' },
+    idFieldOptions: {
+      description:
+        'An opaque ID, which never changes. A name that is deleted and used again has the same ID.',
+    },
     nodeQueryOptions: {
-      description: 'Returns an object by its ID; null if it does not exist.',
+      description: 'Returns an object by its ID, or null if it does not exist.',
       extensions: { right: onId() },
       args: { id: { description: 'An ID that the API returned.', extensions: { check: checks.id } } },
     },
@@ -39,7 +42,7 @@ export const builder = new SchemaBuilder<{
       nullable: { list: true, items: true },
       extensions: { right: onIds(checks.ids) },
       description:
-        'Returns up to 500 objects by their IDs, in the requested order; null for those that do not exist.',
+        'Returns up to 500 objects by their IDs, in the requested order, with null for each that does not exist.',
       resolve: async (_, { ids }, context, info, resolveNodes) => {
         const lengths = ids.map(({ id }) => id.length)
         // Pothos resolves each of them by itself.
@@ -56,25 +59,27 @@ export const builder = new SchemaBuilder<{
         },
       },
     },
-    pageInfoTypeOptions: { description: 'Position of a page in its list.' },
+    pageInfoTypeOptions: { description: 'The position of a page in its list.' },
     hasNextPageFieldOptions: {
-      description: 'Whether more items follow: request `first` items `after` the endCursor.',
+      description: 'Whether more items follow. To read them, pass `endCursor` as `after`.',
     },
     hasPreviousPageFieldOptions: {
-      description: 'Whether items precede this page: request `last` items `before` the startCursor.',
+      description:
+        'Whether items precede this page. To read them, pass `startCursor` as `before`, with `last`.',
     },
-    startCursorFieldOptions: { description: 'Cursor of the first item; null on an empty page.' },
-    endCursorFieldOptions: { description: 'Cursor of the last item; null on an empty page.' },
-    pageInfoFieldOptions: { description: 'Position of this page in the list.' },
+    startCursorFieldOptions: { description: 'The cursor of the first item. Null if the page is empty.' },
+    endCursorFieldOptions: { description: 'The cursor of the last item. Null if the page is empty.' },
+    pageInfoFieldOptions: { description: 'The position of this page in the list.' },
     edgesFieldOptions: { description: 'The items, each with its cursor.' },
     nodeFieldOptions: { description: 'The item.' },
-    cursorFieldOptions: { description: 'Position of this item, for `after` and `before`.' },
+    cursorFieldOptions: { description: 'The position of this item, for `after` and `before`.' },
     firstArgOptions: {
-      description: 'Number of items from the start, 0 to 500. Default: 50. Not with `last`.',
+      description:
+        'The number of items from the start, 0 to 500. The default is 50. It cannot be combined with `last`.',
       extensions: { check: checks.pageSize },
     },
     lastArgOptions: {
-      description: 'Number of items from the end, 0 to 500. Not with `first`.',
+      description: 'The number of items from the end, 0 to 500. It cannot be combined with `first`.',
       extensions: { check: checks.pageSize },
     },
     afterArgOptions: { description: 'Only items after this cursor.' },
@@ -83,12 +88,13 @@ export const builder = new SchemaBuilder<{
 })
 
 builder.queryType({
-  description: 'Queries. Names: 1 to 191 characters, no control characters, compared exactly.',
+  description:
+    'Queries. A name has 1 to 191 characters, contains no control characters, and is compared exactly.',
 })
 
 builder.mutationType({
   description:
-    'Mutations, executed one after another. A failed field returns null and an error; the others still apply. `idempotencyKey`: 1 to 255 printable ASCII characters; a repeat within 24 hours is not applied again.',
+    'Mutations, which are executed one after another. A field that fails is null and has an error; the others are still applied. An `idempotencyKey` has 1 to 255 printable ASCII characters. A repeat within 24 hours is not applied again.',
 })
 
 builder.addScalarType(
@@ -99,7 +105,7 @@ builder.addScalarType(
     parseLiteral: (node, variables) =>
       GraphQLSafeInt.parseLiteral(node.kind === Kind.STRING ? rejectText(node) : node, variables),
     description:
-      'Integer from -(2^53-1) to 2^53-1, as a JSON number; strings and fractions are rejected. TypeScript: `number`.',
+      'An integer from -(2^53-1) to 2^53-1, as a JSON number. Strings and fractions are rejected. In TypeScript, it is a `number`.',
     specifiedByURL: 'https://tc39.es/ecma262/#sec-number.issafeinteger',
   }),
 )
@@ -111,14 +117,14 @@ builder.addScalarType(
     // Serialized here: JSON.stringify, which can't be split across ticks, took ten times as long for many dates.
     serialize: (value) => (value instanceof Date ? value : new Date(Number(value))).toISOString(),
     description:
-      'RFC 3339 timestamp. Output: UTC with milliseconds, `2026-11-20T23:02:00.000Z`; input: any offset. TypeScript: `string`.',
+      'An RFC 3339 timestamp. In results it is in UTC with milliseconds, such as `2026-11-20T23:02:00.000Z`. In arguments it may have any offset. In TypeScript, it is a `string`.',
     specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
   }),
 )
 
 builder.enumType('ErrorCode', {
   description:
-    'All values of `extensions.code`. More may be added: treat unknown ones as INTERNAL_SERVER_ERROR.',
+    'The values of `extensions.code` in an error. Later versions may add more. Treat an unknown one as INTERNAL_SERVER_ERROR.',
   values: errorCodes,
 })
 
@@ -141,8 +147,8 @@ export const textArgument = (description: string) =>
 /** The arguments that name a counter or a sequence. */
 export function keyArguments(type: 'counter' | 'sequence') {
   return {
-    name: nameArgument(`Name of the ${type}.`),
-    namespace: namespaceArgument(`Namespace of the ${type}.`),
+    name: nameArgument(`The name of the ${type}.`),
+    namespace: namespaceArgument(`The namespace of the ${type}.`),
   }
 }
 
@@ -155,7 +161,7 @@ function createArgument(description: string, check: typeof checks.name, other?: 
 export const { idempotencyKey } = builder.args((t) => ({
   idempotencyKey: t.string({
     description:
-      'Makes retries safe: the same call with the same key is applied once, and a repeat returns the first result. Any text that is unique to one action, such as a random UUID; also as the HTTP header `Idempotency-Key`.',
+      'Makes retries safe. The same call with the same key is applied once, and a repeat returns the first result. Use a new text for each action, such as a random UUID. You can also send it as the HTTP header `Idempotency-Key`.',
   }),
 }))
 

@@ -19,13 +19,13 @@ import { onName, onNames } from './rights.ts'
 import { chargeList, historyCharge, room } from './selections.ts'
 
 export const Period = builder.enumType('Period', {
-  description: "Calendar period in the counter's or sequence's time zone.",
+  description: 'A calendar period in the time zone of a counter or sequence.',
   values: {
-    HOUR: { description: 'Ends at the next full hour of local time, or at a clock change.' },
-    DAY: { description: 'Calendar day: 23 or 25 hours at a clock change.' },
-    WEEK: { description: 'Starts on Monday.' },
-    MONTH: { description: 'Calendar month.' },
-    YEAR: { description: 'Calendar year.' },
+    HOUR: { description: 'An hour of the local clock. It ends early if the clock changes.' },
+    DAY: { description: 'A calendar day. It has 23 or 25 hours when the clock changes.' },
+    WEEK: { description: 'A calendar week, which starts on Monday.' },
+    MONTH: { description: 'A calendar month.' },
+    YEAR: { description: 'A calendar year.' },
   } satisfies Record<CalendarPeriod, { description: string }>,
 })
 
@@ -39,17 +39,17 @@ export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod'
     period: t.expose('period', { type: Period, description: 'The period.' }),
     keepDays: t.exposeInt('keepDays', {
       nullable: true,
-      description: 'Days that a bucket is kept after its end; null: forever.',
+      description: 'How many days a total is kept after its period ends. Null means forever.',
     }),
   }),
 })
 
 const Bucket = builder.objectRef<Total>('Bucket').implement({
-  description: 'One bar of a chart: the total of one period.',
+  description: 'The total of one period, such as a bar of a chart.',
   fields: (t) => ({
-    start: t.expose('start', { type: 'DateTime', description: 'Start, inclusive.' }),
-    end: t.expose('end', { type: 'DateTime', description: 'End, exclusive.' }),
-    value: t.expose('value', { type: 'SafeInt', description: 'Total added in this period.' }),
+    start: t.expose('start', { type: 'DateTime', description: 'The start of the period, inclusive.' }),
+    end: t.expose('end', { type: 'DateTime', description: 'The end of the period, exclusive.' }),
+    value: t.expose('value', { type: 'SafeInt', description: 'What was added in this period.' }),
   }),
 })
 
@@ -57,7 +57,9 @@ export const TrackedPeriodInput = builder.inputRef<PeriodChoice>('TrackedPeriodI
   description: 'A period whose totals are to be kept.',
   fields: (t) => ({
     period: t.field({ type: Period, required: true, description: 'The period.' }),
-    keepDays: t.int({ description: 'Days to keep a bucket after its end, 1 to 36 500; null: forever.' }),
+    keepDays: t.int({
+      description: 'How many days to keep a total after its period ends, 1 to 36 500. Null means forever.',
+    }),
   }),
 })
 
@@ -94,25 +96,25 @@ export const Counter = builder.objectRef<CounterSource>('Counter')
 export const Overflow = builder.enumType('Overflow', {
   description: 'What happens to an addition that would exceed a bound.',
   values: {
-    REJECT: { description: 'Rejected with LIMIT_REACHED.' },
-    SATURATE: { description: 'Applied up to the bound; `appliedDelta` is what was added.' },
+    REJECT: { description: 'The addition fails with LIMIT_REACHED.' },
+    SATURATE: { description: 'The addition stops at the bound. `appliedDelta` is what was added.' },
   },
 })
 
 builder.node(Counter, {
-  description: 'A named number, created on first use. Every valid name can be read.',
+  description: 'A named number. You do not create counters: any valid name can be read and changed.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) => nth.counters.readMany(ids.map(keyOf)),
   fields: (t) => ({
-    name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
     value: t.expose('value', {
       type: 'SafeInt',
-      description: 'Current value; with several slots, their sum.',
+      description: 'The current value. With several slots, it is their sum.',
     }),
     revision: t.field({
       type: 'SafeInt',
       description:
-        "Orders a counter's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
+        'Orders the states of this counter. Of two states, the one with the higher revision is newer; if both have the same revision, keep the later response.',
       resolve({ revision }) {
         // A revision belongs to the state that it is returned with, so it is never read later.
         if (revision === undefined) throw new Error('A change without the revision that was requested')
@@ -123,7 +125,7 @@ builder.node(Counter, {
       type: 'SafeInt',
       nullable: true,
       description:
-        'Total added in the current period, unaffected by resets. Null: neither this period nor a finer one is tracked.',
+        'What was added in the current period. A reset does not change it. Null if neither this period nor a finer one is tracked.',
       args: { period },
       resolve: (counter, { period }, context, info) =>
         withRetention(counter, context.nth, (retention) =>
@@ -134,17 +136,19 @@ builder.node(Counter, {
       type: [Bucket],
       nullable: true,
       description:
-        'Total added in each period, oldest first, 0 if empty: the `last` periods before `to`, or all from the one that contains `from`. At most 2 500, and 15 000 per request. Periods that are not tracked are computed from finer ones; null: no finer one is tracked either.',
+        'What was added in each period, oldest first, including empty ones: the `last` periods before `to`, or all from the one that contains `from`. A field returns at most 2 500, and a request about 15 000. A period that is not tracked is computed from finer ones. Null if none of them is tracked.',
       args: {
         period,
         last: t.arg.int({
-          description: 'Number of periods, 0 to 2 500. Default: 30. Not with `from`.',
+          description:
+            'The number of periods, 0 to 2 500. The default is 30. It cannot be combined with `from`.',
           extensions: { check: checks.bucketCount },
         }),
         from: t.arg({ type: 'DateTime', description: 'An instant in the first period.' }),
         to: t.arg({
           type: 'DateTime',
-          description: 'The last period starts before this instant. Default: the current period is the last.',
+          description:
+            'The last period starts before this instant. By default, the current period is the last.',
         }),
       },
       extensions: { check: checks.historyRange },
@@ -154,8 +158,13 @@ builder.node(Counter, {
           return context.nth.counters.history(retention, period, range, historyCharge(context, info))
         }),
     }),
-    minValue: t.field(bound('minValue', 'Lowest allowed value; null: none.')),
-    maxValue: t.field(bound('maxValue', 'Highest allowed value; null: none. Remaining: `maxValue - value`.')),
+    minValue: t.field(bound('minValue', 'The lowest allowed value. Null means that there is none.')),
+    maxValue: t.field(
+      bound(
+        'maxValue',
+        'The highest allowed value. Null means that there is none. `maxValue - value` is what remains.',
+      ),
+    ),
     overflow: t.field({
       type: Overflow,
       description: 'What happens at a bound.',
@@ -163,16 +172,16 @@ builder.node(Counter, {
     }),
     slots: t.int({
       description:
-        'Rows that the value is split across. 1: exact. 2 to 1024: numbers not unique, no bounds; for counters that several processes change very often.',
+        'The number of rows that the value is spread over. With 1, the numbers of callers are exact. With 2 to 1024, they are not unique, and bounds are not possible.',
       resolve: ({ definition }) => definition?.slots ?? 1,
     }),
-    timeZone: t.string(retained('timeZone', 'IANA time zone of its periods.', retentionOf)),
+    timeZone: t.string(retained('timeZone', 'The IANA time zone of its periods.', retentionOf)),
     periods: t.field({
       type: [TrackedPeriodRef],
-      ...retained('periods', 'Periods whose totals it keeps.', retentionOf),
+      ...retained('periods', 'The periods whose totals it keeps.', retentionOf),
     }),
-    createdAt: t.field(instant('createdAt', 'When it was first written or defined; null: neither yet.')),
-    updatedAt: t.field(instant('updatedAt', 'When its value last changed; null: never.')),
+    createdAt: t.field(instant('createdAt', 'When it was first changed or defined. Null means never.')),
+    updatedAt: t.field(instant('updatedAt', 'When its value last changed. Null means never.')),
   }),
 })
 
@@ -208,13 +217,13 @@ function instant(field: Instant, description: string) {
 
 export const counterArguments = keyArguments('counter')
 
-export const countersNamespace = namespaceArgument('Namespace of the counters.')
+export const countersNamespace = namespaceArgument('The namespace of the counters.')
 
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
     extensions: { right: onName('READ') },
-    description: 'Returns a counter; its value is 0 if it was never written.',
+    description: 'Returns a counter. Its value is 0 if it was never changed.',
     args: counterArguments,
     resolve: (_, key, { nth }) => nth.counters.read(key),
   }),
@@ -222,11 +231,12 @@ builder.queryFields((t) => ({
     type: [Counter],
     nullable: { list: true, items: true },
     extensions: { right: onNames() },
-    description: 'Returns 1 to 500 counters by one database read, in the requested order. Names may repeat.',
+    description:
+      'Returns 1 to 500 counters, in the requested order, with one read of the database. Names may repeat.',
     args: {
       names: t.arg.stringList({
         required: true,
-        description: 'Names of the counters.',
+        description: 'The names of the counters.',
         extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
       }),
       namespace: countersNamespace,

@@ -36,37 +36,40 @@ interface ChangeSource extends CounterChange {
 }
 
 const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
-  description: 'Result of a change to a counter.',
+  description: 'The result of a change to a counter.',
   fields: (t) => ({
     value: t.expose('value', {
       type: 'SafeInt',
       description:
-        'The value after this call: you are buyer number `value`. Unique if the counter is exact and only counts up.',
+        'The value after this call: you are buyer number `value`. It is unique if the counter has one slot and only counts up.',
     }),
     previousValue: t.expose('previousValue', { type: 'SafeInt', description: 'The value before this call.' }),
     appliedDelta: t.expose('appliedDelta', {
       type: 'SafeInt',
       nullable: true,
-      description: 'What was actually added; null for reset and delete.',
+      description: 'What was added. Null for a reset and for a deletion.',
     }),
     valueIn: t.field({
       type: 'SafeInt',
       nullable: true,
       description:
-        "Total of the current period, including this call: the 12th this month. Null: this period isn't tracked, or the counter was deleted.",
+        'What was added in the current period, including this call: the 12th this month. Null if this period is not tracked, and for a deletion.',
       args: { period },
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),
-    at: t.expose('at', { type: 'DateTime', description: 'When it was applied; determines the period.' }),
+    at: t.expose('at', {
+      type: 'DateTime',
+      description: 'When the change was applied. This determines its period.',
+    }),
     replayed: t.exposeBoolean('isReplayed', {
-      description: 'Whether this is the result of an earlier call with the same key.',
+      description: 'Whether this is the result of an earlier call with the same idempotency key.',
     }),
     counter: t.field({
       type: Counter,
       nullable: true,
       extensions: { right: on('READ', 'its name', ({ parent }) => parent.key) },
       description:
-        "The counter after this call, for client caches. Its `value` differs from the change's own if `incrementMany` changes the counter again, or if the call is replayed: then it is read now. Null only with an error of its own; the change was applied.",
+        'The counter after this call, for client caches. If `incrementMany` changes it several times, this is its last state. If the call is replayed, this is its current state. Null only if it could not be read; the change itself was applied.',
       resolve: (change, _, { nth }) =>
         change.isReplayed ? nth.counters.read(change.key) : counterAfter(change.last ?? change),
     }),
@@ -74,11 +77,11 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
 })
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
-  description: 'Result of resetAll.',
+  description: 'The result of `resetAll`.',
   fields: (t) => ({
-    resetCount: t.exposeInt('resetCount', { description: 'Number of counters set.' }),
+    resetCount: t.exposeInt('resetCount', { description: 'How many counters were set.' }),
     refusedCount: t.exposeInt('refusedCount', {
-      description: 'Number of counters left unchanged because `to` is outside their bounds.',
+      description: 'How many counters were skipped, because `to` is outside their bounds.',
     }),
   }),
 })
@@ -110,8 +113,13 @@ function changeOptions(args: KeyedArguments, context: Context, info: GraphQLReso
 const CounterDelta = builder.inputType('CounterDeltaInput', {
   description: 'An addition to a counter.',
   fields: (t) => ({
-    name: t.string({ required: true, description: 'Name of the counter.' }),
-    delta: t.field({ type: 'SafeInt', required: true, defaultValue: 1, description: 'How much to add.' }),
+    name: t.string({ required: true, description: 'The name of the counter.' }),
+    delta: t.field({
+      type: 'SafeInt',
+      required: true,
+      defaultValue: 1,
+      description: 'How much to add. It may be negative.',
+    }),
   }),
 })
 
@@ -125,7 +133,7 @@ builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
     extensions: { right: toAdd('the name', ({ name }) => [{ name, delta: 1 }]) },
-    description: 'Adds 1 and returns your number.',
+    description: 'Adds 1, and returns your number.',
     args: { name, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
       context.nth.counters.incrementBy(keyIn(args), 1, changeOptions(args, context, info)),
@@ -135,10 +143,10 @@ builder.mutationFields((t) => ({
     extensions: {
       right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE', (args) => [args]),
     },
-    description: 'Adds any number, including negative ones and 0.',
+    description: 'Adds any number, which may be negative or 0.',
     args: {
       name,
-      delta: t.arg({ type: 'SafeInt', required: true, description: 'How much to add.' }),
+      delta: t.arg({ type: 'SafeInt', required: true, description: 'How much to add. It may be negative.' }),
       namespace,
       idempotencyKey,
     },
@@ -148,12 +156,12 @@ builder.mutationFields((t) => ({
   incrementMany: t.field({
     type: [CounterChangeRef],
     extensions: { right: toAdd('each name and delta, as in `incrementBy`', ({ changes }) => changes, true) },
-    description: 'Applies 1 to 1 000 changes, all or none; returns them in the given order.',
+    description: 'Makes 1 to 1 000 additions, all or none, and returns their results in the same order.',
     args: {
       changes: t.arg({
         type: [CounterDelta],
         required: true,
-        description: '1 to 1 000 additions; the same counter may occur several times.',
+        description: '1 to 1 000 additions. The same counter may occur several times.',
         extensions: { maxItems: MAX_CHANGES, check: checks.changes },
       }),
       namespace: countersNamespace,
@@ -173,7 +181,7 @@ builder.mutationFields((t) => ({
   reset: t.field({
     type: CounterChangeRef,
     extensions: { right: onName('WRITE') },
-    description: 'Sets the value, which must be within the bounds; history is unchanged.',
+    description: 'Sets the value, which must be within the bounds. The history does not change.',
     args: { name, to, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
       context.nth.counters.reset(keyIn(args), args.to, changeOptions(args, context, info)),
@@ -183,10 +191,11 @@ builder.mutationFields((t) => ({
     extensions: {
       right: on('WRITE', PREFIXED, ({ args: { namespace, prefix } }) => ({ namespace, prefix })),
     },
-    description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
+    description:
+      'Sets every counter of a namespace, in batches. It is not atomic, and a repeat sets the counters again.',
     args: {
-      namespace: nameArgument('Namespace of the counters.'),
-      prefix: textArgument('Only counters whose names start with this.'),
+      namespace: nameArgument('The namespace of the counters.'),
+      prefix: textArgument('Only counters whose names start with this text.'),
       to,
     },
     resolve: (_, { namespace, prefix, to }, { nth }) => nth.counters.resetAll(namespace, prefix, to),
@@ -198,24 +207,30 @@ function keyIn({ namespace, name }: CounterKey): CounterKey {
 }
 
 const CounterDefinition = builder.inputType('CounterDefinitionInput', {
-  description: 'Omitted: unchanged. Null: reset to the default.',
+  description: 'Changes to a definition. An omitted field stays as it is, and null restores the default.',
   extensions: { check: checks.definition },
   fields: (t) => ({
-    minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
-    maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),
-    overflow: t.field({ type: Overflow, description: 'What happens at a bound. Default: REJECT.' }),
+    minValue: t.field({
+      type: 'SafeInt',
+      description: 'The lowest allowed value. By default, there is none.',
+    }),
+    maxValue: t.field({
+      type: 'SafeInt',
+      description: 'The highest allowed value. By default, there is none.',
+    }),
+    overflow: t.field({ type: Overflow, description: 'What happens at a bound. The default is REJECT.' }),
     slots: t.int({
       description:
-        'Rows that the value is split across, 1 to 1024. Default: 1, exact. Above 1: numbers not unique, and no bounds.',
+        'The number of rows to spread the value over, 1 to 1024. The default is 1. With more, the numbers of callers are not unique, and bounds are not possible.',
     }),
     timeZone: t.string({
       description:
-        "IANA time zone of its periods. Default: the namespace's. Existing totals count in the new zone's period that contains their midpoint.",
+        "The IANA time zone of its periods. The default is the namespace's. If you change it, each existing total moves to the period of the new zone that contains its midpoint.",
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
       extensions: { maxItems: checks.MAX_PERIODS },
-      description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
+      description: "All periods whose totals it keeps, or [] for none. The default is the namespace's.",
     }),
   }),
 })
@@ -224,13 +239,13 @@ builder.mutationFields((t) => ({
   defineCounter: t.field({
     type: Counter,
     extensions: { right: onName('DEFINE') },
-    description: 'Creates a counter or changes its definition, never its value.',
+    description: 'Creates a counter, or changes its definition. It never changes the value.',
     args: {
       name: counterArguments.name,
       definition: t.arg({
         type: CounterDefinition,
         required: true,
-        description: 'The changes; bounds must include the current value.',
+        description: 'The changes. Bounds must include the current value.',
       }),
       namespace: counterArguments.namespace,
     },
@@ -244,7 +259,7 @@ builder.mutationFields((t) => ({
   deleteCounter: t.field({
     type: CounterChangeRef,
     extensions: { right: onName('WRITE') },
-    description: 'Deletes value, definition and history; the name reads 0 again.',
+    description: 'Deletes the value, the definition and the history. The name then reads 0 again.',
     args: counterArguments,
     resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),
   }),

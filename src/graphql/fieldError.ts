@@ -52,7 +52,10 @@ export class FieldError extends Error implements GraphQLError {
 /** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
 const MAX_ERRORS_BELOW = 200
 
-/** Stands for each error beyond that limit: the items of a list may have thousands, which nobody gets to see. */
+/**
+ * Stands for each error beyond that limit: the items of a list may have thousands, which nobody gets to see. A nullable
+ * field is just null then, as the executor wraps each error that it gets.
+ */
 const UNREPORTED = new FieldError('Too many errors', { path: [], extensions: {} })
 
 /** The errors of a result that its response has. */
@@ -78,8 +81,9 @@ export function locateErrors(schema: GraphQLSchema): void {
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type)) continue
     for (const field of Object.values(type.getFields())) {
-      const mayFail = field.args.length > 0 || isNullableType(field.type)
-      if (field.resolve && mayFail) field.resolve = locating(field.resolve)
+      const isNullable = isNullableType(field.type)
+      const mayFail = field.args.length > 0 || isNullable
+      if (field.resolve && mayFail) field.resolve = locating(field.resolve, isNullable)
     }
   }
 }
@@ -92,17 +96,20 @@ export interface ErrorCount {
   errorsBelow?: number
 }
 
-function locating(resolve: ErrorCountingResolver): ErrorCountingResolver {
+function locating(resolve: ErrorCountingResolver, isNullable: boolean): ErrorCountingResolver {
   return (parent, args, context, info) => {
     try {
       const result = resolve(parent, args, context, info)
       if (!(result instanceof Promise)) return result
-      return result.catch((error) => {
-        throw located(error, context, info)
-      })
+      return result.catch((error) => nullOr(located(error, context, info)))
     } catch (error) {
-      throw located(error, context, info)
+      return nullOr(located(error, context, info))
     }
+  }
+
+  function nullOr(error: unknown): null {
+    if (error === UNREPORTED && isNullable) return null
+    throw error
   }
 }
 

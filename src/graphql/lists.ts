@@ -13,7 +13,7 @@ const DEFAULT_PAGE_SIZE = 50
 /** Cost of a page besides its items, counted in items: each page is a statement of its own. */
 const STATEMENT_COST = 50
 
-export const prefix = textArgument('Only names that start with this.')
+export const prefix = textArgument('Only names that start with this text.')
 
 /** Options of the lists ordered by name. */
 export const listedByName = { nullable: true, args: { prefix }, extensions: { check: checks.page } } as const

@@ -44,30 +44,33 @@ function withRanks(
 }
 
 const CounterOrder = builder.enumType('CounterOrder', {
-  description: 'Order of counters.',
+  description: 'The order of a list of counters.',
   values: {
     NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
-    VALUE_DESC: { description: 'Highest value first. About a second behind.' },
-    VALUE_ASC: { description: 'Lowest value first. About a second behind.' },
-    UPDATED_AT_DESC: { description: 'Last changed first, then those never changed. About a second behind.' },
+    VALUE_DESC: { description: 'Highest value first. The list may be about a second behind.' },
+    VALUE_ASC: { description: 'Lowest value first. The list may be about a second behind.' },
+    UPDATED_AT_DESC: {
+      description:
+        'Latest change first, and counters that never changed last. The list may be about a second behind.',
+    },
   },
 })
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
-  description: 'A scope for names, with defaults for new counters and sequences.',
+  description: 'A separate set of names, with defaults for new counters and sequences.',
   id: { resolve: ({ name }) => name },
   loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
-    name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
     timeZone: t.string({
-      ...retained('timeZone', 'IANA time zone of new counters and sequences.', retentionOf),
+      ...retained('timeZone', 'The IANA time zone of new counters and sequences.', retentionOf),
       extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
-      ...retained('periods', 'Periods whose totals new counters keep.', retentionOf),
+      ...retained('periods', 'The periods whose totals new counters keep.', retentionOf),
       extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
     }),
     counters: t.connection(
@@ -75,14 +78,14 @@ builder.node(Namespace, {
         type: Counter,
         nullable: true,
         description:
-          'Counters that were written or defined: a list or a leaderboard. `prefix` requires order by name.',
+          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC.',
         args: {
           prefix,
           orderBy: t.arg({
             type: CounterOrder,
             required: true,
             defaultValue: 'NAME_ASC',
-            description: 'Order of the list.',
+            description: 'The order of the list.',
           }),
         },
         extensions: {
@@ -110,12 +113,12 @@ builder.node(Namespace, {
           rank: t.int({
             nullable: true,
             description:
-              'Position in this order, starting at 1, counted from the cursor. Null: order by name, or unknown.',
+              'The position in this order, starting at 1, counted from the cursor. Null if the order is by name, or if the position is unknown.',
             resolve: ({ node }) => node.listed?.position.rank ?? null,
           }),
           value: t.field({
             type: 'SafeInt',
-            description: 'Value in the list; may be a second older than `node.value`.',
+            description: 'The value in the list. It may be a second older than `node.value`.',
             resolve: ({ node }) => node.listed?.value ?? node.value,
           }),
         }),
@@ -132,7 +135,7 @@ builder.node(Namespace, {
             prefix: args.prefix,
           })),
         },
-        description: 'Sequences that were used or defined, by name.',
+        description: 'The sequences that were used or defined, by name.',
         resolve: ({ name }, args, context, info) =>
           pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
       },
@@ -154,13 +157,13 @@ for (const type of [Counter, Sequence]) {
   )
 }
 
-const namespaceName = namespaceArgument('Name of the namespace.')
+const namespaceName = namespaceArgument('The name of the namespace.')
 
 builder.queryFields((t) => ({
   namespace: t.field({
     type: Namespace,
     extensions: { right: inNamespace('READ', ({ args }) => args.name) },
-    description: 'Returns a namespace: its defaults, counters and sequences.',
+    description: 'Returns a namespace with its defaults, counters and sequences.',
     args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),
   }),
@@ -172,7 +175,7 @@ builder.queryFields((t) => ({
         ...listedByName.extensions,
         right: onAnyName('any name; it lists the namespaces of the grants'),
       },
-      description: 'Namespaces that contain a counter or a sequence, by name.',
+      description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {
         const only = namespacesOf(context.caller, 'READ')
         return pageByName(args, context, info, (page) => context.nth.namespaces.list(page, only))
@@ -184,15 +187,17 @@ builder.queryFields((t) => ({
 }))
 
 const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
-  description: 'Omitted: unchanged. Null: reset to the default.',
+  description: 'Changes to a definition. An omitted field stays as it is, and null restores the default.',
   extensions: { check: checks.namespaceDefinition },
   fields: (t) => ({
-    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
+    timeZone: t.string({
+      description: 'The IANA time zone of new counters and sequences. The default is UTC.',
+    }),
     periods: t.field({
       type: [TrackedPeriodInput],
       extensions: { maxItems: checks.MAX_PERIODS },
       description:
-        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
+        'All periods whose totals new counters keep, or [] for none. The default is HOUR for 90 days, and DAY and MONTH forever.',
     }),
   }),
 })

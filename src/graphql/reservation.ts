@@ -9,29 +9,32 @@ import { sequenceGroupKey } from './sequenceNumbers.ts'
 export const ReservationRef = builder.objectRef<Reservation>('Reservation')
 
 const ReservationStateRef = builder.enumType('ReservationState', {
-  description: 'State of a reservation.',
+  description: 'The state of a reservation.',
   values: {
-    RESERVED: { description: 'Open: it can be confirmed or released.' },
+    RESERVED: { description: 'It is open. You can confirm or release it.' },
     CONFIRMED: { description: 'Its number is final.' },
-    RELEASED: { description: 'Its number was released.' },
-    EXPIRED: { description: 'Not confirmed in time: its number was released.' },
+    RELEASED: { description: 'Its number was released, and may be issued again.' },
+    EXPIRED: { description: 'It was not confirmed in time. Its number may be issued again.' },
   },
 })
 
 builder.node(ReservationRef, {
-  description: 'A number held until it is confirmed, released, or expires.',
-  id: { resolve: ({ token }) => token, description: 'Random, not guessable.' },
+  description: 'A number that is held until it is confirmed or released, or expires.',
+  id: { resolve: ({ token }) => token, description: 'A random ID that cannot be guessed.' },
   loadManyWithoutCache: (tokens, { nth }) => nth.sequences.reservations(tokens.map((token) => ({ token }))),
   fields: (t) => ({
     value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
-    formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),
+    formatted: t.exposeString('formatted', { description: 'The formatted number.' }),
     state: t.expose('state', { type: ReservationStateRef, description: 'Its state.' }),
-    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'Confirm it before this time.' }),
+    expiresAt: t.expose('expiresAt', {
+      type: 'DateTime',
+      description: 'When it expires, unless it is confirmed or released before.',
+    }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
       extensions: { right: onItsSequence() },
-      description: 'Sequence group of the number, for client caches. Null: the sequence was deleted.',
+      description: 'The sequence group of the number, for client caches. Null if the sequence was deleted.',
       resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
     }),
   }),
@@ -42,7 +45,7 @@ const { name, namespace } = sequenceArguments
 const idOfReservation = builder.args((t) => ({
   id: t.id({
     required: true,
-    description: 'ID of the reservation.',
+    description: 'The ID of the reservation.',
     extensions: { check: checks.reservationId },
   }),
 }))
@@ -59,7 +62,7 @@ builder.mutationFields((t) => ({
       ttlSeconds: t.arg.int({
         required: true,
         defaultValue: 300,
-        description: 'How long to hold it, 1 to 86 400 seconds.',
+        description: 'How long to hold the number, 1 to 86 400 seconds.',
         extensions: { check: checks.ttlSeconds },
       }),
       namespace,
@@ -71,14 +74,14 @@ builder.mutationFields((t) => ({
   confirmReservation: t.field({
     type: ReservationRef,
     extensions: { right: onReservation() },
-    description: 'Makes the number final; a repeat returns the same result.',
+    description: 'Makes the number final. A repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
   }),
   releaseReservation: t.field({
     type: ReservationRef,
     extensions: { right: onReservation() },
-    description: 'Releases the number; a repeat returns the same result.',
+    description: 'Releases the number. A repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
   }),

@@ -19,7 +19,7 @@ import { createMeasure, sumBelow } from './selections.ts'
 
 /**
  * The right that a field requires, as its extension `right`: all fields of operations have one, and those below them that
- * lead to something else. `enforce.ts` wraps their resolvers. A test requires that no field lacks one, and another that
+ * lead to something else. `schema.ts` wraps their resolvers. A test requires that no field lacks one, and another that
  * `docs/security.md` shows them.
  */
 export interface Right {

@@ -8,8 +8,10 @@ import './namespace.ts'
 import './subscription.ts'
 import {
   type GraphQLField,
+  GraphQLID,
   type GraphQLResolveInfo,
   type GraphQLSchema,
+  getNamedType,
   getNullableType,
   isListType,
   isObjectType,
@@ -17,7 +19,7 @@ import {
 import { refusalMeasure } from '../operations/measures.ts'
 import { NthError } from '../rules/errors.ts'
 import { isAllowed, isUnrestricted, refusal } from '../rules/rights.ts'
-import { checkArguments } from './arguments.ts'
+import { checkArguments, MAX_ITEMS } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { locateErrors } from './fieldError.ts'
@@ -142,14 +144,17 @@ for (const root of [schema.getQueryType(), schema.getMutationType(), schema.getS
     const { resolve } = field
     if (!resolve) continue
     const lists = field.args.filter(({ type }) => isListType(getNullableType(type)))
+    const areIds = lists.some(({ type }) => getNamedType(type) === GraphQLID)
     field.resolve = (parent, args, context, info) => {
       let items = 0
       for (const { name } of lists) items += args[name]?.length ?? 0
       context.spentValues = (context.spentValues ?? 0) + VALUES_OF_A_FIELD
       // An increment needs nothing of what follows.
       if (items === 0 && context.spentValues <= SMALL) return resolve(parent, args, context, info)
-      charge(context, 0)
-      const wait = room(context, VALUES_OF_A_FIELD + items * VALUES_OF_AN_ARGUMENT)
+      const values = items * VALUES_OF_AN_ARGUMENT
+      // IDs are decoded before the resolver charges the list of what they identify.
+      charge(context, areIds ? Math.min(items, MAX_ITEMS) * VALUES_OF_AN_ARGUMENT : 0)
+      const wait = room(context, VALUES_OF_A_FIELD + values)
       return wait
         ? wait.then(() => resolve(parent, args, context, info))
         : resolve(parent, args, context, info)

@@ -193,6 +193,28 @@ export function room({ spentValues = 0 }: Budget, values: number): Promise<void>
   return Math.max(spentValues, values) > SMALL ? untilRoom(values) : undefined
 }
 
+/** Waits for a tick with room to parse a text, in bytes; undefined: it is short. */
+export function roomForText(length: number): Promise<void> | undefined {
+  const values = costOfText(length)
+  return values > SMALL ? untilRoom(values) : undefined
+}
+
+/** Checking the arguments of a root field, and the error if they are wrong, in values. */
+const VALUES_OF_A_ROOT_FIELD = 10
+
+/**
+ * Waits for a tick with room for the arguments of an operation's root fields: all of them may have the same long variables,
+ * which are checked and decoded for each field before it is executed.
+ *
+ * @param variablesLength of all variables, in characters of JSON
+ */
+export function roomForArguments(rootFields: number, variablesLength: number): Promise<void> | undefined {
+  // The arguments of one field are quick.
+  if (rootFields === 1) return undefined
+  const values = rootFields * (VALUES_OF_A_ROOT_FIELD + costOfText(variablesLength))
+  return values > SMALL ? untilRoom(values) : undefined
+}
+
 /**
  * Charges a list that is about to be read. A short document can request the same long list many times, with many fields
  * in each item.

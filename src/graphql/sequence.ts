@@ -18,51 +18,68 @@ export const SequenceGroup = builder.objectRef<SequenceGroupSource>('SequenceGro
 
 export const sequenceArguments = keyArguments('sequence')
 
-export const group = textArgument('Name of the sequence group; empty: the unnamed one.')
+export const group = textArgument('The name of the sequence group. The unnamed one has an empty name.')
 
 builder.node(Sequence, {
-  description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
+  description: 'A source of numbers: 1, 2, 3 … unless you define it otherwise. It is created on first use.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) => nth.sequences.readMany(ids.map(keyOf)),
   fields: (t) => ({
-    name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
     startValue: t.field(
       part(
         'startValue',
         'SafeInt',
-        'First number of each sequence group, and of each period if it restarts.',
+        'The first number of each sequence group, and of each period if it restarts.',
       ),
     ),
-    step: t.field(part('step', 'SafeInt', 'Difference between consecutive numbers; negative counts down.')),
-    minValue: t.field({ ...part('minValue', 'SafeInt', 'Lowest number; null: none.'), nullable: true }),
-    maxValue: t.field({ ...part('maxValue', 'SafeInt', 'Highest number; null: none.'), nullable: true }),
+    step: t.field(
+      part('step', 'SafeInt', 'The difference between consecutive numbers. A negative step counts down.'),
+    ),
+    minValue: t.field({
+      ...part('minValue', 'SafeInt', 'The lowest number. Null means that there is none.'),
+      nullable: true,
+    }),
+    maxValue: t.field({
+      ...part('maxValue', 'SafeInt', 'The highest number. Null means that there is none.'),
+      nullable: true,
+    }),
     cycle: t.field(
-      part('cycle', 'Boolean', 'Whether it wraps around instead of failing with SEQUENCE_EXHAUSTED.'),
+      part(
+        'cycle',
+        'Boolean',
+        'Whether it wraps around at its end, instead of failing with SEQUENCE_EXHAUSTED.',
+      ),
     ),
     format: t.string({
       nullable: true,
-      description: 'Such as `INV-{yyyy}-{value:5}`; null: `value`, in a named sequence group `group-value`.',
+      description:
+        'The format of its numbers, such as `INV-{yyyy}-{value:5}`. Null means `value`, or `group-value` in a named sequence group.',
       resolve: ({ definition }) => definition?.format ?? null,
     }),
     restartEvery: t.field({
-      ...part('restartEvery', Period, 'Restarts at `startValue` every such period; null: never.'),
+      ...part(
+        'restartEvery',
+        Period,
+        'The period in which it restarts at `startValue`. Null means that it never restarts.',
+      ),
       nullable: true,
     }),
-    allowRepeats: t.field(part('allowRepeats', 'Boolean', 'Whether texts may be reissued.')),
+    allowRepeats: t.field(part('allowRepeats', 'Boolean', 'Whether the same text may be issued again.')),
     timeZone: t.string({
       nullable: true,
-      description: 'IANA time zone for dates and restarts.',
+      description: 'The IANA time zone of dates and restarts.',
       resolve: async ({ namespace, definition }, _, { nth }) =>
         definition?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
     }),
     gapless: t.field(
-      part('gapless', 'Boolean', 'Whether numbers are reserved and confirmed, so that there are no gaps.'),
+      part('gapless', 'Boolean', 'Whether numbers are reserved and then confirmed, so that no gaps remain.'),
     ),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
       extensions: { right: none('reached with its sequence') },
-      description: 'One sequence group; the empty name is the unnamed one.',
+      description: 'Returns a sequence group.',
       args: { name: group },
       resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
         nth.sequences.readSequenceGroup({ namespace, sequence, group }),
@@ -72,7 +89,7 @@ builder.node(Sequence, {
         ...listedByName,
         type: SequenceGroup,
         extensions: { ...listedByName.extensions, right: none('reached with its sequence') },
-        description: 'Sequence groups that have issued numbers, by name.',
+        description: 'The sequence groups that have issued numbers, by name.',
         resolve({ namespace, name }, { prefix, ...args }, context, info) {
           const { sequences } = context.nth
           const list = (page: Page<string>) =>
@@ -86,7 +103,7 @@ builder.node(Sequence, {
     createdAt: t.expose('createdAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it was first used or defined; null: neither yet.',
+      description: 'When it was first used or defined. Null means never.',
     }),
   }),
 })
@@ -102,11 +119,11 @@ function part<Part extends keyof SequenceDefinition, Type extends 'SafeInt' | 'B
 }
 
 builder.node(SequenceGroup, {
-  description: "A separate series of numbers in a sequence: one board's tickets.",
+  description: 'A separate series of numbers in a sequence, such as the tickets of one board.',
   id: { resolve: ({ namespace, sequence, group }) => joinNames(namespace, sequence, group) },
   loadManyWithoutCache: (ids, { nth }) => nth.sequences.readSequenceGroups(ids.map(sequenceGroupKeyOf)),
   fields: (t) => ({
-    name: t.exposeString('group', { description: 'Name of the sequence group.' }),
+    name: t.exposeString('group', { description: 'The name of the sequence group.' }),
     sequence: t.field({
       type: Sequence,
       nullable: true,
@@ -116,23 +133,31 @@ builder.node(SequenceGroup, {
     }),
     lastValue: t.field({
       ...state('lastValue', 'SafeInt'),
-      description: 'Last number issued, in a gapless sequence the furthest; null: none yet.',
+      description:
+        'The last number issued. In a gapless sequence, it is the furthest one. Null means that there is none yet.',
     }),
-    lastFormatted: t.field({ ...state('lastFormatted', 'String'), description: '`lastValue`, formatted.' }),
+    lastFormatted: t.field({
+      ...state('lastFormatted', 'String'),
+      description: 'The formatted `lastValue`.',
+    }),
     nextValue: t.field({
       ...state('nextValue', 'SafeInt'),
-      description: 'Next number to be issued; another caller may get it first. Null: exhausted.',
+      description:
+        'The number that comes next. Another caller may get it first. Null means that the sequence is exhausted.',
     }),
-    nextFormatted: t.field({ ...state('nextFormatted', 'String'), description: '`nextValue`, formatted.' }),
+    nextFormatted: t.field({
+      ...state('nextFormatted', 'String'),
+      description: 'The formatted `nextValue`.',
+    }),
     revision: t.field({
       ...state('revision', 'SafeInt'),
       nullable: false,
       description:
-        "Orders a sequence group's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
+        'Orders the states of this sequence group. Of two states, the one with the higher revision is newer; if both have the same revision, keep the later response.',
     }),
     updatedAt: t.field({
       ...state('updatedAt', 'DateTime'),
-      description: 'When the last number was issued; null: none yet.',
+      description: 'When the last number was issued. Null means never.',
     }),
   }),
 })
@@ -153,44 +178,50 @@ builder.queryField('sequence', (t) =>
   t.field({
     type: Sequence,
     extensions: { right: onName('READ') },
-    description: 'Returns a sequence; if it was never used, the defaults.',
+    description: 'Returns a sequence. If it was never used, it has the defaults.',
     args: sequenceArguments,
     resolve: (_, key, { nth }) => nth.sequences.read(key),
   }),
 )
 
 const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
-  description: 'Omitted: unchanged. Null: reset to the default.',
+  description: 'Changes to a definition. An omitted field stays as it is, and null restores the default.',
   extensions: { check: checks.sequenceDefinition },
   fields: (t) => ({
     startValue: t.field({
       type: 'SafeInt',
-      description: 'First number of each sequence group, and of each period if it restarts. Default: 1.',
+      description:
+        'The first number of each sequence group, and of each period if it restarts. The default is 1.',
     }),
     step: t.field({
       type: 'SafeInt',
-      description: 'Difference between consecutive numbers; negative counts down. Default: 1. Not 0.',
+      description:
+        'The difference between consecutive numbers. A negative step counts down, and 0 is invalid. The default is 1.',
     }),
-    minValue: t.field({ type: 'SafeInt', description: 'Lowest number. Default: none.' }),
-    maxValue: t.field({ type: 'SafeInt', description: 'Highest number. Default: none.' }),
+    minValue: t.field({ type: 'SafeInt', description: 'The lowest number. By default, there is none.' }),
+    maxValue: t.field({ type: 'SafeInt', description: 'The highest number. By default, there is none.' }),
     cycle: t.boolean({
       description:
-        'Wrap around to `minValue` (downwards, `maxValue`), or else `startValue`, instead of failing with SEQUENCE_EXHAUSTED. Default: false.',
+        'Whether it wraps around at its end, instead of failing with SEQUENCE_EXHAUSTED. It continues with the bound at the other end, or with `startValue` if there is none. The default is false.',
     }),
     format: t.string({
       description:
-        'Format of numbers, with {value} or {value:5} (five digits) once, and {group}, {yyyy}, {yy}, {MM}, {dd}, {HH} and {week} (2026-W01); {{ and }} are braces. Default: `value`, in a named sequence group `group-value`.',
+        'The format of its numbers, such as `INV-{yyyy}-{value:5}`. It contains {value} once, or {value:5} for five digits. It may contain {group}, {yyyy}, {yy}, {MM}, {dd}, {HH} and {week}, which is a text such as 2026-W01. Write {{ and }} for braces. The default is `value`, or `group-value` in a named sequence group.',
     }),
     restartEvery: t.field({
       type: Period,
       description:
-        'Restart at `startValue` every such period; the format must show it, unless `allowRepeats`. Default: never.',
+        'The period in which it restarts at `startValue`. The format must show the period, unless `allowRepeats` is set. By default, it never restarts.',
     }),
-    allowRepeats: t.boolean({ description: 'Whether texts may be reissued. Default: false.' }),
-    timeZone: t.string({ description: "IANA time zone for dates and restarts. Default: the namespace's." }),
+    allowRepeats: t.boolean({
+      description: 'Whether the same text may be issued again. The default is false.',
+    }),
+    timeZone: t.string({
+      description: "The IANA time zone of dates and restarts. The default is the namespace's.",
+    }),
     gapless: t.boolean({
       description:
-        'Whether numbers are reserved and confirmed, so that there are no gaps. Default: false. Fixed once numbers were issued.',
+        'Whether numbers are reserved and then confirmed, so that no gaps remain. You cannot change this once numbers were issued. The default is false.',
     }),
   }),
 })
@@ -200,7 +231,7 @@ builder.mutationFields((t) => ({
     type: Sequence,
     extensions: { right: onName('DEFINE') },
     description:
-      'Creates a sequence or changes its definition. Rejected if an earlier text could be reissued, unless `allowRepeats`.',
+      'Creates a sequence, or changes its definition. It fails if an earlier text could be issued again, unless `allowRepeats` is set.',
     args: {
       name: sequenceArguments.name,
       definition: t.arg({ type: SequenceDefinitionInput, required: true, description: 'The changes.' }),
@@ -213,7 +244,7 @@ builder.mutationFields((t) => ({
     type: Sequence,
     extensions: { right: onName('WRITE') },
     description:
-      'Deletes a sequence with all its sequence groups and reservations; its numbers restart. Returns it with the defaults.',
+      'Deletes a sequence with all its sequence groups and reservations, and returns it with the defaults. Its numbers then restart.',
     args: sequenceArguments,
     resolve: (_, key, { nth }) => nth.sequences.delete(key),
   }),

@@ -5,7 +5,7 @@ import {
   sequenceGroupAfter,
   writerFor,
 } from '../rules/sequence.ts'
-import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
+import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { builder, callOptions, idempotencyKey } from './builder.ts'
 import type { Context } from './context.ts'
@@ -17,34 +17,34 @@ import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } fro
 const VALUES_OF_A_TEXT = 4
 
 const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
-  description: 'Numbers issued by one call.',
+  description: 'The numbers that one call issued.',
   fields: (t) => ({
-    value: t.field(issued('value', 'Your number; the first one of a block.')),
+    value: t.field(issued('value', 'Your number. In a block, it is the first one.')),
     formatted: t.string({
-      description: 'Your number, formatted: MYBOARD-1.',
+      description: 'Your formatted number, such as MYBOARD-1.',
       resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
     }),
     count: t.int({ description: 'How many numbers were issued.', resolve: ({ issued }) => issued.count }),
-    step: t.field(issued('step', 'Difference between consecutive numbers.')),
-    lastValue: t.field(issued('lastValue', 'Last number of the block.')),
+    step: t.field(issued('step', 'The difference between consecutive numbers.')),
+    lastValue: t.field(issued('lastValue', 'The last number of the block.')),
     values: t.field({
       type: ['SafeInt'],
       nullable: true,
-      description: 'All numbers; null above 2 000: count from `value` by `step`.',
+      description: 'All numbers. Null if there are more than 2 000; then count from `value` by `step`.',
       resolve: listed,
     }),
     formattedValues: t.stringList({
       nullable: true,
-      description: 'All numbers, formatted; null above 2 000.',
+      description: 'All formatted numbers. Null if there are more than 2 000.',
       resolve: async (numbers, args, context) =>
         (await listed(numbers, args, context))?.map(writerFor(numbers)) ?? null,
     }),
     at: t.expose('at', {
       type: 'DateTime',
-      description: 'When they were issued; determines the date in the format.',
+      description: 'When the numbers were issued. This determines the date in their format.',
     }),
     replayed: t.exposeBoolean('isReplayed', {
-      description: 'Whether this is the result of an earlier call with the same key.',
+      description: 'Whether this is the result of an earlier call with the same idempotency key.',
     }),
     group: t.field({
       type: SequenceGroup,
@@ -56,7 +56,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
         })),
       },
       description:
-        'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
+        'The sequence group after this call, for client caches. If the call is replayed, this is its current state. Null only if it could not be read; the numbers were issued.',
       resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
         numbers.isReplayed ? nth.sequences.readSequenceGroup(numbers.key) : sequenceGroupAfter(numbers),
     }),
@@ -83,14 +83,15 @@ builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
     extensions: { right: toNumber() },
-    description: 'Issues the next number, or a block of up to 1 000 000 (2 000 if it cycles).',
+    description:
+      'Issues the next number, or a block of up to 1 000 000. If the sequence wraps around, a block has at most 2 000.',
     args: {
       name,
       group,
       count: t.arg.int({
         required: true,
         defaultValue: 1,
-        description: `How many numbers to issue, 1 to ${MAX_BLOCK}; all or none.`,
+        description: 'How many numbers to issue, 1 to 1 000 000: all or none.',
         extensions: { check: checks.count },
       }),
       namespace,
@@ -107,11 +108,11 @@ builder.mutationFields((t) => ({
     type: SequenceGroup,
     extensions: { right: onName('WRITE') },
     description:
-      'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
+      'Sets the next number of a sequence group, to continue numbers from elsewhere or to issue some again. With `restartEvery`, it sets the next number of the current period.',
     args: {
       name,
       group,
-      nextValue: t.arg({ type: 'SafeInt', description: 'The next number. Default: `startValue`.' }),
+      nextValue: t.arg({ type: 'SafeInt', description: 'The next number. The default is `startValue`.' }),
       namespace,
       idempotencyKey,
     },

@@ -12,7 +12,7 @@ import { SequenceGroup } from './sequence.ts'
 
 builder.subscriptionType({
   description:
-    'Subscriptions, as server-sent events. The first event has all that was asked for, each once, in the requested order. The others have only what changed, at most ten times a second, always the newest state; a period that ends changes `valueIn` and `history`. A client that connects again gets all in its first event.',
+    'Subscriptions, which are streams of events. The first event has everything that was requested, each once, in the requested order. Later events have only what changed, in its newest state, at most ten times a second. The end of a period also changes `valueIn` and `history`. After a reconnect, the first event has everything again.',
 })
 
 /**
@@ -31,11 +31,12 @@ builder.subscriptionFields((t) => ({
     type: [Counter],
     nullable: { list: true, items: true },
     extensions: { right: onNames() },
-    description: 'The present state of 1 to 500 counters, then those that changed, together.',
+    description:
+      'Returns the current state of 1 to 500 counters, then in each event the counters that changed.',
     args: {
       names: t.arg.stringList({
         required: true,
-        description: 'Names of the counters.',
+        description: 'The names of the counters.',
         extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
       }),
       namespace: countersNamespace,
@@ -56,7 +57,7 @@ builder.subscriptionFields((t) => ({
     nullable: { list: true, items: true },
     extensions: { right: onIds(checks.topicIds) },
     description:
-      'The present state of 1 to 500 counters, sequence groups and reservations, of any namespaces; then those that changed, together. One stream serves a whole page. Null: it does not exist.',
+      'Returns the current state of 1 to 500 counters, sequence groups and reservations of any namespaces, then in each event the objects that changed. So one stream serves a whole page. Null if an object does not exist.',
     args: {
       ids: t.arg.idList({
         required: true,

@@ -145,7 +145,7 @@ function isForwarded({ headers }: IncomingMessage): boolean {
 }
 
 function foreignPage(origin: string): HttpError {
-  const message = `Pages of ${origin} may not call without credentials. To allow it, add it to NTH_ALLOWED_ORIGINS.`
+  const message = `Pages of ${origin} may not call without credentials. To allow them, add this origin to NTH_ALLOWED_ORIGINS.`
   return new HttpError(403, 'FORBIDDEN', message)
 }
 

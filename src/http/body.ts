@@ -145,7 +145,7 @@ function tooLong(limit: number): HttpError {
   const reason =
     limit === MAX_BODY_BYTES
       ? `A request body may have at most ${limit} bytes; send less at a time.`
-      : `A request body may have at most ${limit} bytes if its caller has no grant; send an API key.`
+      : `A caller without rights may send a body of at most ${limit} bytes. Send an API key.`
   return new HttpError(413, 'REQUEST_ENTITY_TOO_LARGE', reason, { limit })
 }
 

@@ -39,7 +39,7 @@ export function serviceUnavailable(message: string): HttpError {
 export function overloaded(): HttpError {
   refusalMeasure.publish('memory')
   return serviceUnavailable(
-    'Too many or too large requests are in flight; this one was not executed. Try again in a moment.',
+    'The requests in flight use all the memory that they may; this one was not executed. Try again in a moment.',
   )
 }
 

@@ -10,6 +10,7 @@ import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
+import { roomForText } from '../graphql/selections.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate } from './authentication.ts'
 import type { ReadBody } from './body.ts'
@@ -54,6 +55,8 @@ interface ApiExchange {
   /** Of every response of the server. */
   headers: HeaderList
   note: RequestNote
+  /** Length of its body or address, in bytes. */
+  length: number
 }
 
 /** Characters of a response that is encoded in a tick of its own: for the longest, 10 MB, it takes 10 ms. */
@@ -70,7 +73,8 @@ export function createGraphqlHandler({
   const { getResultForParams, fetchAPI, logger } = yoga
 
   return (request, response, headers, credential) => {
-    const exchange = { request, response, headers, note: new RequestNote(request) }
+    const note = new RequestNote(request)
+    const exchange: ApiExchange = { request, response, headers, note, length: request.url?.length ?? 0 }
     if (!requestTrace.start.hasSubscribers) return handle(exchange, credential)
     return requestTrace.tracePromise(handle, workOf(exchange), undefined, exchange, credential)
   }
@@ -91,7 +95,11 @@ export function createGraphqlHandler({
     if (request.method === 'POST') {
       const body = await readBody(request, access.caller.grants.length > 0)
       if (body === undefined) return
-      params = body instanceof HttpError ? body : paramsInBody(request, body.toString('utf8'))
+      if (body instanceof HttpError) return reject(exchange, body, type)
+      exchange.length = body.length
+      const room = roomForText(body.length)
+      if (room) await room
+      params = paramsInBody(request, body.toString('utf8'))
     } else if (request.method === 'GET') {
       params = paramsInAddress(request)
     } else {
@@ -139,9 +147,11 @@ export function createGraphqlHandler({
     return send(exchange, result, type)
   }
 
-  async function resultOf({ request, note }: ApiExchange, params: GraphQLParams, access: Access) {
+  async function resultOf({ request, note, length }: ApiExchange, params: GraphQLParams, access: Access) {
     const { caller, takeChanges } = access
-    const server: ServerContext = { req: request, caller, takeChanges, note }
+    // The document of a persisted query isn't in the request.
+    const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
+    const server: ServerContext = { req: request, caller, takeChanges, note, variablesLength }
     try {
       const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return compiled

@@ -295,7 +295,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
       const usage: Usage = (client !== undefined && usages.get(key)) || { streams: 0, names: 0 }
       if (usage.streams >= maxStreams) {
         refusalMeasure.publish('streams')
-        throw tooMany(`${maxStreams} subscriptions`, maxStreams)
+        throw tooMany('subscriptions', maxStreams)
       }
       budget.charge(client, bytes, addedBytes)
       if (!budget.hasRoom(client, false)) {
@@ -303,7 +303,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
         const isOthers = client === undefined || budget.heldBy(client) <= bytes
         budget.charge(client, -bytes, -addedBytes)
         throw isOthers
-          ? unavailable('Too many or too large subscriptions are open. Try again in a moment.')
+          ? unavailable('The open subscriptions use all the memory that they may. Try again in a moment.')
           : new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
       }
       if (client !== undefined) usages.set(key, usage)
@@ -315,7 +315,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
           if (isReleased || client === undefined) return
           if (usage.names + count > MAX_NAMES) {
             refusalMeasure.publish('watched names')
-            throw tooMany(`subscriptions to ${usage.names} names`, MAX_NAMES)
+            throw tooMany('names in subscriptions', MAX_NAMES)
           }
           names += count
           usage.names += count
@@ -333,9 +333,9 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
   }
 }
 
-const TOO_LARGE = 'The subscriptions from this address use too much memory; close one, or select less.'
+const TOO_LARGE = 'The subscriptions from this address use too much memory. Close one, or select less.'
 
 function tooMany(what: string, limit: number): NthError {
-  const message = `These credentials have ${what} from this address; close one.`
+  const message = `Too many ${what}: the limit is ${limit} for these credentials and this address. Close one first.`
   return new NthError('RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
 }

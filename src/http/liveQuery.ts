@@ -83,7 +83,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
     const isUnread = result.errors?.some(
       ({ extensions }) => extensions.code === ('UNAVAILABLE' satisfies ErrorCode),
     )
-    if (isUnread) throw unavailable('What changed could not be read.')
+    if (isUnread) throw unavailable('The changes could not be read.')
     return JSON.stringify(result)
   }
 

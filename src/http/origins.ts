@@ -16,6 +16,10 @@ const MAX_REPORTED = 20
 
 const VARY: HeaderList = ['vary', 'Origin']
 
+/** The client: the same for everyone, so that the pages of any origin may import it. */
+const SHARED_MODULE = /^\/client\.js(?:\?|$)/
+const ANY_ORIGIN: HeaderList = ['access-control-allow-origin', '*']
+
 interface OriginSettings {
   /** Origins whose pages may call without credentials; `*` is any. */
   allowedOrigins: readonly string[]
@@ -79,7 +83,8 @@ export class Origins {
    * The CORS headers of a response: without cookies, and without access for other origins to requests without an API key.
    * They are on every response of the server, so that its errors can be read as well.
    */
-  corsHeaders({ method, headers }: IncomingMessage, hasCredential: boolean): HeaderList {
+  corsHeaders({ method, headers, url = '' }: IncomingMessage, hasCredential: boolean): HeaderList {
+    if (SHARED_MODULE.test(url)) return ANY_ORIGIN
     const { origin, 'access-control-request-headers': requested = '' } = headers
     if (!origin) return VARY
     // Whether a page may use a key is decided by the key, which a preflight doesn't have; the page can read a refusal.
@@ -126,7 +131,9 @@ export class Origins {
     if (origin !== undefined) {
       const isAllowed = isOwn(origin) || origins?.includes('*') || origins?.includes(origin)
       if (isAllowed) return undefined
-      const reason = origins ? `from ${origin}` : 'in a page: it is for servers. Create a key with `origins`'
+      const reason = origins
+        ? `from ${origin}`
+        : 'in a page: they are for servers. Create a key with `origins`'
       const isHost = parsed(origin)?.host === host
       const advice = isHost ? '. For the pages of Nth itself, set NTH_PUBLIC_URL' : ''
       return new HttpError(403, 'FORBIDDEN', `These credentials may not be used ${reason}${advice}.`)
@@ -136,7 +143,7 @@ export class Origins {
     if (site === 'same-origin' && (this.#isHostChecked || hosts.includes(host))) return undefined
     const page = referer && parsed(referer)?.origin
     if (page && (isOwn(page) || origins.includes(page))) return undefined
-    const message = 'These credentials may be used by pages of their origins only; the request has no origin.'
+    const message = 'These credentials are for pages of certain origins, and the request has no origin.'
     return new HttpError(403, 'FORBIDDEN', message)
   }
 }

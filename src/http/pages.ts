@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { extname } from 'node:path'
+import { basename, extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
+import { gzipSync } from 'node:zlib'
 import { printSchema } from 'graphql'
 import { schema } from '../graphql/schema.ts'
 import type { Nth } from '../repository/nth.ts'
@@ -15,8 +14,9 @@ import { nameFault } from '../rules/names.ts'
 interface StaticPage {
   type: string
   body: Buffer
+  /** The content, compressed when it is first sent so. */
   gzipped?: Buffer
-  /** Entity tag of the content; the compressed content has its own. */
+  /** Entity tag of the content; the compressed content has another one. */
   tag: string
   headers?: Record<string, string>
   /** Whether the page exists for a query; undefined: for any. */
@@ -32,52 +32,107 @@ function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
 const ROOT = new URL('../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
+/** The documentation's pages, which `npm run build` makes. */
+const DOCS = new URL('dist/docs/', ROOT)
 
 /** Files beside `docs` that the docs link to. */
 const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'examples/README.md']
 
-/** The library that draws the shop's charts, as published. */
-const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
+/** Libraries that pages import, as published; the import map in `page.html` has their names. */
+const LIBRARIES: [path: string, file: URL][] = [
+  ['/preact.js', new URL(import.meta.resolve('preact'))],
+  ['/hooks.js', new URL(import.meta.resolve('preact/hooks'))],
+  ['/htm.js', new URL(import.meta.resolve('htm'))],
+  ['/uplot.js', new URL('./dist/uPlot.esm.js', import.meta.resolve('uplot/package.json'))],
+  ['/uplot.css', new URL('./dist/uPlot.min.css', import.meta.resolve('uplot/package.json'))],
+]
+
+/** Pages by their paths; each file has the head and the main part, which `page.html` surrounds. */
+const HTML = {
+  '/': 'home.html',
+  '/shop': 'shop.html',
+  '/book': 'book.html',
+  '/board': 'board.html',
+  '/hits': 'hits.html',
+  '/invoice': 'invoice.html',
+  '/console': 'console.html',
+}
 
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml; charset=utf-8',
+  '.webp': 'image/webp',
   '.ico': 'image/x-icon',
   '.graphql': 'text/plain; charset=utf-8',
   // Some browsers download `text/markdown` instead of showing it.
   '.md': 'text/plain; charset=utf-8',
 }
 
-/** Pages run only their own scripts and styles. */
+/** What surrounds the head and the main part of each page. */
+const frame = readFileSync(new URL('page.html', PAGES), 'utf8')
+
+const importMap = /<script type="importmap">(.+?)<\/script>/.exec(frame)?.[1] ?? ''
+
+/** Pages run only their own scripts and styles; of those in the page, only the import map. */
 const headers = {
-  'content-security-policy':
-    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  'content-security-policy': `default-src 'self'; script-src 'self' 'sha256-${sha256(importMap)}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64')
+}
+
+/** The page at a path, from its head (up to `<main`) and its main part; in the frame, the link to it is marked. */
+function framed(path: string, html: string): StaticPage {
+  const start = html.indexOf('<main')
+  const page = frame
+    .replace(`href="${path}"`, (link) => `${link} aria-current="page"`)
+    .replace('<!-- head -->', () => html.slice(0, start).trim())
+    .replace('<!-- main -->', () => html.slice(start).trim())
+  return fixedPage('page.html', page)
 }
 
 /** Reads the fixed pages once: the path of a request never reaches the file system. */
 export async function readPages(nth: Pick<Nth, 'counters'>) {
-  const reading = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
-  const files = await Promise.all(reading)
-  const links = files.filter(([path]) => path.startsWith('/docs/')).map(([path, page]) => linkTo(path, page))
-  const shop = await readFile(new URL('shop.html', PAGES), 'utf8')
-  const start = shop.replace('<!-- docs -->', () => links.join('\n'))
-  const book = await readPage(new URL('book.html', PAGES))
-  const pages = new Map<string, StaticPage>([
-    ...files,
-    ['/', fixedPage('shop.html', start)],
-    // Without a title the page shows the first book.
-    ['/book', { ...book, exists: (query) => isBook(query.get('title') || (titles[0] ?? ''), nth) }],
-    ['/books.js', fixedPage('books.js', booksScript)],
-    ['/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`)],
-  ])
+  const files = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
+  const html = Object.entries(HTML).map(
+    async ([path, name]) => [path, framed(path, await text(name))] as const,
+  )
+  const docs = (await readdir(DOCS)).map(async (name) => {
+    const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
+    return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
+  })
+  const pages = new Map<string, StaticPage>(await Promise.all([...files, ...html, ...docs]))
+  const book = pages.get('/book')
+  // Without a title the page shows the first book.
+  if (book) book.exists = (query) => isBook(query.get('title') || (titles[0] ?? ''), nth)
+  pages.set('/books.js', fixedPage('books.js', booksScript))
+  pages.set('/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`))
+  const notFound = await text('notFound.html')
   return {
     /** The page at a path, with or without a trailing slash. */
     at: (path: string) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
-    notFound: await readPage(new URL('notFound.html', PAGES)),
+
+    /** Says what is not there: a page, or the book with the title in the query of `/book`. */
+    notFound(path: string, query: URLSearchParams): StaticPage {
+      const title = /^\/book\/?$/.test(path) ? query.get('title') : null
+      const missing =
+        title === null
+          ? `no page at <code>${escaped(path)}</code>`
+          : `no book called <q>${escaped(title)}</q>`
+      return framed(
+        path,
+        notFound.replace('<!-- missing -->', () => missing),
+      )
+    },
   }
 }
+
+/** Below this, compressing a page saves nothing. */
+const MIN_GZIP_BYTES = 1000
 
 /** Sends a page, or 304 if the client already has it. */
 export function sendPage(
@@ -87,6 +142,8 @@ export function sendPage(
   status = 200,
 ): void {
   const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  const isText = page.type.startsWith('text/') && page.body.length > MIN_GZIP_BYTES
+  if (isGzipAccepted && isText) page.gzipped ??= gzipSync(page.body)
   const compressed = isGzipAccepted ? page.gzipped : undefined
   const body = compressed ?? page.body
   const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
@@ -110,7 +167,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
   // Those of the console are in a folder of their own.
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
-  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
+  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|webp)$/.test(name))
   const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
   const within =
     (folder: URL) =>
@@ -119,23 +176,17 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...scripts.map(within(SCRIPTS)),
     ...others.map(within(PAGES)),
     ...paths.map(within(ROOT)),
-    ['/board', new URL('board.html', PAGES)],
-    ['/invoice', new URL('invoice.html', PAGES)],
-    ['/console', new URL('console.html', PAGES)],
     ['/client.js', new URL('dist/client/client.js', ROOT)],
-    ['/uplot.js', library('uPlot.esm.js')],
-    ['/uplot.css', library('uPlot.min.css')],
+    ...LIBRARIES,
   ]
-}
-
-/** A link to a file of the docs, with its first heading. */
-function linkTo(path: string, { body }: StaticPage): string {
-  const title = /^# (.+)$/m.exec(body.toString())?.[1] ?? path
-  return `<a href="${escaped(path)}">${escaped(title)}</a>`
 }
 
 function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+function text(name: string): Promise<string> {
+  return readFile(new URL(name, PAGES), 'utf8')
 }
 
 async function readPage(url: URL): Promise<StaticPage> {
@@ -145,37 +196,6 @@ async function readPage(url: URL): Promise<StaticPage> {
 function fixedPage(name: string, content: string | Buffer): StaticPage {
   const type = TYPES[extname(name)] ?? 'application/octet-stream'
   return pageOf({ type, body: Buffer.from(content), headers })
-}
-
-/** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. In their file, empty lines separate them. */
-export const tabs: string[] = readFileSync(new URL('graphiql/tabs.graphql', PAGES), 'utf8')
-  .trim()
-  .split('\n\n')
-
-let page: Promise<StaticPage> | undefined
-
-/** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
-export function graphiqlPage(): Promise<StaticPage> {
-  page ??= makePage().catch((error) => {
-    // The next request tries again.
-    page = undefined
-    throw error
-  })
-  return page
-}
-
-/** In a thread of its own: loading the renderer takes 140 ms, and rendering 50, which would hold up other requests. */
-async function makePage(): Promise<StaticPage> {
-  const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
-  const worker = new Worker(new URL('graphiql/renderer.mjs', PAGES), { workerData: options })
-  const [{ body, gzipped }] = await once(worker, 'message')
-  return pageOf({
-    type: 'text/html; charset=utf-8',
-    body: Buffer.from(body),
-    gzipped: Buffer.from(gzipped),
-    // Its scripts are in the page. In a frame of another page, a click could run what that page has put into its URL.
-    headers: { 'content-security-policy': "frame-ancestors 'none'" },
-  })
 }
 
 /** How long a page waits for the lookup of a book. */

@@ -64,6 +64,8 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 export interface ServerContext extends Access {
   req: IncomingMessage
   note: RequestNote
+  /** Characters, or bytes, of its body or address without the document. */
+  variablesLength: number
   /** How a subscription is answered; undefined: its client accepts no stream. */
   streamFormat?: StreamFormat | undefined
   /** The result with errors of the compiled operation. */

@@ -12,9 +12,10 @@ import {
   serviceUnavailable,
   withHeaders,
 } from './errors.ts'
+import { sendGraphiql } from './graphiql.ts'
 import type { Handler } from './graphqlHandler.ts'
 import type { Origins } from './origins.ts'
-import { graphiqlPage, type Pages, sendPage } from './pages.ts'
+import { type Pages, sendPage } from './pages.ts'
 
 interface RouterOptions {
   pages: Pages
@@ -46,7 +47,7 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     path: string,
     hostError: HttpError | undefined,
   ) {
-    if (path === '/graphql' || path === '/graphql/') return sendPage(request, response, await graphiqlPage())
+    if (!isWrite(request) && (await sendGraphiql(request, response, path))) return
     const page = pages.at(path)
     if (page && isWrite(request)) return rejectWrite(response, path)
     // Whether a book has a counter is not disclosed to those who may not read it, nor to foreign pages that use a host
@@ -54,8 +55,8 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     const exists = isReadable && !hostError ? page?.exists : undefined
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
-    if (isPage(request)) return sendPage(request, response, pages.notFound, 404)
-    return reject(response, 404, 'Not found. The API is at /graphql, the shop at /.')
+    if (isPage(request)) return sendPage(request, response, pages.notFound(path, queryOf(request)), 404)
+    return reject(response, 404, 'Not found. The API is at /graphql, the demos at /.')
   }
 }
 
@@ -138,6 +139,6 @@ async function sendMetrics(response: ServerResponse, readMetrics: ReadMetrics): 
     sendText(response, TYPE, await readMetrics())
   } catch {
     // The primary process is ending.
-    sendError(response, serviceUnavailable('The metrics can not be read at the moment.'))
+    sendError(response, serviceUnavailable('The metrics cannot be read at the moment.'))
   }
 }

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import type { Context } from '../graphql/context.ts'
 import { FieldError, reportedErrors } from '../graphql/fieldError.ts'
 import { schema } from '../graphql/schema.ts'
-import { fragmentsOf, rootFields } from '../graphql/selections.ts'
+import { fragmentsOf, roomForArguments, rootFields } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { ErrorCode } from '../rules/errors.ts'
@@ -85,6 +85,8 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
     if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
     note.operation = operation.isMutation ? 'mutation' : 'query'
     note.operationName = operation.name
+    const room = roomForArguments(operation.rootFields, server.variablesLength)
+    if (room) return room.then(() => operation.execute(createContext(server), params.variables))
     return operation.execute(createContext(server), params.variables)
   }
 
@@ -115,10 +117,15 @@ function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<S
 
 /** Executes operations in Yoga, unless they were executed as compiled code. */
 const executor: Plugin<ServerContext> = {
-  onExecute({ args, setExecuteFn }) {
-    const { compiled } = args.contextValue
+  async onExecute({ args, setExecuteFn }) {
+    const { document, operationName, contextValue }: ExecutionArgs = args
+    // Yoga creates it from the server's context.
+    const { compiled, variablesLength } = contextValue as ServerContext
     // Yoga's own executor treats a result with a field named "then" as a promise.
     setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
+    const operation = getOperationAST(document, operationName)
+    const fields = rootFields(operation?.selectionSet, fragmentsOf(document))
+    if (!compiled) await roomForArguments(fields.length, variablesLength)
   },
 }
 

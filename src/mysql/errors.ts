@@ -258,7 +258,7 @@ export function withTimeout<T>(timeLimitMs: number, promise: Promise<T>, ended?:
     if (ended?.aborted) end()
 
     function end(): void {
-      giveUp('The database server is not used any more')
+      giveUp('Nth no longer uses this database server')
     }
 
     function giveUp(message: string): void {

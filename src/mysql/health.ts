@@ -223,7 +223,7 @@ function textOf({ what }: Loss): string {
 
 const ANOTHER_SERVER =
   'The connection reached another database server. All rows and definitions are read again.'
-const REISSUED = 'Their numbers will be reissued, as NTH_ACCEPT_LOST_COMMITS allows.'
+const REISSUED = 'The lost numbers will be reissued, as NTH_ACCEPT_LOST_COMMITS allows.'
 const STOPPED =
-  'Nth does not use it any more, in any process, as their numbers would be reissued: nth check says what to do.'
+  'All Nth processes stop using it, because numbers would be reissued. nth check says what to do.'
 const ACCEPTED = 'An operator has accepted that the database lost changes. It is used again.'

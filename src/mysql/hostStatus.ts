@@ -213,7 +213,7 @@ export interface Asked {
 export class PartedClusterError extends UnusableDatabaseError {}
 
 const NO_CLUSTER =
-  'The database servers are not in a Galera cluster or replication group: when one takes over from another, it may lack commits, and their numbers are issued again. Set NTH_ACCEPT_LOST_COMMITS=1 to accept that, or give one server'
+  'DATABASE_URL has several servers, but they are not in a Galera cluster or replication group. When one takes over from another, it may lack commits, whose numbers would be issued again. Give one server, or set NTH_ACCEPT_LOST_COMMITS=1 to accept that'
 
 /** Why a server must not be used; undefined: it may. */
 export function problemOf(status: ServerStatus, rules: ChoiceRules): string | undefined {
@@ -224,7 +224,7 @@ export function problemOf(status: ServerStatus, rules: ChoiceRules): string | un
   if (problem) return problem
   const known = Math.max(status.knownMembers, hosts)
   if (status.cluster !== '' && members * 2 <= known)
-    return `its cluster has ${members} of ${known} members, which is no majority`
+    return `its cluster has ${members} of ${known} members, which is not a majority`
   // A server that is alone can still be read.
   if (isReadOnly && (hosts > 1 || status.cluster !== '')) return 'it is read-only'
   return undefined
@@ -248,7 +248,9 @@ export function choose(usable: readonly Asked[], latest: Target | undefined, rul
 function ofOneView(clustered: readonly Asked[]): readonly Asked[] {
   const views = new Set(clustered.map(({ status }) => `${status.cluster} ${status.view}`))
   if (views.size === 1) return clustered
-  throw new PartedClusterError(`The database servers ${listed(clustered)} are in clusters that have parted`)
+  throw new PartedClusterError(
+    `The database servers ${listed(clustered)} disagree about the members of their cluster`,
+  )
 }
 
 /** Of servers that are not in a cluster, one must be writable: with two, numbers would be issued twice. */
@@ -257,7 +259,7 @@ function theOnlyOne(usable: readonly Asked[], { hosts, acceptsLostCommits }: Cho
   if (!acceptsLostCommits) throw new UnusableDatabaseError(NO_CLUSTER, { isFinal: true })
   if (usable.length === 1) return usable
   throw new UnusableDatabaseError(
-    `The database servers ${listed(usable)} are all writable, and not in a cluster`,
+    `The database servers ${listed(usable)} are all writable, but not in a cluster`,
   )
 }
 

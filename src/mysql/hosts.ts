@@ -63,7 +63,7 @@ export function openHosts(targets: Targets, options: HostsOptions = {}): Hosts {
 }
 
 /**
- * The server that all connections of a process lead to, of those that its database has: `choice.ts` has the rules.
+ * The server that all connections of a process lead to: one of those in its list, by the rules of `hostStatus.ts`.
  *
  * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
  * choice; the next connection asks all servers. They are asked again and again also while nothing fails: on servers that
@@ -159,7 +159,7 @@ export class Hosts {
     // What a node of Galera was asked while its cluster found together again may stay unanswered.
     if (target !== this.#latest || isOtherView) this.#leave()
     this.#latestView = status.view
-    if (target !== this.#latest) this.#notices.warn(`The database server ${hostOf(target)} is used.`)
+    if (target !== this.#latest) this.#notices.warn(`Nth uses the database server ${hostOf(target)}.`)
     this.#latest = target
     this.#chosen = target
     return target
@@ -237,7 +237,7 @@ export class Hosts {
     const isSame = problemIn(answer) === problemIn(this.#answers.get(target))
     this.#answers.set(target, answer)
     if (!this.#isOne && answer.kind !== 'usable' && !isSame)
-      this.#notices.warn(`The database server ${hostOf(target)} is not used: ${answer.problem}.`)
+      this.#notices.warn(`Nth does not use the database server ${hostOf(target)}: ${answer.problem}.`)
   }
 
   #isSilent(target: Target): boolean {

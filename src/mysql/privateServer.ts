@@ -116,7 +116,7 @@ export async function findRunningDatabase(directory: string): Promise<Target | u
     const socketPath = (await findRunningServer(directory))?.socketPath
     if (socketPath !== undefined) return { socketPath, user: 'root', database: DATABASE }
     if (performance.now() > deadline)
-      throw new Error(`The Nth that runs on ${directory} has no database server.`)
+      throw new Error(`An Nth process uses ${directory}, but its database server did not start in time.`)
     await pause(SERVER_POLL_MS)
   }
   return undefined

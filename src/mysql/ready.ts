@@ -216,7 +216,7 @@ export function deadlineRisks(settings: Values, writeTimeoutMs: number): string[
   const lockS = Number(settings.get('innodb_lock_wait_timeout'))
   if (settings.get('wsrep_on') === 'ON' && lockS * 1000 > writeTimeoutMs)
     risks.push(
-      `A node of Galera sometimes waits for a lock that it should take, for ${lockS} seconds, but ${patience}. Set innodb_lock_wait_timeout=2 in the nodes' configuration.`,
+      `A Galera node sometimes waits ${lockS} seconds for a lock that it should take at once, but ${patience}. Set innodb_lock_wait_timeout=2 in the nodes' configuration.`,
     )
   return risks
 }

@@ -70,7 +70,7 @@ function parseOne(text: string): Target {
   const target = { host, port: Number(url.port || 3306), user, password, database }
   if (ssl !== 'true' && (authorities === undefined || ssl === 'false')) return target
   // The driver doesn't compare addresses with certificates.
-  if (isIP(host)) throw new Error(`must name its host as the certificate does, not ${host}, to use TLS`)
+  if (isIP(host)) throw new Error(`needs the host name of the certificate, instead of ${host}, to use TLS`)
   return {
     ...target,
     ssl: { verifyIdentity: true, ...(authorities && { ca: readAuthorities(authorities) }) },
@@ -81,7 +81,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw new Error('has a "%" that begins no character: write it as %25')
+    throw new Error('has a "%" that encodes no character: write it as %25')
   }
 }
 
@@ -203,7 +203,7 @@ export function maxStatementIn(values: Values): number {
  */
 export function assertFits(statement: string, maxBytes: number): void {
   if (statement.length <= maxBytes) return
-  const message = `The database takes statements of at most ${maxBytes} bytes (max_allowed_packet), and this needs ${statement.length}; nothing was done. Send less at a time, or raise that limit.`
+  const message = `This needs a statement of ${statement.length} bytes, but the database accepts at most ${maxBytes} (max_allowed_packet); nothing was done. Send less at a time, or raise max_allowed_packet.`
   throw new NthError('REQUEST_ENTITY_TOO_LARGE', message, { limit: maxBytes })
 }
 

@@ -149,7 +149,9 @@ export class Live {
     const added = texts.filter((text) => !entries.has(text)).length
     if (entries.size + added > MAX_TOPICS) {
       refusalMeasure.publish('watched names')
-      throw unavailable(`This process already watches ${entries.size} of at most ${MAX_TOPICS} names.`)
+      throw unavailable(
+        `The subscriptions of this process watch ${entries.size} names, of at most ${MAX_TOPICS}. Try again later.`,
+      )
     }
     const watched = topics.map((topic, index) => {
       const text = texts[index] ?? ''

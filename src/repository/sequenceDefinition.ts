@@ -194,7 +194,7 @@ export async function conflictOnCluster(connection: Connection, id: number): Pro
   if (beyond.length > 0) {
     throw new NthError(
       'BAD_USER_INPUT',
-      `This sequence has more than ${MOST_GROUPS} sequence groups: on a cluster its definition can no longer be changed. Use a new sequence for new ones. Nothing was changed.`,
+      `On a cluster, the definition of a sequence with more than ${MOST_GROUPS} sequence groups cannot be changed. Use a new sequence. Nothing was changed.`,
       { argument: 'definition', limit: MOST_GROUPS },
     )
   }

@@ -2,27 +2,44 @@
 export const errorCodes = {
   BAD_USER_INPUT: {
     description:
-      'An argument is wrong: `argument` (such as `changes.3.delta`), `limit`; `position` in a format.',
+      'An argument is invalid. `argument` is its path, such as `changes.3.delta`. `limit` is the limit that it exceeds, and `position` the place of a fault in a format.',
   },
-  NOT_FOUND: { description: 'No such reservation or id.' },
-  LIMIT_REACHED: { description: 'A bound would be crossed: `limit`, `value`, and `index` in incrementMany.' },
-  OUT_OF_RANGE: { description: 'A number would leave SafeInt: `value`.' },
-  SEQUENCE_EXHAUSTED: { description: 'No number left: `limit`, `lastValue`.' },
-  RESERVATION_CLOSED: { description: 'No longer open: `state`.' },
-  IDEMPOTENCY_KEY_REUSED: { description: 'Key used with other arguments.' },
-  UNAUTHENTICATED: { description: 'No valid credentials.' },
-  FORBIDDEN: { description: "Credentials don't allow it." },
-  RATE_LIMITED: { description: 'Too many calls: `retryAfterMs`.' },
-  UNAVAILABLE: { description: 'Not done: `retryAfterMs`.' },
-  OUTCOME_UNKNOWN: { description: 'May have counted; with a key, send it again.' },
-  INTERNAL_SERVER_ERROR: { description: 'Our fault; logged.' },
-  BAD_REQUEST: { description: 'Malformed request.' },
-  REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large: `limit`.' },
-  GRAPHQL_PARSE_FAILED: { description: 'Not GraphQL.' },
-  PERSISTED_QUERY_NOT_FOUND: { description: 'The hash is not known: send the text with it.' },
-  PERSISTED_QUERY_MISMATCH: { description: "The hash is not the text's SHA-256." },
-  GRAPHQL_VALIDATION_FAILED: { description: "Doesn't fit the schema." },
-  OPERATION_RESOLUTION_FAILURE: { description: 'Operation not found, or not allowed by this method.' },
+  NOT_FOUND: { description: 'There is no reservation, or no API key, with this ID.' },
+  LIMIT_REACHED: {
+    description:
+      'The change would exceed a bound. `limit` is the bound, and `value` the current value. In `incrementMany`, `index` is the position of the change, starting at 0.',
+  },
+  OUT_OF_RANGE: { description: 'A number would leave the range of SafeInt. `value` is the current value.' },
+  SEQUENCE_EXHAUSTED: {
+    description:
+      'The sequence has too few numbers left. `limit` is where it ends, and `lastValue` is the last number issued.',
+  },
+  RESERVATION_CLOSED: { description: 'The reservation is no longer open. `state` says why.' },
+  IDEMPOTENCY_KEY_REUSED: {
+    description: 'The idempotency key was used with another mutation or other arguments.',
+  },
+  UNAUTHENTICATED: { description: 'The credentials are missing or invalid.' },
+  FORBIDDEN: { description: 'The credentials do not allow this.' },
+  RATE_LIMITED: {
+    description: 'There are too many changes, connections or subscriptions. Retry after `retryAfterMs`.',
+  },
+  UNAVAILABLE: { description: 'Not applied. Retry after `retryAfterMs`.' },
+  OUTCOME_UNKNOWN: {
+    description:
+      'The change may have been applied. If it had an idempotency key, send it again with the same key.',
+  },
+  INTERNAL_SERVER_ERROR: { description: 'Internal error. The server log has the cause.' },
+  BAD_REQUEST: { description: 'The HTTP request is malformed.' },
+  REQUEST_ENTITY_TOO_LARGE: { description: 'The request is too large. `limit` is the limit in bytes.' },
+  GRAPHQL_PARSE_FAILED: { description: 'The document is not valid GraphQL.' },
+  PERSISTED_QUERY_NOT_FOUND: {
+    description: 'The server does not know this hash. Send the hash together with the document.',
+  },
+  PERSISTED_QUERY_MISMATCH: { description: 'The hash is not the SHA-256 of the document.' },
+  GRAPHQL_VALIDATION_FAILED: { description: 'The document does not fit the schema, or exceeds a limit.' },
+  OPERATION_RESOLUTION_FAILURE: {
+    description: 'The operation was not found, or this HTTP method does not allow it.',
+  },
 }
 
 export type ErrorCode = keyof typeof errorCodes

@@ -103,7 +103,7 @@ export function parseFormat(format: string): Format | FormatFault {
   for (const [token, field] of format.matchAll(TOKEN)) {
     const position = end
     end += [...token].length
-    if (token === '}') return { message: 'has an unmatched }; write }}', position }
+    if (token === '}') return { message: 'has an unmatched }; for the character itself write }}', position }
     if (token === '{')
       return { message: 'has a { that is not closed; for the character itself write {{', position }
     const text = token === '{{' || token === '}}' ? token.slice(1) : token

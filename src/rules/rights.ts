@@ -6,10 +6,13 @@ import { MAX_BLOCK } from './sequenceDefinition.ts'
 
 /** What a caller may be allowed to do, with descriptions for callers: the schema's enum is generated from this table. */
 export const scopes = {
-  READ: { description: 'Queries, and the state of a counter or sequence group in a result.' },
-  ADD: { description: 'Increments of 1 to `maxDelta` for each request and counter.' },
-  NUMBER: { description: 'Next numbers, up to `maxCount` at a time; reservations.' },
-  WRITE: { description: 'Any delta; reset, resetAll, restartSequence, deleteSequence.' },
+  READ: { description: 'Queries, and the `counter` or `group` in the result of a change.' },
+  ADD: { description: 'Additions of 1 to `maxDelta` to each counter in one request.' },
+  NUMBER: { description: 'Up to `maxCount` numbers of a sequence in one call, and reservations.' },
+  WRITE: {
+    description:
+      'Additions of any size, `reset`, `resetAll`, `deleteCounter`, `restartSequence` and `deleteSequence`.',
+  },
   DEFINE: { description: 'Definitions of counters, sequences and namespaces.' },
   ADMIN: { description: 'API keys, and everything else.' },
 }
@@ -163,10 +166,10 @@ function checksum(random: string): string {
 
 /** Kinds of callers, with descriptions for them: the schema's enum is generated from this table. */
 export const callerKinds = {
-  ANONYMOUS: { description: 'No credentials.' },
-  KEY: { description: 'An API key.' },
-  TOKEN: { description: 'A JSON Web Token.' },
-  ADMIN: { description: "The administrator's key of the server's configuration." },
+  ANONYMOUS: { description: 'Without credentials.' },
+  KEY: { description: 'By an API key.' },
+  TOKEN: { description: 'By a JSON Web Token.' },
+  ADMIN: { description: "By the administrator's key from the server's configuration." },
 }
 
 /** Who sent a request, and what they may do. */
@@ -243,10 +246,10 @@ export function refusal(
     const message = `This requires an API key with the scope ${scope}: send it in the header Authorization, as "Bearer nth_…".`
     return new NthError('UNAUTHENTICATED', message, details)
   }
-  const beyond = details.limit === undefined ? '' : ` above ${details.limit}`
-  return new NthError(
-    'FORBIDDEN',
-    `The credentials do not include the scope ${scope} for this name${beyond}.`,
-    details,
-  )
+  const { limit } = details
+  const message =
+    limit === undefined || scope === 'WRITE'
+      ? `The credentials do not include the scope ${scope} for this name.`
+      : `The credentials include the scope ${scope} for this name only up to ${limit}.`
+  return new NthError('FORBIDDEN', message, details)
 }

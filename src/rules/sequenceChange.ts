@@ -81,7 +81,7 @@ function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChang
   const { startValue, step, minValue, maxValue, cycle, gapless } = definition
   if (step === 0) return refused(change, ['step'], 'must not be 0')
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
-    return refused(change, ['minValue', 'maxValue'], `leaves no number: from ${minValue} to ${maxValue}`)
+    return refused(change, ['minValue', 'maxValue'], `leaves no number between ${minValue} and ${maxValue}`)
   }
   const beyond = crossed(definition, startValue)
   if (beyond) {
@@ -91,7 +91,7 @@ function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChang
   }
   const end = step > 0 ? 'maxValue' : 'minValue'
   if (cycle && definition[end] === null) {
-    return refused(change, ['cycle', end, 'step'], `needs a ${end} to wrap around at`)
+    return refused(change, ['cycle', end, 'step'], `requires ${end}, where the sequence wraps around`)
   }
   if (cycle && gapless) {
     const message = 'is not possible: a gapless sequence cannot wrap around'

@@ -18,7 +18,7 @@ it.each(Object.entries(states))('finds nothing wrong with %s', async (_, { path,
 it('finds what is wrong', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await window.getByText('0 of 100 copies sold').waitFor()
   await window.evaluate('document.documentElement.removeAttribute("lang")')
   expect(await axeFindings(window)).toContainEqual('1280 light html-has-lang: html')

@@ -70,7 +70,7 @@ it('shows where its buttons and fields are when colours are forced', async () =>
 it('leaves the forced colours of its buttons to the browser', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url, { forcedColors: 'active' })
+  const window = await openWindow(`${url}/shop`, { forcedColors: 'active' })
   const background = (selector: string) =>
     window.evaluate(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`)
   await window.evaluate(

@@ -12,6 +12,8 @@ const names = async (window: Window) => (await cellsOf(window, 'Counters')).map(
 
 const button = (window: Window, name: string) => window.getByRole('button', { name, exact: true })
 
+const nameField = (window: Window) => window.getByRole('searchbox', { name: 'Name, or its beginning' })
+
 /** The name of what has the focus. */
 const focused = (window: Window) =>
   window.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent.trim()')
@@ -19,15 +21,15 @@ const focused = (window: Window) =>
 /** Increments a counter of the namespace `n` as another client. */
 const increment = (name: string) => `mutation { increment(name: "${name}", namespace: "n") { value } }`
 
-it('leads from the shop to a namespace, its counters and one of them, and back', {
+it('leads from the home page to a namespace, its counters and one of them, and back', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
   const window = await openWindow(url)
-  await window.getByRole('link', { name: 'Console' }).click()
-  await window.getByRole('heading', { name: 'Namespaces' }).waitFor()
+  await window.getByRole('link', { name: 'Console', exact: true }).click()
+  await window.getByRole('heading', { name: 'What is happening' }).waitFor()
   await window.getByRole('link', { name: 'n', exact: true }).click()
   await window.getByRole('heading', { name: 'Counters of n' }).waitFor()
   await window.getByRole('link', { name: 'visitors' }).click()
@@ -46,10 +48,10 @@ it('says what to do when nothing has been counted yet', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url))
   await window.getByText('Nothing has been counted or numbered yet.').waitFor()
-  await button(window, 'Open').click()
+  await window.getByRole('link', { name: 'Open the namespace default' }).click()
   await window.getByText('No counter was written or defined in this namespace.').waitFor()
-  await window.getByRole('textbox', { name: 'Counter' }).fill('visitors')
-  await window.keyboard.press('Enter')
+  await nameField(window).fill('visitors')
+  await button(window, 'Open').click()
   await window.getByText('Neither written nor defined yet: it is created on first use.').waitFor()
   await button(window, 'Increment').click()
   await window.getByRole('status').getByText('1: 1 added to 0.').waitFor()
@@ -87,15 +89,15 @@ it('searches counters by the beginning of their names, and sorts them by value',
   await createCounters(ask, 'n', 120)
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
-  await window.getByRole('searchbox', { name: 'Starts with' }).fill('name 011')
+  await nameField(window).fill('name 011')
   await window.keyboard.press('Enter')
   await expect.poll(() => names(window)).toHaveLength(10)
   // Searching again, and again, takes no way back to the field.
   expect(await window.evaluate('document.activeElement.id')).toBe('prefix')
-  await window.getByRole('searchbox', { name: 'Starts with' }).fill('nobody')
+  await nameField(window).fill('nobody')
   await window.keyboard.press('Enter')
   await window.getByText('Nothing starts with').waitFor()
-  await window.getByRole('searchbox', { name: 'Starts with' }).fill('')
+  await nameField(window).fill('')
   // The order by value is about a second behind.
   const highest = async () => {
     await window.getByRole('combobox', { name: 'Order' }).selectOption('Name')
@@ -190,7 +192,7 @@ it('shows the history of a counter by hour, day, week, month and year, live', as
     ['Month', '24 months'],
     ['Year', '10 years'],
   ] as const) {
-    await window.getByRole('combobox', { name: 'Totals of each' }).selectOption(period)
+    await window.getByRole('group', { name: 'Totals of each' }).getByText(period).click()
     await window.getByText(`Added in each of the last ${text}`).waitFor()
     await expect.poll(() => chart.getAttribute('aria-label')).toMatch(/: 20$/)
     expect(await chart.locator('canvas').count()).toBe(1)
@@ -272,7 +274,7 @@ it('changes a definition, and nothing but what was changed in the form', async (
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
   await window.getByRole('textbox', { name: 'Highest value' }).fill('100')
-  await window.getByRole('checkbox', { name: 'WEEK' }).check()
+  await window.getByRole('checkbox', { name: 'Keep weeks' }).check()
   // Meanwhile, by somebody else.
   await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { minValue: -5 }) { id } }')
   await button(window, 'Save').click()
@@ -372,7 +374,7 @@ it('can be used with the keyboard only', async () => {
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url))
-  await window.getByRole('heading', { name: 'Namespaces' }).waitFor()
+  await window.getByRole('heading', { name: 'What is happening' }).waitFor()
   await tabTo('n')
   await window.keyboard.press('Enter')
   await window.getByRole('heading', { name: 'Counters of n' }).waitFor()

@@ -48,7 +48,7 @@ it('lists the groups of a sequence in pages, and searches them', async () => {
   await expect.poll(() => groups(window)).toHaveLength(50)
   await window.getByRole('link', { name: 'Next' }).click()
   await expect.poll(() => groups(window)).toHaveLength(10)
-  await window.getByRole('searchbox', { name: 'Starts with' }).fill('G3')
+  await window.getByRole('searchbox', { name: 'Name, or its beginning' }).fill('G3')
   await window.keyboard.press('Enter')
   await window.getByRole('link', { name: 'G39' }).click()
   await expect.poll(() => window.getByRole('textbox', { name: 'Group' }).inputValue()).toBe('G39')
@@ -67,7 +67,7 @@ it('changes the definition of a sequence, and shows what is wrong with it', asyn
     .getByText('unknown field {number}')
     .waitFor()
   await format.fill('T-{yyyy}-{value:4}')
-  await window.getByRole('combobox', { name: 'Restarts' }).selectOption('Every year')
+  await window.getByRole('combobox', { name: 'Restarts' }).selectOption('Yearly')
   await window.getByRole('textbox', { name: 'Step' }).fill('2')
   await button(window, 'Save').click()
   await window.getByRole('status').getByText('Saved.').waitFor()
@@ -81,6 +81,16 @@ it('changes the definition of a sequence, and shows what is wrong with it', asyn
     startValue: 1,
     gapless: false,
   })
+})
+
+it('keeps what a person typed into a definition while numbers are issued', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  await window.getByRole('textbox', { name: 'Step' }).fill('2')
+  await button(window, 'Issue').click()
+  await expect.poll(() => groups(window)).toEqual([['without a name', '1', '2']])
+  expect(await window.getByRole('textbox', { name: 'Step' }).inputValue()).toBe('2')
 })
 
 it('restarts and deletes a sequence, each after a question', async () => {

@@ -1,8 +1,32 @@
 // @module-tag slow
+import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
-import { tabs } from '../../src/http/pages.ts'
-import { openBrowser } from '../support/browser/browser.ts'
+import { axeFindings } from '../support/browser/axe.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
+
+const TABS = new URL('../../src/http/pages/graphiql/tabs.graphql', import.meta.url)
+
+/** The prepared tabs: operations to run in order, on the books of the shop. */
+const tabs = (await readFile(TABS, 'utf8')).trim().split('\n\n')
+
+const SALE = 'mutation { increment(name: "Bulldozer", namespace: "booksales") { value } }'
+
+const run = (window: Window) => window.getByRole('button', { name: /execute query/i }).click()
+
+const select = (window: Window, name: string) => window.getByRole('button', { name, exact: true }).click()
+
+/** Waits until a part of GraphiQL shows a text, whatever its spaces. */
+async function shows(window: Window, part: string, text: string) {
+  const spaces = /\s|\u00a0/g
+  const content = async () => ((await window.locator(part).textContent()) ?? '').replace(spaces, '')
+  await expect.poll(content).toContain(text.replace(spaces, ''))
+}
+
+const answers = (window: Window, text: string) => shows(window, '.result-window', text)
+
+const selected = (window: Window) => window.getByRole('tab', { selected: true }).textContent()
 
 it('opens with prepared tabs that run one after another, without any outside address', {
   tags: 'quick',
@@ -10,9 +34,9 @@ it('opens with prepared tabs that run one after another, without any outside add
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
-  await window.locator('.graphiql-tab').first().waitFor()
-  expect(await window.locator('.graphiql-tab').count()).toBe(tabs.length)
-  const answers = [
+  await window.getByRole('tab').first().waitFor()
+  expect(await window.getByRole('tab').count()).toBe(tabs.length)
+  const expected = [
     '"value": 1',
     '"value": 13',
     '"name": "Bulldozer"',
@@ -22,22 +46,150 @@ it('opens with prepared tabs that run one after another, without any outside add
     '"formatted": "MYBOARD-1"',
     '"state": "RESERVED"',
     '"value": 42',
+    '"valueIn": 15',
     '"nodes"',
   ]
-  for (const [index, answer] of answers.entries()) {
-    const operation = /(?:query|mutation) (\w+)/.exec(tabs[index] ?? '')?.[1] ?? ''
-    await window.getByRole('button', { name: operation, exact: true }).click()
-    // GraphiQL writes the operation into the address once it has understood that another one is shown.
-    if (index > 0) await expect.poll(() => window.url()).toContain(operation)
-    await window.getByRole('button', { name: /execute query/i }).click()
-    const result = async () => (await window.locator('.result-window').textContent()) ?? ''
-    const spaces = /\s|\u00a0/g
-    await expect.poll(async () => (await result()).replace(spaces, '')).toContain(answer.replace(spaces, ''))
+  for (const [index, answer] of expected.entries()) {
+    const tab = tabs[index] ?? ''
+    await select(window, /(?:query|mutation|subscription) (\w+)/.exec(tab)?.[1] ?? '')
+    await shows(window, '.graphiql-query-editor', tab.split('\n').at(-3) ?? '')
+    await run(window)
+    await answers(window, answer)
   }
   expect(window.outside).toEqual([])
+  expect(window.complaints).toEqual([])
 })
 
-it('shows its title and the welcome whole', async () => {
+it('keeps its tabs and the selected one over a reload, and reads the schema again with another key', {
+  tags: 'quick',
+}, async () => {
+  const { url } = await startProtected()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/graphql`)
+  let loads = 0
+  window.on('load', () => {
+    loads += 1
+  })
+  await select(window, 'NumberATicket')
+  await shows(window, '.graphiql-query-editor', 'MYBOARD')
+  await window.getByRole('button', { name: 'Close Tab' }).last().click()
+  await expect.poll(() => window.getByRole('tab').count()).toBe(tabs.length - 1)
+  await select(window, 'ReadSeveral')
+  await shows(window, '.graphiql-query-editor', 'not sold yet')
+  await run(window)
+  await answers(window, 'UNAUTHENTICATED')
+  await window.getByRole('button', { name: 'Show Documentation Explorer' }).click()
+  await window.getByText('Error fetching schema').waitFor()
+  await window.getByLabel('API key').fill(ADMIN_KEY)
+  await window.getByLabel('API key').press('Enter')
+  await window.getByText('Root Types').waitFor()
+  await run(window)
+  await answers(window, '"name": "not sold yet"')
+  expect([loads, await selected(window)]).toEqual([0, 'ReadSeveral'])
+  const stored = () => window.evaluate('sessionStorage.getItem("graphiql:tabState")')
+  await expect.poll(stored).not.toContain('"title":"NumberATicket"')
+  // Another tab of the browser begins with these tabs, goes on with its own, and has no key.
+  const other = await window.context().newPage()
+  await other.goto(`${url}/graphql`)
+  await expect.poll(() => other.getByRole('tab').count()).toBe(tabs.length - 1)
+  expect(await other.getByLabel('API key').inputValue()).toBe('')
+  await other.getByRole('button', { name: 'New tab' }).click()
+  await other.getByRole('tab', { name: '<untitled>' }).waitFor()
+  await window.reload()
+  await shows(window, '.graphiql-query-editor', 'not sold yet')
+  expect([await window.getByRole('tab').count(), await selected(window)]).toEqual([
+    tabs.length - 1,
+    'ReadSeveral',
+  ])
+  expect(await window.getByLabel('API key').inputValue()).toBe(ADMIN_KEY)
+  await run(window)
+  await answers(window, '"name": "not sold yet"')
+})
+
+it('runs a subscription with the key of its tab, until it is stopped', async () => {
+  const { url, admin } = await startProtected()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/graphql`)
+  await select(window, 'WatchSales')
+  await shows(window, '.graphiql-query-editor', 'subscription')
+  await run(window)
+  await answers(window, 'UNAUTHENTICATED')
+  await window.getByLabel('API key').fill(ADMIN_KEY)
+  await window.getByLabel('API key').press('Enter')
+  await run(window)
+  await answers(window, '"value": 0')
+  await admin.ask(SALE)
+  await answers(window, '"value": 1')
+  await window.getByRole('button', { name: /stop query/i }).click()
+  await window.getByRole('button', { name: /execute query/i }).waitFor()
+})
+
+it('opens the operation of a link in a tab of its own, once', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const query = 'query FromALink($name: String!) { counter(name: $name) { name } }'
+  const link = new URLSearchParams({ query, variables: '{ "name": "linked" }' })
+  const window = await openWindow(`${url}/graphql?${link}`)
+  await shows(window, '.graphiql-query-editor', query)
+  await run(window)
+  await answers(window, '"name": "linked"')
+  expect(await window.getByRole('tab').count()).toBe(tabs.length + 1)
+  await window.reload()
+  await shows(window, '.graphiql-query-editor', query)
+  expect([await window.getByRole('tab').count(), await selected(window)]).toEqual([
+    tabs.length + 1,
+    'FromALink',
+  ])
+})
+
+it('transfers less than 1 MB before somebody uses it, and nothing of it twice', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  const session = await window.context().newCDPSession(window)
+  await session.send('Network.enable')
+  let bytes = 0
+  session.on('Network.loadingFinished', ({ encodedDataLength }) => {
+    bytes += encodedDataLength
+  })
+  const workers: string[] = []
+  window.on('worker', (worker) => workers.push(worker.url()))
+  await window.goto(`${url}/graphql`)
+  await window.locator('.graphiql-query-editor .view-line').first().waitFor()
+  await window.waitForLoadState('networkidle')
+  expect(bytes).toBeGreaterThan(500_000)
+  expect(bytes).toBeLessThan(1_000_000)
+  expect(workers).toEqual([])
+  bytes = 0
+  await window.goto(`${url}/graphql`)
+  await window.locator('.graphiql-query-editor .view-line').first().waitFor()
+  await window.waitForLoadState('networkidle')
+  // The page itself, and the schema.
+  expect(bytes).toBeLessThan(150_000)
+  // What checks and completes an operation comes with the first input.
+  await window.locator('.graphiql-query-editor .view-line').first().click()
+  await expect.poll(() => workers.join()).toContain('graphql.worker')
+})
+
+it('lets proxies and browsers keep its files, whatever they can decompress, and forbids foreign scripts', async () => {
+  const { url } = await startService()
+  const page = await fetch(`${url}/graphql`, { headers: { accept: 'text/html' } })
+  expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'self'; style-src/)
+  const [script = ''] = /\/graphiql\/index-[^"]+\.js/.exec(await page.text()) ?? []
+  const texts = new Set<string>()
+  for (const encoding of ['br', 'gzip']) {
+    const file = await fetch(`${url}${script}`, { headers: { 'accept-encoding': encoding } })
+    expect(file.headers.get('content-encoding')).toBe(encoding)
+    expect(file.headers.get('content-type')).toBe('text/javascript; charset=utf-8')
+    expect(file.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+    texts.add(await file.text())
+  }
+  expect(texts.size).toBe(1)
+  for (const path of ['stamp', 'index.html', '../main.js', '%2e%2e/main.js', ''])
+    expect((await fetch(`${url}/graphiql/${path}`)).status).toBe(404)
+})
+
+it('shows every tab, the title and the welcome whole', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   for (const width of [1280, 1024]) {
@@ -47,20 +199,56 @@ it('shows its title and the welcome whole', async () => {
     const toolbar = await editor.locator('.graphiql-toolbar').boundingBox()
     const lines = await editor.locator('.view-line > span').all()
     expect(lines.length).toBe(tabs[0]?.split('\n').length)
-    for (const line of lines) {
-      const { x, width } = (await line.boundingBox()) ?? { x: 0, width: 0 }
-      expect(x + width).toBeLessThan(toolbar?.x ?? 0)
+    for (const line of lines) expect(await rightOf(line)).toBeLessThan(toolbar?.x ?? 0)
+    for (const place of [window.getByRole('heading', { name: 'GraphiQL' }), window.getByLabel('API key')])
+      expect(await rightOf(place)).toBeLessThanOrEqual(width)
+    const bottom = (await editor.boundingBox())?.y ?? 0
+    for (const tab of await window.getByRole('tab').all()) {
+      const { x, y, width: size, height } = (await tab.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 }
+      expect([x >= 0, size > 0, x + size <= width, y + height <= bottom]).toEqual([true, true, true, true])
     }
-    const title = window.locator('.graphiql-logo').getByText('GraphiQL · Nth')
-    const box = (await title.boundingBox()) ?? { x: 0, width: 0, height: 0 }
-    expect(box.height).toBeLessThan(40)
-    expect(box.x + box.width).toBeLessThanOrEqual(width)
   }
   for (const comment of tabs.flatMap((tab) => tab.match(/^# .*/gm) ?? [])) {
     expect(comment.length).toBeLessThanOrEqual(50)
   }
 })
 
+it('can be used on a phone: tabs scroll, and the answer stands below the operation', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/graphql`, { viewport: { width: 375, height: 740 } })
+  await select(window, 'ListWhatIsThere')
+  await shows(window, '.graphiql-query-editor', 'leaderboard')
+  await run(window)
+  await answers(window, '"nodes"')
+  const places = [
+    window.locator('.graphiql-query-editor'),
+    window.locator('.result-window'),
+    window.getByLabel('API key'),
+  ]
+  for (const place of places) {
+    const { x = 0, width = 0, height = 0 } = (await place.boundingBox()) ?? {}
+    expect(x).toBeGreaterThanOrEqual(0)
+    expect(x + width).toBeLessThanOrEqual(375)
+    expect(width).toBeGreaterThan(place === places[2] ? 100 : 300)
+    expect(height).toBeGreaterThan(place === places[2] ? 20 : 150)
+  }
+  expect(await window.evaluate('document.documentElement.scrollWidth')).toBe(375)
+})
+
+it('has nothing that axe finds wrong in what Nth adds', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/graphql`)
+  await window.locator('.graphiql-query-editor .view-line').first().waitFor()
+  expect(await axeFindings(window)).toEqual([])
+})
+
 it('ends with a tab that changes nothing', { tags: 'quick' }, () => {
   expect(tabs.at(-1)).toMatch(/^query /)
 })
+
+async function rightOf(place: ReturnType<Window['locator']>): Promise<number> {
+  const { x, width } = (await place.boundingBox()) ?? { x: Number.POSITIVE_INFINITY, width: 0 }
+  return x + width
+}

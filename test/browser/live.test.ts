@@ -19,7 +19,7 @@ it('continues without a click in two windows when the server is killed and resta
   const directory = await dataDirectory()
   const first = await startNth({ NTH_DATA_DIR: directory })
   const { openWindow } = await openBrowser()
-  const windows = [await openWindow(first.url), await openWindow(first.url)]
+  const windows = [await openWindow(`${first.url}/shop`), await openWindow(`${first.url}/shop`)]
   const [window, other] = windows as [Window, Window]
   await buy(window)
   await sold(other, '1 copy sold')
@@ -36,7 +36,7 @@ it('shows what is bought at another server, also after one of them was killed', 
   const environment = { DATABASE_URL: urlOf(target) }
   const [one, two] = [await startNth(environment), await startNth(environment)]
   const { openWindow } = await openBrowser()
-  const windows = [await openWindow(one.url), await openWindow(two.url)]
+  const windows = [await openWindow(`${one.url}/shop`), await openWindow(`${two.url}/shop`)]
   const [window, other] = windows as [Window, Window]
   for (const each of windows) await sold(each, '0 copies sold')
   await buy(window)

@@ -21,7 +21,7 @@ async function showsAnother(window: Window, { ask }: Service, path: string): Pro
     await window.getByText(`${value} ticket${value === 1 ? '' : 's'}`, { exact: true }).waitFor()
     return
   }
-  const title = path === '/' ? 'The Long Trains Roll' : 'Bulldozer'
+  const title = path === '/shop' ? 'The Long Trains Roll' : 'Bulldozer'
   const { incrementBy } = await ask(
     `mutation { incrementBy(name: "${title}", delta: 2, namespace: "booksales") { value } }`,
   )
@@ -29,7 +29,7 @@ async function showsAnother(window: Window, { ask }: Service, path: string): Pro
 }
 
 const pages = [
-  ['the shop', '/', '0 of 100 copies sold'],
+  ['the shop', '/shop', '0 of 100 copies sold'],
   ['a book', '/book?title=Bulldozer', '0 copies sold'],
   ['the boards', '/board', '0 tickets'],
 ] as const
@@ -80,7 +80,7 @@ it('says the same where the server has no numbers', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow('about:blank')
   await refuseAll(window, 'Sales', { code: 'UNAVAILABLE' })
-  await window.goto(url)
+  await window.goto(`${url}/shop`)
   await window.getByRole('alert').getByText("The numbers can't be reached: Try later.").waitFor()
   expect(await window.getByText('may be old').count()).toBe(0)
 })
@@ -90,7 +90,7 @@ it('shows that numbers are loading when they take long', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow('about:blank')
   const reading = await holdBack(window, 'Sales')
-  await window.goto(url)
+  await window.goto(`${url}/shop`)
   await window.getByRole('status').getByText('Loading the numbers…').waitFor()
   reading.release()
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
@@ -98,7 +98,7 @@ it('shows that numbers are loading when they take long', async () => {
 })
 
 it.each([
-  ['/', 'Buy Bulldozer', 'mutation Buy', 'Buying…', 'You just bought copy 1'],
+  ['/shop', 'Buy Bulldozer', 'mutation Buy', 'Buying…', 'You just bought copy 1'],
   ['/book?title=Bulldozer', 'Buy Bulldozer', 'mutation Buy', 'Buying…', 'You just bought copy 1'],
   ['/board', 'New ticket on NINJA', 'mutation NewTicket', 'Taking a number…', 'Your ticket is NINJA-1.'],
   ['/invoice', 'Begin an invoice', 'mutation Reserve', 'Getting the number…', '-00001'],
@@ -126,7 +126,7 @@ it.each([
 it('keeps beside a book that it was not sold, until the next purchase there', async () => {
   const service = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(service.url)
+  const window = await openWindow(`${service.url}/shop`)
   const alert = book(window, 'Bulldozer').getByRole('alert')
   const announced = await recordTexts(window, ALERTS)
   const refused = await refuseAll(window, 'mutation Buy', { code: 'UNAVAILABLE' })
@@ -135,7 +135,7 @@ it('keeps beside a book that it was not sold, until the next purchase there', as
   refused.release()
   await window.getByRole('button', { name: 'Buy Who Rides' }).click()
   await window.getByText('You just bought copy 1 of Who Rides').waitFor()
-  for (const _ of upTo(2)) await showsAnother(window, service, '/')
+  for (const _ of upTo(2)) await showsAnother(window, service, '/shop')
   expect(await alert.textContent()).toBe('Not sold: Try later.')
   expect(await announced()).toEqual(['Not sold: Try later.'])
   await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
@@ -144,7 +144,7 @@ it('keeps beside a book that it was not sold, until the next purchase there', as
 })
 
 it.each([
-  ['/', 'Bulldozer'],
+  ['/shop', 'Bulldozer'],
   ['/book?title=Bulldozer', 'Bulldozer'],
 ])('keeps in %s that a copy may or may not have been sold', async (path, title) => {
   const service = await startService()
@@ -165,7 +165,7 @@ it.each([
 it('says that a copy may have been sold where its answer was lost, and every retry was refused', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   const refused = await refuseAll(window, 'mutation Buy', {
     code: 'UNAVAILABLE',
@@ -189,7 +189,7 @@ it('says on the button of a book that it is sold out, and beside it that somebod
   const { ask } = service
   const relay = await startRelay(service.url)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(relay.url)
+  const window = await openWindow(`${relay.url}/shop`)
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   relay.hold()
   await ask(`mutation { incrementBy(name: "${EDITION}", delta: 100, namespace: "booksales") { value } }`)
@@ -200,7 +200,7 @@ it('says on the button of a book that it is sold out, and beside it that somebod
   const button = window.getByRole('button', { name: `Sold out ${EDITION}` })
   await button.waitFor()
   expect([await button.textContent(), await button.isDisabled()]).toEqual(['Sold out', true])
-  for (const _ of upTo(2)) await showsAnother(window, service, '/')
+  for (const _ of upTo(2)) await showsAnother(window, service, '/shop')
   expect(await alert.textContent()).toContain('somebody else has bought the last copy')
   // Until there are copies again.
   await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
@@ -213,7 +213,7 @@ it('says on the button of a book that it is sold out, and beside it that somebod
 it('keeps beside a sold-out book that a copy may have been sold, also when there are copies again', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
   await book(window, EDITION).getByText('Only 1 left').waitFor()

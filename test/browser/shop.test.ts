@@ -18,7 +18,7 @@ it('shows six books and what was sold of each', { tags: 'quick' }, async () => {
     'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
   )
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await window.getByText('1,234 copies sold').waitFor()
   expect(await window.getByRole('heading', { level: 2 }).allTextContents()).toEqual([
     'Red Horse Hill',
@@ -36,7 +36,7 @@ it('shows six books and what was sold of each', { tags: 'quick' }, async () => {
 it('shows every buyer in many windows which copy is theirs', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
-  const windows = await Promise.all(upTo(5).map(() => openWindow(url)))
+  const windows = await Promise.all(upTo(5).map(() => openWindow(`${url}/shop`)))
   const copies: number[] = []
   for (const _ of upTo(3)) {
     await Promise.all(
@@ -67,7 +67,7 @@ it('shows every buyer in many windows which copy is theirs', async () => {
 it('shows a purchase at once, without reading again', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   await cutOff(window, 'Sales')
   await buy(window, 'Bulldozer')
@@ -77,9 +77,11 @@ it('shows a purchase at once, without reading again', async () => {
 it('can be used with the keyboard only', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
-  // To each book leads a link, too.
+  // The first link skips the navigation. To each book leads a link, too.
+  await window.keyboard.press('Tab')
+  await window.keyboard.press('Enter')
   for (const _ of upTo(6)) await window.keyboard.press('Tab')
   await window.keyboard.press('Enter')
   await book(window, 'Bulldozer')
@@ -92,7 +94,7 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const relay = await startRelay(url)
-  const [window, other] = [await openWindow(url), await openWindow(relay.url)]
+  const [window, other] = [await openWindow(`${url}/shop`), await openWindow(`${relay.url}/shop`)]
   for (const one of [window, other]) await book(one, EDITION).getByText('0 of 100 copies sold').waitFor()
   expect(await book(window, EDITION).getByText('left').count()).toBe(0)
   const sell = (delta: number) =>
@@ -131,7 +133,7 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
 it('buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   const lost = await loseAnswers(window, 'mutation Buy', 2)
   await buy(window, 'Bulldozer')
@@ -147,7 +149,7 @@ it('buys one copy for one click, also when the answer is lost', { tags: 'quick' 
 it('shows the present sales, not those at the first attempt, when a retry gets the answer', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWindow(`${url}/shop`)
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   const sell = (delta: number) =>
     ask(`mutation { incrementBy(name: "${EDITION}", delta: ${delta}, namespace: "booksales") { value } }`)
@@ -168,7 +170,7 @@ it('shows no older sales of a book when an event arrives late', { tags: 'quick' 
   const { url, ask } = await startService()
   const relay = await startRelay(url)
   const { openWindow } = await openBrowser()
-  const [window, other] = [await openWindow(relay.url), await openWindow(url)]
+  const [window, other] = [await openWindow(`${relay.url}/shop`), await openWindow(`${url}/shop`)]
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   relay.hold()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 5, namespace: "booksales") { value } }')
@@ -187,7 +189,7 @@ it('shows no older sales of a book when an event arrives late', { tags: 'quick' 
 it('shows a purchase in other windows, also while they are hidden and shown again', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const [window, other] = [await openWindow(url), await openWindow(url)]
+  const [window, other] = [await openWindow(`${url}/shop`), await openWindow(`${url}/shop`)]
   for (const one of [window, other]) await book(one, 'Bulldozer').getByText('0 copies sold').waitFor()
   await buy(window, 'Bulldozer')
   await book(other, 'Bulldozer').getByText('1 copy sold').waitFor()

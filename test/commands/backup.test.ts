@@ -61,7 +61,7 @@ it('restores everything, with API keys and idempotency keys', async () => {
   const { code, output, errors } = await restored(after, directory)
   expect([code, output]).toEqual([0, expect.stringMatching(/^Restored as of 20.*Z\.\n$/)])
   expect(errors).toMatch(/^API keys: 3 created\.\nIdempotency keys: \d+ created\.$/m)
-  expect(errors).toContain('Numbers issued later will be issued again: nth restore --advance <n>')
+  expect(errors).toContain('Numbers issued later will be issued again. nth restore --advance <n>')
   const copy = await startProtected({ target: after })
   // Lists by value follow a moment later.
   const state = () => wholeState(service.admin, NAMESPACES)
@@ -171,7 +171,7 @@ it('restores only into an empty database that nobody uses, unless --continue is 
   const again = await runCommand(before, ['backup', directory])
   expect([again.code, again.errors]).toEqual([
     1,
-    `The directory ${directory} is not empty. Give one for each backup.\n`,
+    `The directory ${directory} is not empty. Give each backup a directory of its own.\n`,
   ])
 })
 
@@ -245,8 +245,8 @@ it.each([
 
 it.each([
   ['', 'The file is empty.'],
-  ['name,value\na,1\n', 'Line 1 is not that of an export of Nth.'],
-  ['{"type":"counter"}\n', 'Line 1 is not that of an export of Nth.'],
+  ['name,value\na,1\n', 'Line 1 is not the first line of an export of Nth.'],
+  ['{"type":"counter"}\n', 'Line 1 is not the first line of an export of Nth.'],
 ])('says what is wrong with a file: %j', async (text, message) => {
   const directory = await temporaryDirectory()
   const path = join(directory, 'nth.jsonl')

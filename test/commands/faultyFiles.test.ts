@@ -18,9 +18,10 @@ import {
 
 type Target = Awaited<ReturnType<typeof freshDatabase>>
 
-const NOT_UTF8 = 'it is not UTF-8; save the file as UTF-8, or convert it, as with iconv -f latin1 -t utf-8.'
+const NOT_UTF8 =
+  'it is not UTF-8; save the file as UTF-8, or convert it, for example with iconv -f latin1 -t utf-8.'
 const UTF16 =
-  'The file is UTF-16, or not a text; save it as UTF-8, or convert it, as with iconv -f utf-16 -t utf-8.'
+  'The file is UTF-16, or not a text. Save it as UTF-8, or convert it, for example with iconv -f utf-16 -t utf-8.'
 const QUOTES = 'a quote is not closed, is not doubled, or does not enclose the whole cell.'
 const TIME = 'must be a time from 1970 to 8999, such as 2026-11-20T23:02:00.000Z.'
 const INTEGER = 'value must be an integer from -(2^53-1) to 2^53-1; it is'
@@ -75,13 +76,13 @@ it.each<[string | Buffer, ...string[]]>([
   [utf16(`\ufeff${fileWith([])}`), UTF16],
   [
     gzipSync('name,value\na,1'),
-    'The file is compressed; import its content, as with gunzip -c file | nth import -.',
+    'The file is compressed. Import its content, for example with gunzip -c file | nth import -.',
   ],
   [
     fileWith([]).replace('"formatVersion":1', '"formatVersion":2'),
     'Line 1: this file has format 2, and this version of Nth reads up to 1. Use a later one.',
   ],
-  ['{"a":1}\n', 'Line 1 is not that of an export of Nth.'],
+  ['{"a":1}\n', 'Line 1 is not the first line of an export of Nth.'],
   [changed('"value":1', '"value":"1"'), 'Line 2: value: Invalid input: expected number, received string.'],
   [changed('"value":1', '"value":9007199254740990.6'), 'Line 2: it has a number that is not an integer.'],
   [changed('"value":1', '"value":1,"color":2'), 'Line 2: it has an unknown member "color".'],
@@ -105,16 +106,16 @@ it.each<[string | Buffer, ...string[]]>([
     fileWith([counterLine('a', 1), group(), group()]),
     'Line 4: group "" of sequence "s" in "default" is also in line 3.',
   ],
-  [fileWith([{ type: 'cat' }]), 'Line 2: it has no known type.'],
+  [fileWith([{ type: 'cat' }]), 'Line 2: its type is unknown.'],
   [
     fileWith([counterLine('a', 1), counterLine('', 1), counterLine('b', 1)]),
     'Line 3: name: must not be empty.',
   ],
   [`${header}\n{"type":`, 'Line 2: it is not JSON.', 'The file is incomplete: its last line is missing.'],
-  [`${fileWith([])}${fileWith([])}`, 'Line 3: it follows the last line of an export.'],
+  [`${fileWith([])}${fileWith([])}`, 'Line 3: nothing may follow the last line of an export.'],
   [
     fileWith([counterLine('a', 1), counterLine('b', 1)]).replace(/.*"a".*\n/, ''),
-    'Line 3: between the first line and this one, 2 were written, and there are 1.',
+    'Line 3: the export wrote 2 lines between the first and this one, but the file has 1.',
   ],
 ])('says what is wrong with a file: %#', async (text, ...faults) => {
   const source = await openFile(await fileOf(text), 'default')

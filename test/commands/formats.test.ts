@@ -139,7 +139,7 @@ it('writes a file whole or not at all, and ends quietly when its reader does', a
   const { code, errors } = await runCommand(target, ['export', '--output', path])
   expect([code, errors]).toEqual([
     0,
-    'Left out: all but the values of counters and the last numbers of sequence groups in their latest periods.\n',
+    'The export has only the values of counters, and the last number of each sequence group in its latest period.\n',
   ])
   expect(await readText(path)).toContain('counter,default,a,,,1')
   expect(await readdir(dirname(path))).toEqual(['nth.csv'])

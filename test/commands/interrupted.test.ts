@@ -114,7 +114,7 @@ const ROWS = `name,value\n${upTo(5000)
   .join('')}`
 
 const APPLIED =
-  /Applied(?: up to line (\d+)|: nothing for certain)(?:, perhaps also some of the following ones up to line (\d+))?\. Repeat the command (?:to go on|with --continue)\.\n$/
+  /Applied (?:up to line (\d+)|no line for certain)(?:, and perhaps some lines up to (\d+))?\. Repeat the command (?:to go on|with --continue)\.\n$/
 
 /** Fails unless as many counters were created as a message says. */
 function expectTruth(errors: string, count: number): void {
@@ -162,7 +162,7 @@ it('reports for an import that the database ended no more than what it has impor
     1,
     `Counters: 1000 created.
 not this one
-Applied up to line 1001, perhaps also some of the following ones up to line 1501. Repeat the command to go on.\n`,
+Applied up to line 1001, and perhaps some lines up to 1501. Repeat the command to go on.\n`,
   ])
   expect(await query(target, 'select count(*) as count from counter')).toEqual([{ count: 1000 }])
 })
@@ -207,7 +207,7 @@ it('does not report a restore as complete if it has refused something', async ()
   await writeFile(join(directory, 'nth.jsonl'), fileWith(lines))
   expect(await runCommand(target, ['restore', directory])).toMatchObject({
     code: 1,
-    output: 'Restored as of 2026-11-20T00:00:00.000Z, except for what was refused: 1.\n',
+    output: 'Restored as of 2026-11-20T00:00:00.000Z. Refused entries: 1.\n',
     errors: expect.stringContaining('Counters: 1 created, 1 refused.\n'),
   })
 })

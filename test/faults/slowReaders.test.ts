@@ -10,8 +10,10 @@ import { startFront } from '../support/server/front.ts'
 import { createGate } from '../support/server/gate.ts'
 import { connectionsAt } from '../support/server/processes.ts'
 
-/** GraphiQL's page, of 9 MB where it isn't compressed: more than the system keeps for a caller. */
-const LARGE = 'GET /graphql HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n'
+/** An answer of 9 MB: more than the system keeps for a caller. */
+const LARGE = 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'
+const readMetrics = async () => `${'# a long line\n'.repeat(650_000)}# end\n`
+
 const SMALL = 'GET /graphql?query={__typename} HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
 /** How many connections the server holds. */
@@ -43,7 +45,7 @@ function openDeaf(url: string) {
 }
 
 it('ends the connection of a caller who reads nothing of its answer', async () => {
-  const { url } = await startFront({ stallMs: 200 })
+  const { url } = await startFront({ readMetrics, stallMs: 200 })
   openDeaf(url)
   await openReader(url)
   await expect.poll(() => held(url)).toBe(1)
@@ -51,7 +53,7 @@ it('ends the connection of a caller who reads nothing of its answer', async () =
 
 it('tolerates a caller who reads its answer slowly', async () => {
   const stallMs = 800
-  const { url } = await startFront({ stallMs })
+  const { url } = await startFront({ readMetrics, stallMs })
   const wire = openDeaf(url)
   // It takes 64 kB at a time. The system notifies the server once a sixteenth of its buffer of 6 MB was taken.
   let isSlow = true
@@ -71,7 +73,7 @@ it('tolerates a caller who reads its answer slowly', async () => {
 it('ends no idle connection whose answer was read', async () => {
   const gate = createGate()
   const stallMs = 800
-  const { url } = await startFront({ ...gate, stallMs })
+  const { url } = await startFront({ readMetrics, ...gate, stallMs })
   const wire = openWire(url)
   wire.pause()
   const body = '{"query":"mutation { increment(name: \\"c\\") { value } }"}'
@@ -86,7 +88,7 @@ it('ends no idle connection whose answer was read', async () => {
 
 it('ends the connections with the most unread bytes when all together exceed the limit', async () => {
   // An eighth of it may wait: one of the answers.
-  const { url } = await startFront({ heapBytes: 100_000_000 })
+  const { url } = await startFront({ readMetrics, heapBytes: 100_000_000 })
   openDeaf(url)
   openDeaf(url)
   const reader = await openReader(url)
@@ -97,7 +99,8 @@ it('ends the connections with the most unread bytes when all together exceed the
 
 it('ends the connections of the client with the most unread bytes first', async () => {
   // An eighth of it may wait: two of the answers.
-  const { url } = await startFront({ heapBytes: 160_000_000, access: { trustedProxies: ['127.0.0.1'] } })
+  const access = { trustedProxies: ['127.0.0.1'] }
+  const { url } = await startFront({ readMetrics, heapBytes: 160_000_000, access })
   const openDeafFrom = (client: string, bytes: number) => {
     const wire = openWire(url)
     wire.pause()
@@ -110,7 +113,7 @@ it('ends the connections of the client with the most unread bytes first', async 
   // Those of the first client are ended until it has no more than the other.
   await expect.poll(() => held(url), { timeout: 30_000 }).toBe(3)
   wire.resume()
-  await wire.received('</html>')
+  await wire.received('# end')
 })
 
 it('releases the memory of a request when its whole answer waits to be read', async () => {

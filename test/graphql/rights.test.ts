@@ -123,7 +123,10 @@ it('bounds what one request adds to a counter, over aliases and carts', async ()
   ).toBeUndefined()
   const over = await send(`mutation { a: ${add('c', 3)} b: ${add('c', 3)} d: ${add('d', 5)} }`)
   expect(over.data).toEqual({ a: { value: 8 }, b: null, d: { value: 10 } })
-  expect(over.errors?.[0]?.extensions).toMatchObject({ code: 'FORBIDDEN', limit: 5 })
+  expect(over.errors?.[0]).toMatchObject({
+    message: 'The credentials include the scope ADD for this name only up to 5.',
+    extensions: { code: 'FORBIDDEN', limit: 5 },
+  })
   const cart = (...deltas: number[]) =>
     `incrementMany(changes: [${deltas.map((delta) => `{ name: "c", delta: ${delta} }`)}]) { value }`
   expect((await send(`mutation { ${cart(2, 3)} }`)).errors).toBeUndefined()
@@ -133,6 +136,9 @@ it('bounds what one request adds to a counter, over aliases and carts', async ()
   expect(both.data).toMatchObject({ a: { value: 17 }, incrementMany: null })
   for (const delta of [0, -1, 6])
     expect(codesOf(await send(`mutation { ${add('c', delta)} }`))).toEqual(['FORBIDDEN'])
+  expect((await send(`mutation { ${add('c', -1)} }`)).errors?.[0]?.message).toBe(
+    'The credentials do not include the scope WRITE for this name.',
+  )
   // A negative element must not make room for a larger one.
   expect(codesOf(await send(`mutation { ${cart(9, -8)} }`))).toEqual(['FORBIDDEN'])
   expect(await admin.ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 17 } })

@@ -46,7 +46,7 @@ it.each(['10.0.0.0/33', '10.0.0/8', 'proxy', '::1/129', '10.0.0.0/8/9', '10.0.0.
   'rejects the network %s',
   (block) => {
     expect(() => readConfig({ NTH_TRUST_PROXY: `10.0.0.0/8, ${block}` })).toThrow(
-      `NTH_TRUST_PROXY "${block}" is not a network such as 10.0.0.0/8.`,
+      `NTH_TRUST_PROXY has "${block}", which is not a network such as 10.0.0.0/8.`,
     )
   },
 )

@@ -1,4 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { openWire } from '../support/client/wire.ts'
@@ -14,7 +15,7 @@ function pathsIn(html: string): string[] {
   return [...html.matchAll(/(?:href|src)="(\/[^"]*)"/g)].map(([, path]) => path ?? '')
 }
 
-it.each(['/book', '/board', '/invoice', '/console', '/graphql'])(
+it.each(['/shop', '/book', '/board', '/hits', '/invoice', '/console', '/graphql', '/docs'])(
   'serves %s with and without a slash at its end',
   async (path) => {
     const { url } = await startService()
@@ -34,7 +35,7 @@ it.each(['/book', '/board', '/invoice', '/console', '/graphql'])(
 
 it('shows a page to a browser where there is nothing, and an error to a program', async () => {
   const { url } = await startService()
-  for (const path of ['/nope', '/graphql/more', '/book?title=Nobody%20knows', '/docs/']) {
+  for (const path of ['/nope', '/graphql/more', '/book?title=Nobody%20knows', '/docs/nope']) {
     const page = await fetch(`${url}${path}`, { headers: BROWSER })
     expect([path, page.status]).toEqual([path, 404])
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
@@ -47,7 +48,7 @@ it('shows a page to a browser where there is nothing, and an error to a program'
         {
           errors: [
             {
-              message: 'Not found. The API is at /graphql, the shop at /.',
+              message: 'Not found. The API is at /graphql, the demos at /.',
               extensions: { code: 'BAD_REQUEST' },
             },
           ],
@@ -61,34 +62,80 @@ it('shows a page to a browser where there is nothing, and an error to a program'
   expect([post.status, post.headers.get('content-type')]).toEqual([404, 'application/json; charset=utf-8'])
 })
 
-it('leads from its first page to the README, the docs, the schema and GraphiQL', async () => {
+it.each([
+  ['/nope', 'This server has no page at <code>/nope</code>.'],
+  ['/<b>"&', 'no page at <code>/%3Cb%3E%22&#38;</code>'],
+  ['/book?title=Nobody%20knows', 'no book called <q>Nobody knows</q>'],
+  ['/book/?title=%3Cb%3E%22%26', 'no book called <q>&#60;b&#62;&#34;&#38;</q>'],
+  ['/book?title=$%26', 'no book called <q>$&#38;</q>'],
+])('says what is not at %s, and leads onward', async (path, text) => {
+  const { url } = await startService()
+  const page = await (await fetch(`${url}${path}`, { headers: BROWSER })).text()
+  expect(page).toContain(text)
+  expect(pathsIn(page)).toEqual(
+    expect.arrayContaining(['/', '/shop', '/board', '/hits', '/invoice', '/console', '/graphql', '/docs/']),
+  )
+})
+
+it('runs of a page only scripts of this server, and the import map in the page', async () => {
+  const { url } = await startService()
+  for (const path of ['/', '/shop', '/book', '/board', '/hits', '/invoice', '/nope']) {
+    const response = await fetch(`${url}${path}`, { headers: BROWSER })
+    const policy = response.headers.get('content-security-policy') ?? ''
+    const inline = [...(await response.text()).matchAll(/<script(?![^>]*\bsrc=)[^>]*>(.*?)<\/script>/gs)]
+    const hashes = inline.map(([, text = '']) => createHash('sha256').update(text).digest('base64'))
+    expect([path, /script-src ([^;]*)/.exec(policy)?.[1]]).toEqual([path, `'self' 'sha256-${hashes.join()}'`])
+    expect(policy).toContain("default-src 'self'")
+    expect(policy).not.toContain('unsafe')
+  }
+})
+
+it('sends each page compressed, answers HEAD, and sends nothing that a browser already has', async () => {
+  const { url } = await startService()
+  for (const path of [
+    '/',
+    '/shop',
+    '/book',
+    '/board',
+    '/hits',
+    '/invoice',
+    '/console',
+    '/page.css',
+    '/page.js',
+  ]) {
+    const plain = await fetch(`${url}${path}`, { headers: { ...BROWSER, 'accept-encoding': 'identity' } })
+    const text = await plain.text()
+    const page = await fetch(`${url}${path}`, { headers: { ...BROWSER, 'accept-encoding': 'gzip' } })
+    expect([path, page.headers.get('content-encoding')]).toEqual([path, 'gzip'])
+    expect(Number(page.headers.get('content-length'))).toBeLessThan(text.length)
+    expect(await page.text()).toBe(text)
+    const etag = page.headers.get('etag') ?? ''
+    expect(etag).not.toBe(plain.headers.get('etag'))
+    const headers = { ...BROWSER, 'accept-encoding': 'gzip' }
+    const head = await fetch(`${url}${path}`, { method: 'HEAD', headers })
+    expect([head.status, head.headers.get('etag'), await head.text()]).toEqual([200, etag, ''])
+    const again = await fetch(`${url}${path}`, { headers: { ...headers, 'if-none-match': etag } })
+    expect([again.status, await again.text()]).toEqual([304, ''])
+  }
+})
+
+it('leads from its first page to the demos, the console, GraphiQL, the schema and the docs', async () => {
   const { url } = await startService()
   const start = await (await fetch(url, { headers: BROWSER })).text()
   expect(start).toContain('Nth is a counters-and-sequences service')
-  const docs = (await readdir(join(ROOT, 'docs'))).map((name) => `docs/${name}`)
-  const files = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...docs]
   expect(pathsIn(start)).toEqual(
     expect.arrayContaining([
-      ...['README.md', ...docs].map((path) => `/${path}`),
-      '/schema.graphql',
-      '/graphql',
+      ...['/shop', '/board', '/hits', '/invoice'],
+      ...['/console', '/graphql', '/docs/', '/schema.graphql'],
     ]),
   )
-  for (const path of files) {
-    const response = await fetch(`${url}/${path}`)
-    expect([response.status, response.headers.get('content-type')]).toEqual([
-      200,
-      'text/plain; charset=utf-8',
-    ])
-    expect(await response.text()).toBe(await readFile(join(ROOT, path), 'utf8'))
-  }
   const schema = await fetch(`${url}/schema.graphql`)
   expect(await schema.text()).toBe(await readFile(join(ROOT, 'schema/schema.graphql'), 'utf8'))
 })
 
 it('leads nowhere where there is nothing', async () => {
   const { url } = await startService()
-  for (const page of ['/', '/book', '/board', '/invoice', '/console', '/nope']) {
+  for (const page of ['/', '/shop', '/book', '/board', '/hits', '/invoice', '/console', '/docs/', '/nope']) {
     const paths = pathsIn(await (await fetch(`${url}${page}`, { headers: BROWSER })).text())
     expect(paths.length).toBeGreaterThan(2)
     for (const path of paths) {
@@ -100,7 +147,17 @@ it('leads nowhere where there is nothing', async () => {
 
 it('lets no page of another origin show its pages in a frame', async () => {
   const { url } = await startService()
-  for (const page of ['/', '/book', '/board', '/invoice', '/console', '/graphql', '/nope']) {
+  for (const page of [
+    '/',
+    '/shop',
+    '/book',
+    '/board',
+    '/hits',
+    '/invoice',
+    '/console',
+    '/graphql',
+    '/nope',
+  ]) {
     const { headers } = await fetch(`${url}${page}`, { headers: BROWSER })
     expect([page, headers.get('content-security-policy')]).toEqual([
       page,
@@ -120,7 +177,6 @@ it.each([
   '/package.json',
   '/LICENSE',
   '/schema/migrations/0001_tables.sql',
-  '/docs',
   '/docs/../package.json',
   '/docs/..%2fpackage.json',
   '/docs/%2e%2e/package.json',

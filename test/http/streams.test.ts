@@ -113,10 +113,10 @@ it('limits the streams of a key at an address, and no others', async () => {
   const streams = [await open(one.secret, '192.0.2.1'), await open(one.secret, '192.0.2.1')]
   const refused = await open(one.secret, '192.0.2.1')
   expect([refused.status, refused.headers['retry-after']]).toEqual([429, '10'])
-  expect((await refused.body()).errors?.[0]?.extensions).toMatchObject({
-    code: 'RATE_LIMITED',
-    limit: 2,
-    retryable: true,
+  expect((await refused.body()).errors?.[0]).toMatchObject({
+    message:
+      'Too many subscriptions: the limit is 2 for these credentials and this address. Close one first.',
+    extensions: { code: 'RATE_LIMITED', limit: 2, retryable: true },
   })
   for (const stream of [await open(one.secret, '192.0.2.2'), await open(other.secret, '192.0.2.1')])
     expect(stream.status).toBe(200)
@@ -207,9 +207,9 @@ it('lets one client watch half of the names of a process at most', async () => {
   expect(streams.map(({ status }) => status)).toEqual(Array(20).fill(200))
   const refused = await open(21, '192.0.2.1')
   expect(refused.status).toBe(429)
-  expect((await refused.body()).errors?.[0]?.extensions).toMatchObject({
-    code: 'RATE_LIMITED',
-    limit: 10_000,
+  expect((await refused.body()).errors?.[0]).toMatchObject({
+    message: expect.stringMatching(/^Too many names in subscriptions: the limit is 10000 for these/),
+    extensions: { code: 'RATE_LIMITED', limit: 10_000 },
   })
   expect((await open(21, '192.0.2.2')).status).toBe(200)
   streams[0]?.close()

@@ -37,7 +37,7 @@ function check(environment: Record<string, string>, directory = ROOT) {
 const SOUND = {
   configuration: 'ok: all variables are valid',
   database: expect.stringMatching(/^ok: .* answers$/),
-  settings: 'ok: sessions have those that Nth needs',
+  settings: 'ok: sessions have the settings that Nth needs',
   rights: 'ok: the user may create, change and read tables',
   clock: expect.stringMatching(/^ok: the database is \d+ ms /),
   connections: expect.stringMatching(/^ok: /),
@@ -127,7 +127,7 @@ it('names the settings that a session ignores', { tags: 'quick' }, async () => {
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect([code, findings.settings]).toEqual([
     1,
-    expect.stringMatching(/^error: a session ignores sql_safe_updates = OFF \(it is ON\)\. /),
+    expect.stringMatching(/^error: a session ignores sql_safe_updates = OFF \(it is ON\), /),
   ])
   // What fails for another reason is not a missing right.
   expect(findings.rights).toMatch(/^error: .*safe update mode/)
@@ -166,9 +166,9 @@ it.each([
   [
     40_000,
     1,
-    'error: the server takes statements of up to 39936 bytes, Nth needs 65536. Set max_allowed_packet',
+    'error: the server accepts statements of up to 39936 bytes, but Nth needs 65536. Set max_allowed_packet',
   ],
-  [65_536, 0, 'warning: the server takes statements of up to 65536 bytes: large requests are refused. Set'],
+  [65_536, 0, 'warning: the server accepts statements of up to 65536 bytes: large requests are refused. Set'],
 ])('says that a server takes only short statements: %i', async (bytes, expected, message) => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, `set global max_allowed_packet = ${bytes}`)

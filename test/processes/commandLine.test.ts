@@ -82,7 +82,7 @@ it.each([
 const NOWHERE = 'mysql://root@127.0.0.1:1/nth'
 
 const unknown = (name: string, nearest: string) =>
-  `${name} is unknown; the nearest variable is ${nearest}. nth start --help lists all.`
+  `${name} is not a variable of Nth. Did you mean ${nearest}? nth start --help lists all variables.`
 
 it.each([
   ['NTH_ADMIN_KYE', 'NTH_ADMIN_KEY'],
@@ -100,7 +100,7 @@ it.each([
 
 it('names all that is wrong at once', () => {
   const wrong = () => readConfig({ NTH_ADMINKEY: 'x', NTH_MAX_PENDING: 'many' })
-  expect(wrong).toThrow(/^NTH_ADMINKEY is unknown.*\nNTH_MAX_PENDING must be a whole number/)
+  expect(wrong).toThrow(/^NTH_ADMINKEY is not a variable of Nth.*\nNTH_MAX_PENDING must be a whole number/)
 })
 
 /** What Kubernetes sets for Services called nth, nth-metrics and nth-database. */
@@ -122,7 +122,7 @@ const LINKS = {
 it('ignores what Kubernetes sets for Services of similar names, and says so', { tags: 'slow' }, async () => {
   expect(readConfig(LINKS)).toEqual({ ...readConfig({}), ignored: Object.keys(LINKS) })
   expect(readConfig({ ...LINKS, NTH_METRICS_PORT: '9464' }).metricsPort).toBe(9464)
-  const said = `Ignored, as Kubernetes sets them for Services called nth or nth-…: ${Object.keys(LINKS).join(', ')}.`
+  const said = `Nth ignores ${Object.keys(LINKS).join(', ')}, which Kubernetes sets for Services called nth or nth-….`
   const environment = { DATABASE_URL: urlOf(await freshDatabase()), ...LINKS }
   expect((await runWith(environment, 'check')).output).toContain(said)
   const nth = await startNth({ ...environment, WORKERS: '2' })
@@ -131,5 +131,7 @@ it('ignores what Kubernetes sets for Services of similar names, and says so', { 
 
 it('ignores no variable because of its value alone', () => {
   expect(() => readConfig({ NTH_ADMIN_KEY: 'tcp://short' })).toThrow(/^NTH_ADMIN_KEY must be at least 32/)
-  expect(() => readConfig({ NTH_ADMINKEY: 'tcp://10.0.0.1:80' })).toThrow('NTH_ADMINKEY is unknown')
+  expect(() => readConfig({ NTH_ADMINKEY: 'tcp://10.0.0.1:80' })).toThrow(
+    'NTH_ADMINKEY is not a variable of Nth',
+  )
 })

@@ -171,7 +171,9 @@ it('stops all processes once one of them notices that commits were lost, until t
     )
   await expect
     .poll(obstacle)
-    .toBe('The database lacks changes that it had committed: it has 1 of the 3 transactions of a writer.')
+    .toBe(
+      'The database lacks changes that it had committed: it has 1 of the 3 transactions that a writer had committed.',
+    )
   await expect(other.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(other.counters.read(key('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   expect(other.faults.map(String)).toEqual([expect.stringContaining('Another process noticed this')])
@@ -223,7 +225,7 @@ it('refuses to start on a database that lost commits, and says how that is accep
 
   const refused = spawnNth(environment)
   expect(await refused.exited).toBe(1)
-  expect(refused.errors()).toContain('it has 1 of the 3 transactions of a writer')
+  expect(refused.errors()).toContain('it has 1 of the 3 transactions that a writer had committed')
   expect(refused.errors()).toContain('nth check --accept-lost-commits')
   const check = await runCommand(target, ['check'])
   expect(check.code).toBe(1)
@@ -240,7 +242,7 @@ it('refuses to start on a database that lost commits, and says how that is accep
   const accepted = await runCommand(target, ['check', '--accept-lost-commits'])
   expect([accepted.code, accepted.output]).toEqual([
     0,
-    expect.stringMatching(/ok +lost commits .* was accepted/),
+    expect.stringMatching(/ok +lost commits .* has accepted this/),
   ])
   await expect.poll(async () => (await fetch(`${running.url}/ready`)).status).toBe(200)
   expect((await running.ask(increment)).increment.value).toBe(103)

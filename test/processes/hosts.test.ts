@@ -137,7 +137,7 @@ it('reads several hosts from one URL, each with a port of its own', () => {
     ['mysql://a,b/nth?socketPath=/s', 'must have one host if it has a socketPath'],
     ['mysql://a,b', 'must name one database'],
     ['mysql://a,b/nth?ssl-ca=/missing.pem', "has an ssl-ca that can't be read"],
-    ['mysql://a,127.0.0.1/nth?ssl=true', 'must name its host as the certificate does'],
+    ['mysql://a,127.0.0.1/nth?ssl=true', 'needs the host name of the certificate'],
     ['mysql://a,b/nth?replica=b', 'has the unknown parameter "replica=b"'],
   ])
     expect(() => parseTargets(url ?? '')).toThrow(reason)
@@ -160,19 +160,19 @@ it('uses the first node of a Galera cluster that has all changes, is in it and c
 
 it('uses no node of a cluster that is split, or whose majority is missing', async () => {
   expect(await chosen(node(), node({ wsrep_cluster_conf_id: '8' }))).toBe(
-    'The database servers 0, 1 are in clusters that have parted',
+    'The database servers 0, 1 disagree about the members of their cluster',
   )
   expect(await chosen(node(), node({ wsrep_cluster_state_uuid: 'other' }))).toMatch(
-    /clusters that have parted/,
+    /disagree about the members/,
   )
   const alone = node({ wsrep_cluster_size: '1' })
   const parted = node({ wsrep_cluster_status: 'non-Primary' })
   expect(await chosen(alone, parted, parted)).toContain(
-    '0: its cluster has 1 of 3 members, which is no majority',
+    '0: its cluster has 1 of 3 members, which is not a majority',
   )
   const half = node({ wsrep_cluster_size: '2' })
   expect(await chosen(half, half, parted, parted)).toContain(
-    '0: its cluster has 2 of 4 members, which is no majority',
+    '0: its cluster has 2 of 4 members, which is not a majority',
   )
 })
 
@@ -229,9 +229,9 @@ it('skips servers that now belong to another cluster, with one line for the oper
   first.become(node({ wsrep_cluster_state_uuid: 'another' }))
   for (let times = 0; times < 3; times++) expect(await hosts.choose()).toBe(second.target)
   expect(said).toEqual([
-    `The database server ${hostOf(first.target)} is used.`,
-    `The database server ${hostOf(first.target)} is not used: it is in another cluster than before.`,
-    `The database server ${hostOf(second.target)} is used.`,
+    `Nth uses the database server ${hostOf(first.target)}.`,
+    `Nth does not use the database server ${hostOf(first.target)}: it is in another cluster than before.`,
+    `Nth uses the database server ${hostOf(second.target)}.`,
   ])
   // It stays, though the first one could be used again.
   first.become(node())
@@ -246,7 +246,7 @@ it('leaves a node that has left its cluster, with all connections, though it ans
   const nth = openTestNth([first.target, second.target])
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
   first.become(node({ wsrep_cluster_status: 'non-Primary' }))
-  await expect.poll(() => nth.said).toContain(`The database server ${hostOf(second.target)} is used.`)
+  await expect.poll(() => nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await nth.counters.read(key('a'))).value).toBe(2)
 })
@@ -259,7 +259,7 @@ it('waits no longer for a server that is silent while another one can be used', 
   first.become('nothing')
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await nth.counters.read(key('a'))).value).toBe(2)
-  expect(nth.said).toContain(`The database server ${hostOf(second.target)} is used.`)
+  expect(nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
 })
 
 it('waits for no member of a cluster that did not answer the last time, and uses it when it answers again', async () => {
@@ -297,7 +297,7 @@ it('ends the wait for an answer when the server is left', async () => {
   const answer = host.answer(2 * PATIENCE_MS, new Promise(() => undefined))
   first.become(node({ wsrep_cluster_status: 'non-Primary' }))
   expect(await hosts.choose()).toBe(second.target)
-  await expect(answer).rejects.toThrow('The database server is not used any more')
+  await expect(answer).rejects.toThrow('Nth no longer uses this database server')
   expect(host.isLeft()).toBe(true)
   expect((await hosts.current()).isLeft()).toBe(false)
 })
@@ -309,7 +309,7 @@ it('leaves the server in use as soon as any caller finds that two can be written
   const host = await hosts.current()
   second.become(plain)
   host.failed()
-  await expect(hosts.current()).rejects.toThrow('are all writable, and not in a cluster')
+  await expect(hosts.current()).rejects.toThrow('are all writable, but not in a cluster')
   expect(host.isLeft()).toBe(true)
 })
 
@@ -323,7 +323,7 @@ it('ends the wait for an answer when the members of the cluster change', async (
   expect(host.isLeft()).toBe(false)
   only.become(node({ wsrep_cluster_conf_id: '8' }))
   await hosts.choose()
-  await expect(answer).rejects.toThrow('The database server is not used any more')
+  await expect(answer).rejects.toThrow('Nth no longer uses this database server')
   expect((await hosts.current()).target).toBe(only.target)
 })
 
@@ -448,7 +448,7 @@ it('refuses servers that are not in a cluster, unless lost commits are accepted'
   const { url } = await pair(plain, readOnly)
   const { exited, errors } = spawnNth({ DATABASE_URL: url })
   expect(await exited).toBe(1)
-  expect(errors()).toContain('Set NTH_ACCEPT_LOST_COMMITS=1 to accept that, or give one server')
+  expect(errors()).toContain('Give one server, or set NTH_ACCEPT_LOST_COMMITS=1 to accept that')
 })
 
 it('ends the start at once if all servers deny access', async () => {
@@ -470,16 +470,18 @@ it('follows the one that can be written, and uses none while several can', { tag
   })
   const ready = async () => (await fetch(`${nth.url}/ready`)).status
   expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
-  expect(nth.errors()).toContain(`${hostOf(second.target)} is not used: it is read-only."`)
+  expect(nth.errors()).toContain(
+    `Nth does not use the database server ${hostOf(second.target)}: it is read-only."`,
+  )
   // Another process could use the second one.
   second.become(plain)
   const reasons = async () => ((await ready()) === 503 ? nth.errors() : '')
-  await expect.poll(reasons).toContain('are all writable, and not in a cluster')
+  await expect.poll(reasons).toContain('are all writable, but not in a cluster')
   expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
   first.become(readOnly)
   await expect.poll(ready).toBe(200)
   expect((await nth.ask(INCREMENT)).increment.value).toBe(2)
-  expect(nth.errors()).toContain(`${hostOf(second.target)} is used."`)
+  expect(nth.errors()).toContain(`Nth uses the database server ${hostOf(second.target)}."`)
 })
 
 it('is not ready any more once its database went back in time', { tags: 'slow' }, async () => {
@@ -489,6 +491,6 @@ it('is not ready any more once its database went back in time', { tags: 'slow' }
   await query(target, 'update fence set seq = seq - 2', 'update counter_value set value = 1')
   expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
   expect((await fetch(`${nth.url}/ready`)).status).toBe(503)
-  expect(nth.errors()).toMatch(/it has \d+ of the \d+ transactions of a writer\./)
+  expect(nth.errors()).toMatch(/it has \d+ of the \d+ transactions that a writer had committed\./)
   expect((await query(target, 'select value from counter_value'))[0]?.value).toBe(1)
 })

@@ -1,4 +1,5 @@
 // @module-tag slow
+// @module-tag alone
 import { expect, it } from 'vitest'
 import { inParallel, upTo } from '../support/client/client.ts'
 import { type MeasuredNth, SHORT_MS, startMeasuredNth } from '../support/server/ticks.ts'
@@ -64,9 +65,6 @@ it.each([
     `mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { ${many(28, 'value')} } }`,
   ],
   ['long names', `query($longNames: [String!]!) { ${many(20, 'counters(names: $longNames) { id }')} }`],
-])('answers many callers of %s without holding up others', (_, query) => expectShort(query, CALLERS))
-
-it.each([
   [
     'histories that are each refused',
     `query($names: [String!]!) { counters(names: $names) { ${many(8, 'history(period: DAY, last: 6000) { value }')} } }`,
@@ -79,10 +77,10 @@ it.each([
     'wrong ids at the end of a long document',
     `# ${'x'.repeat(900_000)}\n{ ${many(800, 'node(id: "x") { id }')} }`,
   ],
-])('answers a caller of %s without holding up others', (_, query) => expectShort(query, 1))
+])('answers many callers of %s without holding up others', (_, query) => expectShort(query))
 
-/** Sends a request again and again, from some callers at once, and expects that no tick is long. */
-async function expectShort(query: string, callers: number): Promise<void> {
+/** Sends a request again and again, from many callers at once, and expects that no tick is long. */
+async function expectShort(query: string): Promise<void> {
   const nth = await startFilled()
   const c = upTo(1000).map((index) => ({ name: `c${index}` }))
   const variables = {
@@ -93,7 +91,7 @@ async function expectShort(query: string, callers: number): Promise<void> {
     ...(query.includes('$wrongIds:') && { wrongIds: ids.map((id) => `${id}?`) }),
     ...(query.includes('$id:') && { id: 'Q'.repeat(900_000) }),
   }
-  const longest = await nth.longestTick(() => inParallel(callers, callers, () => nth.send(query, variables)))
+  const longest = await nth.longestTick(() => inParallel(CALLERS, CALLERS, () => nth.send(query, variables)))
   expect(longest).toBeLessThan(SHORT_MS)
   expect(nth.output()).not.toContain('"level":50')
 }

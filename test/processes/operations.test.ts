@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { chmod, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { parse } from 'yaml'
 import { clientOf } from '../support/client/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { clientArguments, findMysqlClient } from '../support/database/fetchedProgram.ts'
@@ -126,15 +125,4 @@ it.runIf(mysql)('documents how the numbers of a database before 0.2.0 are copied
   expect(output).toMatch(/^sequenceGroup,boards,ticket,MYBOARD,2026,4\r$/m)
   expect(output).toMatch(/^sequenceGroup,boards,slip,,0,12\r$/m)
   expect(output).not.toContain('unused')
-})
-
-it('documents every alert', { tags: 'quick' }, async () => {
-  const { groups } = parse(await read('deploy/alerts.yaml'))
-  const alerts = groups.flatMap(({ rules }: { rules: { alert: string }[] }) =>
-    rules.map(({ alert }) => alert),
-  )
-  const listed = [...(await read('docs/operations.md')).matchAll(/^\| `(Nth\w+)` \|/gm)].map(
-    ([, name]) => name,
-  )
-  expect(listed.toSorted()).toEqual(alerts.toSorted())
 })

@@ -55,5 +55,5 @@ it('verifies with ssl-ca that a server has a certificate of that authority for i
     NTH_ACCEPT_LOST_COMMITS: '1',
   })
   expect((await several.ask(INCREMENT)).increment.value).toBe(2)
-  expect(several.output()).toContain(`localhost:${wrong} is not used: Hostname/IP does not match`)
+  expect(several.output()).toContain(`localhost:${wrong}: Hostname/IP does not match`)
 })

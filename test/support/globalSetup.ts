@@ -34,11 +34,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
       'The first release is not in the history here: test/processes/upgrade.test.ts is left out. To run it: git fetch --unshallow',
     )
   }
-  // The client that servers serve and examples import.
-  execFileSync('npm', ['run', '--silent', 'client'], {
-    cwd: join(import.meta.dirname, '../..'),
-    stdio: 'inherit',
-  })
+  // The client that servers serve and examples import, and the pages of the documentation.
+  const options = { cwd: join(import.meta.dirname, '../..'), stdio: 'inherit' } as const
+  execFileSync('npm', ['run', '--silent', 'client'], options)
+  execFileSync('npm', ['run', '--silent', 'docs'], options)
   const prefix = `nth_test_${randomBytes(3).toString('hex')}_`
   project.provide('databasePrefix', prefix)
   const url = process.env.TEST_DATABASE_URL

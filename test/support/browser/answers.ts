@@ -44,11 +44,12 @@ export async function cutOff(window: Page, text = ''): Promise<Held> {
 export function recordStreams(window: Page): Promise<unknown> {
   return window.addInitScript(`
     window.streams = []
-    window.EventSource = class extends EventSource {
-      constructor(url) {
-        super(url)
-        streams.push(this)
-      }
+    const send = window.fetch
+    window.fetch = (url, options) => {
+      if (options?.headers?.accept !== 'text/event-stream') return send(url, options)
+      const stream = new AbortController()
+      streams.push(stream)
+      return send(url, { ...options, signal: AbortSignal.any([options.signal, stream.signal]) })
     }
   `)
 }
@@ -56,7 +57,7 @@ export function recordStreams(window: Page): Promise<unknown> {
 /** Ends the streams of a page as if the connection broke, and fails everything by which it reads its numbers. */
 export async function loseNumbers(window: Page): Promise<void> {
   for (const kind of ['query ', 'subscription ']) await cutOff(window, kind)
-  await window.evaluate('for (const stream of streams) stream.dispatchEvent(new Event("error"))')
+  await window.evaluate('for (const stream of streams) stream.abort()')
 }
 
 /** Lets the next such requests, `times` of them, reach the server, and loses their answers. */

@@ -23,11 +23,11 @@ const BOOK = '/book?title=Bulldozer'
 
 /** The states of all pages: empty, pending, failed, sold out and so on. */
 export const states: Record<string, State> = {
-  'the shop': { path: '/', after: (window) => says(window, '0 of 100 copies sold') },
-  'the shop, loading': loading('/'),
-  'the shop without a server': withoutServer('/'),
+  'the shop': { path: '/shop', after: (window) => says(window, '0 of 100 copies sold') },
+  'the shop, loading': loading('/shop'),
+  'the shop without a server': withoutServer('/shop'),
   'the shop with old numbers': {
-    path: '/',
+    path: '/shop',
     before: recordStreams,
     async after(window) {
       await says(window, '0 of 100 copies sold')
@@ -36,7 +36,7 @@ export const states: Record<string, State> = {
     },
   },
   'the shop, one copy left, sold out, bought, buying, and not sold': {
-    path: '/',
+    path: '/shop',
     async before(_, { ask }) {
       await ask(edition('Bulldozer', 2))
       await ask(edition('Red Horse Hill', 1))
@@ -182,9 +182,19 @@ export const states: Record<string, State> = {
     path: '/console',
     after: (window) => says(window, 'Nothing has been counted'),
   },
+  'the console with counters that move': {
+    path: '/console',
+    before: (_, { ask }) => createCounters(ask, 'n', 3),
+    after: (window) => says(window, '+3 today'),
+  },
+  'a search in the console': {
+    path: '/console?prefix=Name',
+    before: (_, { ask }) => createCounters(ask, 'n', 3),
+    after: (window) => says(window, 'name 0002'),
+  },
   'the console, loading': {
     path: '/console',
-    before: (window) => holdBack(window, 'query Namespaces'),
+    before: (window) => holdBack(window, 'query Home'),
     after: (window) => says(window, 'Loading…'),
   },
   'the console without a server': withoutServer('/console'),

@@ -1,8 +1,8 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** The connections of a relay that carry a subscription begin like this. */
-const STREAM = 'GET /graphql?query=subscription'
+/** What a request for a subscription says, of a page's `fetch` or an `EventSource`. */
+const STREAM = /^accept: text\/event-stream/im
 
 /** Another address of a server, whose connections a test can cut and hold. Closed when the test has finished. */
 export async function startRelay(url: string) {
@@ -22,7 +22,7 @@ export async function startRelay(url: string) {
     const upstream = connect(Number(port), hostname)
     clients.add(client)
     client.on('data', (data) => {
-      if (!data.includes(STREAM)) return
+      if (!STREAM.test(data.toString('latin1'))) return
       streams.add(upstream)
       if (isHeld) upstream.pause()
     })

@@ -1,119 +1,121 @@
 // Two boards with numbered tickets: one sequence, with a sequence group for each board.
 
-import { ask, askOnce, isInDoubt } from './api.js'
-import { subscribe } from './live.js'
-import { setText, withProgress } from './messages.js'
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
+import {
+  amount,
+  client,
+  Freshness,
+  html,
+  KeyField,
+  noteRefusal,
+  Outcome,
+  render,
+  useAccess,
+  useAction,
+  useKept,
+  useLive,
+} from './page.js'
+
+const BOARDS = ['NINJA', 'ROCK']
 
 /** How many tickets of a board a window lists. */
 const LISTED = 50
 
-/** The function that shows how many tickets a board has, by its name. */
-const boards = new Map(['NINJA', 'ROCK'].map((name) => [name, openBoard(name)]))
-
-function openBoard(name) {
-  const section = document.querySelector('#board').content.cloneNode(true).firstElementChild
-  const find = (selector) => section.querySelector(selector)
-  const [input, result, problem, list] = ['input', '.result', '.problem', 'ol'].map(find)
-  let issued = 0
-  let isWriting = false
-
-  section.setAttribute('aria-label', name)
-  find('h2').textContent = name
-  input.setAttribute('aria-label', `Task for ${name}`)
-  find('button').setAttribute('aria-label', `New ticket on ${name}`)
-  find('form').addEventListener('submit', (event) => {
-    event.preventDefault()
-    const text = input.value.trim()
-    if (text !== '' && !isWriting) write(text)
-  })
-  document.querySelector('#boards').append(section)
-  for (const ticket of listed(name)) list.append(itemOf(ticket))
-
-  async function write(text) {
-    isWriting = true
-    setText(problem, '')
-    try {
-      const { value, formatted } = await withProgress(result, 'Taking a number…', () => takeNumber(name))
-      const ticket = { formatted, text }
-      list.prepend(itemOf(ticket))
-      setListed(name, [ticket, ...listed(name)].slice(0, LISTED))
-      setText(result, `Your ticket is ${formatted}.`)
-      // Text typed in the meantime belongs to the next ticket.
-      if (input.value.trim() === text) input.value = ''
-      show(value)
-    } catch (error) {
-      setText(result, '')
-      setText(problem, problemText(error))
-    }
-    isWriting = false
+const IDS = `query Boards {
+  sequence(name: "ticket", namespace: "boards") {
+    ${BOARDS.map((name) => `${name}: group(name: "${name}") { id }`).join('\n')}
   }
+}`
 
-  /** Shows how many tickets the board has. Never fewer than before: answers may arrive out of order. */
-  function show(count) {
-    issued = Math.max(issued, count)
-    setText(find('.count'), issued === 1 ? '1 ticket' : `${issued} tickets`)
-  }
-
-  return show
-}
-
-/** Takes the next number of a board. The answer is this ticket's own, so nothing has to be read before or after. */
-async function takeNumber(board) {
-  const { nextInSequence } = await askOnce(
-    `mutation NewTicket($board: String!) {
-      nextInSequence(name: "ticket", group: $board, namespace: "boards") { value formatted }
-    }`,
-    { board },
-  )
-  return nextInSequence
-}
-
-function problemText(error) {
-  return isInDoubt(error)
-    ? 'The connection broke: this ticket may have a number that nobody knows.'
-    : `No ticket: ${error.message}`
-}
-
-/** The tickets of this window, latest first. The API issues their numbers, but doesn't store their texts. */
-function listed(board) {
-  return JSON.parse(sessionStorage.getItem(`tickets of ${board}`) ?? '[]')
-}
-
-function setListed(board, tickets) {
-  sessionStorage.setItem(`tickets of ${board}`, JSON.stringify(tickets))
-}
-
-function itemOf({ formatted, text }) {
-  const item = document.createElement('li')
-  const number = document.createElement('strong')
-  number.textContent = formatted
-  item.append(number, ` ${text}`)
-  return item
-}
-
-const COUNTS = `Counts($ids: [ID!]!) {
+const COUNTS = `subscription Counts($ids: [ID!]!) {
   nodes(ids: $ids) { ... on SequenceGroup { name lastValue } }
 }`
 
-let ids
+/** How long to wait before the ids are read again, in milliseconds. */
+const READ_AGAIN_MS = 1000
 
-/** The ids of the boards, by which the subscription finds them. */
-async function readIds() {
-  if (ids) return { ids }
-  const names = [...boards.keys()]
-  const { sequence } = await ask(
-    `query Boards {
-      sequence(name: "ticket", namespace: "boards") {
-        ${names.map((name) => `${name}: group(name: "${name}") { id }`).join('\n')}
-      }
-    }`,
+/** The ids of the boards, by which the subscription finds them, and why they can't be read. */
+function useIds() {
+  const { key } = useAccess()
+  const [state, setState] = useState({ ids: null })
+  const [attempt, retry] = useReducer((count) => count + 1, 0)
+  useEffect(() => {
+    let timer
+    client.query(IDS).then(
+      ({ sequence }) => setState({ ids: BOARDS.map((name) => sequence[name].id) }),
+      (error) => {
+        noteRefusal(error)
+        setState((current) => ({ ids: null, error: current.error ?? error }))
+        timer = setTimeout(retry, READ_AGAIN_MS)
+      },
+    )
+    return () => clearTimeout(timer)
+  }, [key, attempt])
+  return { ...state, retryNow: retry }
+}
+
+function Boards() {
+  const { ids, error, retryNow } = useIds()
+  // Never fewer than before: answers may arrive out of order.
+  const [counts, show] = useReducer(
+    (all, { name, lastValue }) => ({ ...all, [name]: Math.max(all[name] ?? 0, lastValue ?? 0) }),
+    {},
   )
-  ids = names.map((name) => sequence[name].id)
-  return { ids }
+  const live = useLive(COUNTS, ids && { ids }, ({ nodes }) => nodes.forEach(show))
+  return html`
+    <${KeyField} />
+    <div class="tiles">
+      ${BOARDS.map((name) => html`<${Board} key=${name} name=${name} count=${counts[name]} show=${show} />`)}
+    </div>
+    <${Freshness} live=${ids ? live : { ...live, error, retryNow, state: 'waiting' }} />`
 }
 
-function showCounts({ nodes }) {
-  for (const { name, lastValue } of nodes) boards.get(name)(lastValue ?? 0)
+function Board({ name, count, show }) {
+  /** The tickets of this window, latest first. The API issues their numbers, but doesn't store their texts. */
+  const [tickets, setTickets] = useKept(`tickets of ${name}`, [])
+  /** The text whose ticket has no answer yet. */
+  const [pending, setPending] = useKept(`pending ticket of ${name}`)
+  const field = useRef()
+  const action = useAction(takeNumber, `ticket ${name}`)
+
+  async function takeNumber(typed) {
+    const text = action.isUnanswered ? pending : typed
+    setPending(text)
+    const { nextInSequence } = await client.mutate(
+      `mutation NewTicket($board: String!) {
+        nextInSequence(name: "ticket", group: $board, namespace: "boards") { value formatted }
+      }`,
+      { board: name },
+      { remember: `ticket ${name}` },
+    )
+    const { value, formatted } = nextInSequence
+    setPending(undefined)
+    setTickets([{ formatted, text }, ...tickets].slice(0, LISTED))
+    // Text typed in the meantime belongs to the next ticket.
+    if (field.current.value.trim() === text) field.current.value = ''
+    show({ name, lastValue: value })
+    return formatted
+  }
+
+  function submit(event) {
+    event.preventDefault()
+    const text = field.current.value.trim()
+    if (text !== '' || action.isUnanswered) action.start(text)
+  }
+
+  return html`
+    <section class="card board" aria-label=${name}>
+      <h2>${name}</h2>
+      <p class="stock count">${count !== undefined && amount(count, 'ticket')}</p>
+      <form class="line" onSubmit=${submit}>
+        <input type="text" maxlength="120" placeholder="A task" required aria-label=${`Task for ${name}`} ref=${field} />
+        <button aria-label=${`New ticket on ${name}`}>New ticket</button>
+      </form>
+      <${Outcome} action=${action} on=${name} busy="Taking a number…" text=${(ticket) => `Your ticket is ${ticket}.`} failed="No ticket" doubt=${`The connection broke: “${pending}” may have a number already.`} />
+      <ol class="list">
+        ${tickets.map(({ formatted, text }) => html`<li key=${formatted}><strong>${formatted}</strong> ${text}</li>`)}
+      </ol>
+    </section>`
 }
 
-subscribe(COUNTS, readIds, showCounts, document.querySelector('#freshness'))
+render(html`<${Boards} />`, document.querySelector('#app'))

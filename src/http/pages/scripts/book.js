@@ -1,28 +1,18 @@
 // The page of one book: copies sold, by hour and by day, and a button to buy one.
 
+import { useMemo } from 'preact/hooks'
+import { Bars } from './bars.js'
 import { titles } from './books.js'
-import { bars } from './chart.js'
-import { subscribe } from './live.js'
-import { setText } from './messages.js'
-import { copiesText, openSale } from './sales.js'
+import { dateFormat, Freshness, html, KeyField, number, render, useLive } from './page.js'
+import { copies, Sale, useBooks } from './sales.js'
 
 const title = new URLSearchParams(location.search).get('title') || titles[0]
 
-const find = (selector) => document.querySelector(selector)
-
-document.title = `${title} · Nth`
-find('h1').textContent = title
-
-const showSale = openSale(find('.sale'), title)
-
-const charts = {
-  hours: bars(find('#hours'), { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }),
-  days: bars(find('#days'), { day: 'numeric', month: 'short' }),
-}
-
 /** Everything that the page shows: the numbers by one statement, and the history by another. */
-const SALES = `Sales($title: String!) {
+const SALES = `subscription Sales($title: String!) {
   counters(names: [$title], namespace: "booksales") {
+    id
+    name
     revision
     value
     maxValue
@@ -33,13 +23,32 @@ const SALES = `Sales($title: String!) {
   }
 }`
 
-function showSales({ counters: [counter] }) {
-  if (!showSale(counter)) return
-  const { valueIn, timeZone, hours, days } = counter
-  setText(find('.month'), valueIn === null ? '' : copiesText(valueIn, 'this month'))
-  charts.hours.show(hours, timeZone)
-  charts.days.show(days, timeZone)
-  setText(find('.zone'), `Hours and days of the time zone ${timeZone}.`)
+const TEXTS = {
+  amountOf: (value) => `${number(value)} sold`,
+  none: 'No sales yet in this time.',
+  untracked: 'These sales are not recorded.',
 }
 
-subscribe(SALES, () => ({ title }), showSales, find('#freshness'))
+function Book() {
+  const [{ [title]: book }, show] = useBooks()
+  const live = useLive(SALES, { title }, ({ counters }) => show(counters))
+  const { timeZone, valueIn, hours, days } = book ?? {}
+  const hour = useMemo(
+    () => dateFormat({ day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }, timeZone),
+    [timeZone],
+  )
+  const day = useMemo(() => dateFormat({ day: 'numeric', month: 'short' }, timeZone), [timeZone])
+  return html`
+    <${KeyField} />
+    <section class="card sale" aria-label="Sale">
+      <${Sale} title=${title} book=${book} show=${show} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
+    </section>
+    <${Bars} id="hours" caption="Sold in each of the last 48 hours" label="Hour" buckets=${hours} nameOf=${hour} ...${TEXTS} />
+    <${Bars} id="days" caption="Sold on each of the last 30 days" label="Day" buckets=${days} nameOf=${day} ...${TEXTS} />
+    <p class="zone quietly">${timeZone && `Hours and days of the time zone ${timeZone}.`}</p>
+    <${Freshness} live=${live} />`
+}
+
+document.title = `${title} · Nth`
+document.querySelector('h1').textContent = title
+render(html`<${Book} />`, document.querySelector('#app'))

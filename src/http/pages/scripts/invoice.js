@@ -1,154 +1,169 @@
 // An invoice whose number is reserved when the person begins it, and confirmed when it is issued.
 //
-// What survives a reload: first a key, for which the API returns the same reservation again, then the reservation's id.
-//
-// States of the page: `none` (no invoice begun), `getting` (waiting for the reservation), `failed` (didn't get it),
-// `closing` (waiting for it to be confirmed or released), and those of the reservation: RESERVED, CONFIRMED, RELEASED,
-// EXPIRED.
+// What survives a reload: first the key, which the client remembers, and for which the API returns the same reservation
+// again; then the reservation's id.
 
-import { ask, askOnce, isInDoubt, newKey } from './api.js'
-import { setEnabled, setText, withProgress } from './messages.js'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { client, html, isInDoubt, KeyField, render, useAction, useKept } from './page.js'
 
 const TTL_SECONDS = 900
 
 /** How long to wait before checking again whether the reservation has expired, in milliseconds. */
 const ASK_AGAIN_MS = 5000
 
+/** The action of reserving a number, whose key the client remembers. */
+const RESERVING = 'invoice'
+
 const FIELDS = 'id formatted state expiresAt'
 
-const find = (selector) => document.querySelector(selector)
-const [number, statusText, progress, problem] = ['.number', '.status', '.progress', '.problem'].map(find)
-const [customer, issue, discard, begin] = ['#customer', '[type=submit]', '#discard', '#begin'].map(find)
 const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
-
-let state = 'none'
-let reservation
-/** The function that failed to get the reservation, to be retried. */
-let retry
-let expiry
-
-find('form').addEventListener('submit', (event) => {
-  event.preventDefault()
-  settle('confirmReservation', 'Issuing…')
-})
-discard.addEventListener('click', () => settle('releaseReservation', 'Discarding…'))
-customer.addEventListener('input', () => sessionStorage.setItem('customer', customer.value))
-begin.addEventListener('click', () => {
-  if (state === 'failed') get(retry)
-  else beginInvoice()
-  // Now, as the button disappears; the answer may not move focus.
-  customer.focus()
-})
-
-function beginInvoice() {
-  sessionStorage.setItem('idempotencyKey', newKey())
-  for (const name of ['reservation', 'customer']) sessionStorage.removeItem(name)
-  customer.value = ''
-  get(reserve)
-}
-
-/** Gets the reservation by `reserve` or `look`. */
-async function get(way) {
-  enter('getting')
-  setText(number, '…')
-  for (const element of [statusText, problem]) setText(element, '')
-  try {
-    show(await withProgress(progress, 'Getting the number…', way))
-  } catch (error) {
-    retry = way
-    enter('failed')
-    setText(number, '–')
-    setText(problem, `There is no number now: ${error.message}`)
-  }
-}
 
 /** Reserves a number, or gets the reservation that was made with the same key. */
 async function reserve() {
   // Changes nothing if it is already defined.
-  await askOnce(
-    `mutation Define {
-      defineSequence(
-        name: "invoice"
-        namespace: "shop"
-        definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
-      ) { id }
-    }`,
-    {},
-    null,
-  )
-  const { reserveInSequence } = await askOnce(
+  await untilAnswered(`mutation Define {
+    defineSequence(
+      name: "invoice"
+      namespace: "shop"
+      definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
+    ) { id }
+  }`)
+  const { reserveInSequence } = await client.mutate(
     `mutation Reserve($ttl: Int!) {
       reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: $ttl) { ${FIELDS} }
     }`,
     { ttl: TTL_SECONDS },
-    sessionStorage.getItem('idempotencyKey'),
+    { remember: RESERVING },
   )
-  sessionStorage.setItem('reservation', reserveInSequence.id)
   return reserveInSequence
 }
 
 /** Reads the reservation. */
-async function look() {
-  const id = sessionStorage.getItem('reservation')
+async function look(id) {
   const query = `query Look($id: ID!) { node(id: $id) { ... on Reservation { ${FIELDS} } } }`
-  const { node } = await ask(query, { id })
+  const { node } = await client.query(query, { id })
   // The sequence was deleted, and the reservation with it.
   return node ?? { id, formatted: '', state: 'EXPIRED' }
 }
 
-/** Confirms or releases the reservation. Repeating either changes nothing, so neither needs a key. */
-async function settle(field, progressText) {
-  if (state !== 'RESERVED') return
-  enter('closing')
-  setText(problem, '')
+/** Sends a mutation that takes no key, as repeating it changes nothing, until there is an answer: four times. */
+async function untilAnswered(mutation, variables, attempt = 1) {
   try {
-    const settled = await withProgress(progress, progressText, () =>
-      askOnce(`mutation Settle($id: ID!) { ${field}(id: $id) { ${FIELDS} } }`, { id: reservation.id }, null),
-    )
-    show(settled[field])
+    return await client.mutate(mutation, variables, { idempotencyKey: null })
   } catch (error) {
-    if (error.code === 'RESERVATION_CLOSED') return show({ ...reservation, state: error.state })
-    show(reservation)
-    setText(problem, isInDoubt(error) ? DOUBT : `Not done: ${error.message}`)
+    if (!isInDoubt(error) || attempt === 4) throw error
+    await new Promise((resolve) => setTimeout(resolve, 250 * 2 ** attempt))
+    return untilAnswered(mutation, variables, attempt + 1)
   }
 }
 
-const DOUBT = 'The connection broke: this may or may not be done. Try again: it is done only once.'
+function Invoice() {
+  const [id, setId] = useKept('reservation')
+  const [customer, setCustomer] = useKept('customer', '')
+  const [reservation, setReservation] = useState()
+  const field = useRef()
+  const write = useRef()
+  const getting = useAction(async () => {
+    const got = await (id ? look(id) : reserve())
+    setId(got.id)
+    setReservation(got)
+  })
+  const settling = useAction(async (name) => {
+    try {
+      const settled = await untilAnswered(`mutation Settle($id: ID!) { ${name}(id: $id) { ${FIELDS} } }`, {
+        id,
+      })
+      setReservation(settled[name])
+    } catch (error) {
+      if (error.code !== 'RESERVATION_CLOSED') throw error
+      setReservation({ ...reservation, state: error.extensions.state })
+    }
+  })
+  const state = stateOf(getting, settling, reservation)
+  const isOpen = state === 'RESERVED'
 
-function show(found) {
-  reservation = found
-  const { formatted, expiresAt } = found
-  const texts = {
-    RESERVED: () => `Yours until ${times.format(new Date(expiresAt))}.`,
-    CONFIRMED: () => `Issued${customer.value ? ` to ${customer.value}` : ''}.`,
-    RELEASED: () => 'Discarded: the next invoice gets this number.',
-    EXPIRED: () => 'The time is over: another invoice may have this number.',
+  useEffect(() => {
+    if (id || client.remembered(RESERVING)) getting.start()
+  }, [])
+
+  useEffect(() => {
+    if (reservation?.state !== 'RESERVED') return
+    // The database's clock decides, and this machine's may differ.
+    const expiry = setTimeout(
+      async () => {
+        const found = await look(reservation.id).catch(() => ({ ...reservation }))
+        setReservation((current) => (current === reservation ? found : current))
+      },
+      Math.max(new Date(reservation.expiresAt) - Date.now(), ASK_AGAIN_MS),
+    )
+    return () => clearTimeout(expiry)
+  }, [reservation])
+
+  function begin() {
+    if (state !== 'failed') {
+      setId(undefined)
+      setCustomer('')
+    }
+    getting.start()
+    // Now, as the button disappears; the answer may not move focus.
+    write.current.hidden = false
+    field.current.focus()
   }
-  setText(number, formatted)
-  setText(statusText, texts[found.state]())
-  enter(found.state)
-  clearTimeout(expiry)
-  if (found.state === 'RESERVED') {
-    expiry = setTimeout(lookAgain, Math.max(new Date(expiresAt) - Date.now(), ASK_AGAIN_MS))
+
+  function settle(event, name) {
+    event.preventDefault()
+    if (isOpen) settling.start(name)
   }
+
+  const { formatted, expiresAt } = reservation ?? {}
+  const [number, status, button] = {
+    none: ['', 'No invoice begun yet.', 'Begin an invoice'],
+    getting: ['…', ''],
+    failed: ['–', '', 'Try again'],
+    RESERVED: [formatted, isOpen && `Yours until ${times.format(new Date(expiresAt))}.`],
+    closing: [formatted, ''],
+    CONFIRMED: [formatted, `Issued${customer ? ` to ${customer}` : ''}.`, 'Next invoice'],
+    RELEASED: [formatted, 'Discarded: the next invoice gets this number.', 'Next invoice'],
+    EXPIRED: [formatted, 'The time is over: another invoice may have this number.', 'Next invoice'],
+  }[state]
+  const progress = (getting.isLong && 'Getting the number…') || (settling.isLong && 'One moment…')
+  return html`
+    <${KeyField} />
+    <form class="card invoice" onSubmit=${(event) => settle(event, 'confirmReservation')}>
+      <div role="status">
+        <p class="number">${number}</p>
+        <p class="stock">${status}</p>
+      </div>
+      <div id="invoice" ref=${write} hidden=${state === 'none'}>
+        <label>To <input type="text" id="customer" maxlength="120" placeholder="Customer" required ref=${field} value=${customer} readonly=${!['getting', 'failed', 'RESERVED'].includes(state)} onInput=${({ target }) => setCustomer(target.value)} /></label>
+        <p class="line">
+          <button aria-disabled=${!isOpen}>Issue invoice</button>
+          <button type="button" id="discard" class="quiet" aria-disabled=${!isOpen} onClick=${(event) => settle(event, 'releaseReservation')}>Discard</button>
+        </p>
+      </div>
+      <p class="progress" role="status">${progress}</p>
+      <p class="problem" role="alert">${problemText(getting, settling)}</p>
+      <button type="button" id="begin" hidden=${!button} onClick=${begin}>${button}</button>
+    </form>`
 }
 
-/** Checks whether the reservation has expired: the database's clock decides, and this machine's may differ. */
-async function lookAgain() {
-  const before = reservation
-  const found = await look().catch(() => before)
-  if (state === 'RESERVED' && reservation === before) show(found)
+/**
+ * `none` (no invoice begun), `getting` (waiting for the reservation), `failed` (didn't get it), `closing` (waiting for it
+ * to be confirmed or released), or that of the reservation: RESERVED, CONFIRMED, RELEASED, EXPIRED.
+ */
+function stateOf(getting, settling, reservation) {
+  if (getting.isRunning) return 'getting'
+  if (getting.error) return 'failed'
+  if (settling.isRunning) return 'closing'
+  return reservation?.state ?? 'none'
 }
 
-function enter(next) {
-  state = next
-  find('#invoice').hidden = state === 'none'
-  customer.readOnly = !['getting', 'failed', 'RESERVED'].includes(state)
-  for (const button of [issue, discard]) setEnabled(button, state === 'RESERVED')
-  begin.hidden = ['getting', 'closing', 'RESERVED'].includes(state)
-  setText(begin, state === 'failed' ? 'Try again' : 'Next invoice')
+function problemText({ error: missing }, { error }) {
+  if (missing) return `There is no number now: ${missing.message}`
+  if (!error) return ''
+  return isInDoubt(error)
+    ? 'The connection broke: this may or may not be done. Try again: it is done only once.'
+    : `Not done: ${error.message}`
 }
 
-customer.value = sessionStorage.getItem('customer') ?? ''
-if (sessionStorage.getItem('reservation')) get(look)
-else if (sessionStorage.getItem('idempotencyKey')) get(reserve)
+render(html`<${Invoice} />`, document.querySelector('#app'))

@@ -1,126 +1,95 @@
-// What the pages of the shop share: buying a book, and texts about its numbers.
+// A book on sale: how many copies were sold, a button to buy one, and what came of it.
 
-import { askOnce, isInDoubt } from './api.js'
-import { setEnabled, setText, withProgress } from './messages.js'
+import { useReducer } from 'preact/hooks'
+import { newer } from '/client.js'
+import { amount, client, html, number, Outcome, ordinal, useAction } from './page.js'
 
 /** If no more copies than this are left, buyers see how many. */
 const FEW = 10
 
-const numbers = new Intl.NumberFormat('en')
-const ordinals = new Intl.PluralRules('en', { type: 'ordinal' })
-const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
-
-/**
- * Lets a person buy a book, and shows the result beside the button until the next purchase there. The button is enabled
- * once the numbers are known, while copies are left. Returns a function that shows a state of the book's counter.
- */
-export function openSale(element, title) {
-  const [button, sold, fewLeft, result, problem] = ['button', '.sold', '.left', '.result', '.problem'].map(
-    (selector) => element.querySelector(selector),
-  )
-  /** Copies left; undefined: not known yet. */
-  let left
-  let isBuying = false
-  /** Revision of the state that is shown. */
-  let shown = 0
-
-  nameButton('Buy')
-  // Counted in the click handler: it runs once for each click.
-  button.addEventListener('click', () => {
-    if (left > 0 && !isBuying) sell()
-  })
-
-  async function sell() {
-    isBuying = true
-    setText(problem, '')
-    try {
-      const purchase = await withProgress(result, 'Buying…', () => buy(title))
-      setText(result, boughtText(title, purchase))
-      // Null if only reading it failed.
-      if (purchase.counter) show(purchase.counter)
-    } catch (error) {
-      setText(result, '')
-      setText(problem, problemText(title, error))
-    }
-    isBuying = false
-  }
-
-  /** Shows a state unless a newer one is shown, as answers may arrive out of order. Returns whether it did. */
-  function show(counter) {
-    if (counter.revision < shown) return false
-    shown = counter.revision
-    const wasSoldOut = left <= 0
-    left = leftOf(counter)
-    const isSoldOut = left <= 0
-    setText(sold, soldText(counter))
-    setText(fewLeft, leftText(left))
-    nameButton(isSoldOut ? 'Sold out' : 'Buy')
-    setEnabled(button, !isSoldOut)
-    // Copies are available again, so that message is outdated.
-    if (wasSoldOut && !isSoldOut && problem.textContent === soldOutText(title)) setText(problem, '')
-    return true
-  }
-
-  function nameButton(text) {
-    setText(button, text)
-    button.setAttribute('aria-label', `${text} ${title}`)
-  }
-
-  return show
+/** The newest known states of books by title, and a function that takes states: answers may arrive out of order. */
+export function useBooks() {
+  return useReducer((books, states) => {
+    const next = { ...books }
+    for (const state of states) next[state.name] = newer(next[state.name], state)
+    return next
+  }, {})
 }
 
-/** Counts a copy. `value` and `valueIn` are this buyer's own numbers, `counter` is the current state of the book. */
-async function buy(title) {
-  const { increment } = await askOnce(
+/**
+ * Counts a copy. `value` and `valueIn` are this buyer's own numbers, `counter` is the current state of the book. The
+ * client remembers the key, so that calling this again after a lost answer, also after a reload, buys no second copy.
+ */
+async function buy(title, show) {
+  const { increment } = await client.mutate(
     `mutation Buy($title: String!) {
       increment(name: $title, namespace: "booksales") {
         value
         valueIn(period: MONTH)
         appliedDelta
-        counter { revision value maxValue }
+        counter { id name revision value maxValue }
       }
     }`,
     { title },
+    { remember: nameOf(title) },
   )
+  // Null if only reading it failed.
+  if (increment.counter) show([increment.counter])
   if (increment.appliedDelta > 0) return increment
   // The counter was set to saturate instead of rejecting.
   throw Object.assign(new Error('Sold out'), { code: 'LIMIT_REACHED' })
 }
 
-function boughtText(title, { value, valueIn }) {
-  const month = valueIn === null ? '' : `, the ${ordinal(valueIn)} this month`
-  return `You just bought copy ${numbers.format(value)} of ${title}${month}.`
+const nameOf = (title) => `buy ${title}`
+
+/** A purchase of a book, as `useAction` has it; `onBought` gets the copy. */
+export function usePurchase(title, book, show, onBought) {
+  const action = useAction(async () => {
+    try {
+      const copy = await buy(title, show)
+      onBought?.(copy)
+      return copy
+    } catch (error) {
+      if (error.code !== 'LIMIT_REACHED') throw error
+      // This state is older than what the next event has.
+      if (book) show([{ ...book, value: book.maxValue ?? book.value }])
+      const message = `somebody else has bought the last copy of ${title}.`
+      throw Object.assign(error, { message })
+    }
+  }, nameOf(title))
+  // Copies are available again, so that message is outdated.
+  if (action.error?.code === 'LIMIT_REACHED' && leftOf(book) > 0) return { ...action, error: undefined }
+  return action
 }
 
-function problemText(title, error) {
-  if (error.code === 'LIMIT_REACHED') return soldOutText(title)
-  if (isInDoubt(error)) return 'The connection broke: this copy may or may not have been sold.'
-  return `Not sold: ${error.message}`
+/** What a person reads and presses in the shop, and on the page of a book. */
+export function Sale({ title, book, show, month, children }) {
+  const purchase = usePurchase(title, book, show)
+  const left = leftOf(book)
+  const label = left <= 0 ? 'Sold out' : 'Buy'
+  return html`
+    <div class="text">
+      ${children}
+      <p class="stock"><span class="sold">${book && soldText(book)}</span> <strong class="left">${left > 0 && left <= FEW && `Only ${left} left`}</strong></p>
+      ${month !== undefined && html`<p class="stock month">${month}</p>`}
+      <${Bought} title=${title} purchase=${purchase} />
+    </div>
+    <button class="buy" aria-label=${`${label} ${title}`} aria-disabled=${!(left > 0)} onClick=${() => left > 0 && purchase.start()}>${label}</button>`
 }
 
-function soldOutText(title) {
-  return `Not sold: somebody else has bought the last copy of ${title}.`
+export function Bought({ title, purchase }) {
+  const text = ({ value, valueIn }) =>
+    `You just bought copy ${number(value)} of ${title}${valueIn === null ? '' : `, the ${ordinal(valueIn)} this month`}.`
+  return html`<${Outcome} action=${purchase} on=${title} busy="Buying…" text=${text} failed="Not sold" doubt="The connection broke: this copy may or may not have been sold." />`
 }
 
-function soldText({ value, maxValue }) {
-  if (maxValue !== null) return `${numbers.format(value)} of ${numbers.format(maxValue)} copies sold`
-  return copiesText(value, 'sold')
-}
+const soldText = ({ value, maxValue }) =>
+  maxValue === null ? `${copies(value)} sold` : `${number(value)} of ${number(maxValue)} copies sold`
 
-export function copiesText(count, rest) {
-  return `${numbers.format(count)} ${count === 1 ? 'copy' : 'copies'} ${rest}`
-}
+export const copies = (count) => amount(count, 'copy', 'copies')
 
-/** How many copies are left; infinite if the edition isn't limited. */
-function leftOf({ value, maxValue }) {
-  return maxValue === null ? Number.POSITIVE_INFINITY : maxValue - value
-}
-
-/** Empty when sold out: the button says that. */
-function leftText(left) {
-  return left > 0 && left <= FEW ? `Only ${left} left` : ''
-}
-
-function ordinal(number) {
-  return numbers.format(number) + ENDINGS[ordinals.select(number)]
+/** How many copies are left; infinite if the edition isn't limited, undefined if nothing is known yet. */
+function leftOf(book) {
+  if (!book) return undefined
+  return book.maxValue === null ? Number.POSITIVE_INFINITY : book.maxValue - book.value
 }

@@ -1,28 +1,15 @@
-// The shop's first page: all books, copies sold of each, and a button to buy one.
+// The shop: all books, how many copies of each were sold, and a button to buy one.
 
-import { ask } from './api.js'
 import { edition, titles } from './books.js'
-import { subscribe } from './live.js'
-import { openSale } from './sales.js'
-
-const template = document.querySelector('#book')
-
-/** The function that shows a state of each book, by its title. */
-const shelf = new Map(titles.map((title) => [title, openBook(title)]))
-
-function openBook(title) {
-  const book = template.content.firstElementChild.cloneNode(true)
-  const link = book.querySelector('h2 a')
-  link.textContent = title
-  link.href = `/book?${new URLSearchParams({ title })}`
-  document.querySelector('#books').append(book)
-  return openSale(book, title)
-}
+import { client, Freshness, html, KeyField, render, useLive } from './page.js'
+import { Sale, useBooks } from './sales.js'
 
 /** How many copies of each book were sold, from all windows and machines, and how many exist. */
-const SALES = `Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { name revision value maxValue }
+const SALES = `subscription Sales($titles: [String!]!) {
+  counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
 }`
+
+const COVERS = ['#b4472f', '#d9982b', '#5f6f2e', '#2f6690', '#5a3e73', '#8a6d1f']
 
 let isPrinted = false
 
@@ -30,11 +17,12 @@ let isPrinted = false
 async function printEdition() {
   isPrinted = true
   try {
-    await ask(
+    await client.mutate(
       `mutation PrintEdition($title: String!, $copies: SafeInt!) {
         defineCounter(name: $title, definition: { maxValue: $copies }, namespace: "booksales") { maxValue }
       }`,
       edition,
+      { idempotencyKey: null },
     )
   } catch (error) {
     // If more copies were sold before, the edition can't be limited. Otherwise the next state leads here again.
@@ -42,11 +30,27 @@ async function printEdition() {
   }
 }
 
-function showSales({ counters }) {
-  for (const counter of counters) {
-    shelf.get(counter.name)(counter)
-    if (counter.name === edition.title && counter.maxValue === null && !isPrinted) printEdition()
-  }
+function Shop() {
+  const [books, show] = useBooks()
+  const live = useLive(SALES, { titles }, ({ counters }) => {
+    show(counters)
+    const limited = counters.find(({ name }) => name === edition.title)
+    if (limited?.maxValue === null && !isPrinted) printEdition()
+  })
+  return html`
+    <${KeyField} />
+    <ul class="list stack" aria-label="Books">
+      ${titles.map(
+        (title, place) => html`
+          <li key=${title} class="card sale">
+            <div class="cover" style=${{ backgroundColor: COVERS[place] }} aria-hidden="true"></div>
+            <${Sale} title=${title} book=${books[title]} show=${show}>
+              <h2><a href=${`/book?${new URLSearchParams({ title })}`}>${title}</a></h2>
+            <//>
+          </li>`,
+      )}
+    </ul>
+    <${Freshness} live=${live} />`
 }
 
-subscribe(SALES, () => ({ titles }), showSales, document.querySelector('#freshness'))
+render(html`<${Shop} />`, document.querySelector('#app'))

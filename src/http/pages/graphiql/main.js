@@ -1,0 +1,112 @@
+// GraphiQL with prepared tabs and the key of the browser's tab. `npm run build` bundles it.
+import '@graphiql/react/style.css'
+import '@graphiql/plugin-doc-explorer/style.css'
+import '@graphiql/plugin-history/style.css'
+import 'graphiql/graphiql.css'
+import './style.css'
+import { GraphiQL } from 'graphiql'
+import { getOperationAST } from 'graphql'
+import { createClient } from 'graphql-sse'
+import EditorWorker from 'monaco-editor/esm/vs/editor/editor.worker.js?worker'
+import JsonWorker from 'monaco-editor/esm/vs/language/json/json.worker.js?worker'
+import GraphqlWorker from 'monaco-graphql/esm/graphql.worker.js?worker'
+import { createElement } from 'react'
+import { createRoot } from 'react-dom/client'
+import prepared from './tabs.graphql?raw'
+
+const URL = '/graphql'
+const KEY = 'nth-key'
+const PREFIX = 'graphiql:'
+const WORKERS = { json: JsonWorker, graphql: GraphqlWorker }
+
+/** Workers check and complete what somebody types. They are larger than all else, so they wait for the first input. */
+const firstInput = new Promise((resolve) => {
+  for (const type of ['pointerdown', 'keydown'])
+    addEventListener(type, resolve, { once: true, capture: true })
+})
+globalThis.MonacoEnvironment = {
+  getWorker: (_, label) => firstInput.then(() => new (WORKERS[label] ?? EditorWorker)()),
+}
+
+/** Each tab of the browser keeps its own state over a reload. A new one begins with the state of the one used last. */
+const storage = {
+  getItem: (name) => sessionStorage.getItem(name),
+  setItem(name, value) {
+    sessionStorage.setItem(name, value)
+    localStorage.setItem(name, value)
+  },
+  removeItem(name) {
+    sessionStorage.removeItem(name)
+    localStorage.removeItem(name)
+  },
+  get length() {
+    return namesIn(sessionStorage).length
+  },
+  clear() {
+    for (const name of namesIn(sessionStorage)) this.removeItem(name)
+  },
+}
+
+const namesIn = (area) => Object.keys(area).filter((name) => name.startsWith(PREFIX))
+
+if (!storage.length)
+  for (const name of namesIn(localStorage)) sessionStorage.setItem(name, localStorage[name])
+
+/** Sends operations with a key, unless the headers that somebody wrote have another one. Subscriptions run over SSE. */
+function createFetcher(key) {
+  return async ({ query, variables, operationName }, { headers: written, documentAST } = {}) => {
+    const headers = new Headers({ 'content-type': 'application/json', ...written })
+    if (key && !headers.has('authorization')) headers.set('authorization', `Bearer ${key}`)
+    const request = { query, variables, operationName }
+    if (documentAST && getOperationAST(documentAST, operationName)?.operation === 'subscription')
+      return subscription(createClient({ url: URL, headers: Object.fromEntries(headers) }), request)
+    const response = await fetch(URL, { method: 'POST', headers, body: JSON.stringify(request) })
+    if (/json/.test(response.headers.get('content-type'))) return response.json()
+    throw new Error(`${response.status} ${response.statusText}`)
+  }
+}
+
+/** An observable, as GraphiQL wants it. A refusal is shown as the server wrote it. */
+const subscription = (client, request) => ({
+  subscribe(sink) {
+    function fail(error) {
+      if (!error.response) return sink.error(error)
+      error.response
+        .json()
+        .then(sink.next, () => sink.error(error))
+        .then(sink.complete)
+    }
+    return { unsubscribe: client.subscribe(request, { ...sink, error: fail }) }
+  },
+})
+
+const tabs = prepared
+  .trim()
+  .split('\n\n')
+  .map((query) => ({ query }))
+
+// A link may bring an operation: in a tab of its own, and once, as the tab itself survives a reload.
+const link = new URLSearchParams(location.search)
+const [query, variables] = [link.get('query') ?? undefined, link.get('variables') ?? undefined]
+if (query) tabs.unshift({ query, variables })
+history.replaceState(null, '', location.pathname)
+
+const root = createRoot(document.getElementById('root'))
+const field = document.querySelector('.bar input')
+
+/** With another fetcher, GraphiQL reads the schema again. */
+function show() {
+  const fetcher = createFetcher(field.value)
+  const logo = createElement(GraphiQL.Logo, null, ' ')
+  const properties = { fetcher, storage, defaultTabs: tabs, initialQuery: query, initialVariables: variables }
+  root.render(createElement(GraphiQL, properties, logo))
+}
+
+field.value = sessionStorage.getItem(KEY) ?? ''
+field.form.addEventListener('submit', (event) => event.preventDefault())
+field.addEventListener('change', () => {
+  field.value = field.value.trim()
+  sessionStorage.setItem(KEY, field.value)
+  show()
+})
+show()

@@ -1,0 +1,152 @@
+// The home of the console, which shows what is happening, and the search over all names.
+
+import { useEffect, useState } from 'preact/hooks'
+import { html } from '/page.js'
+import * as parts from './parts.js'
+
+const { addedText, addressOf, List, Moving, Name, NameLink, quoted, Time } = parts
+
+/** Namespaces on a page: each takes a statement or two. */
+const NAMESPACES = 20
+
+/** How many counters are shown as moving, and how often the home looks for others that have changed, in milliseconds. */
+const MOVING = 8
+const LOOK_MS = 5000
+
+const HOME = `query Home(${parts.PAGE_VARIABLES}) {
+  namespaces(${parts.PAGE_ARGUMENTS}) {
+    nodes {
+      name timeZone
+      counters(orderBy: UPDATED_AT_DESC, first: ${MOVING}) { nodes { id name revision value updatedAt } }
+    }
+    ${parts.PAGE_INFO}
+  }
+}`
+
+const LIVE = `subscription LiveHome($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    ... on Counter { id revision value updatedAt valueIn(period: DAY) history(period: HOUR, last: 24) { value } }
+  }
+}`
+
+const readHome = (address, signal) => parts.readList(HOME, parts.pageIn(address, NAMESPACES), signal)
+
+export const homeView = {
+  title: 'What is happening',
+  read: readHome,
+  summaryOf: ({ namespaces }) => parts.summaryOf(namespaces),
+  View({ address, data }) {
+    const [{ namespaces, refusal }, setData] = useState(data)
+    useEffect(() => {
+      setData(data)
+      const leaving = new AbortController()
+      // If it fails, the subscription says why.
+      const look = () => document.hidden || readHome(address, leaving.signal).then(setData, () => {})
+      const timer = setInterval(look, LOOK_MS)
+      leaving.signal.addEventListener('abort', () => clearInterval(timer))
+      return () => leaving.abort()
+    }, [data])
+    const rowOf = ({ name, timeZone, counters }) => [
+      html`<${NameLink} namespace=${name} text=${name} />`,
+      html`<${Time} at=${counters?.nodes[0]?.updatedAt} never="–" />`,
+      timeZone,
+    ]
+    const open = html`<a href=${addressOf({ namespace: 'default' })}>Open the namespace default</a>`
+    return html`
+      <${MovingCounters} namespaces=${namespaces?.nodes ?? []} />
+      <h3>Namespaces</h3>
+      <${List} ...${{ address, refusal, rowOf }} connection=${namespaces} caption="Namespaces"
+        columns=${[['Namespace'], ['Last change', 'amount'], ['Time zone of new names', 'wide']]}
+        empty=${html`Nothing has been counted or numbered yet. ${open}, and create a counter or a sequence.`} />`
+  },
+}
+
+/** The counters that changed last. They keep their places until another one has changed. */
+function MovingCounters({ namespaces }) {
+  const [shown, setShown] = useState([])
+  const of = ({ name, counters }) => counters?.nodes.map((node) => ({ ...node, namespace: name })) ?? []
+  const changed = namespaces.flatMap(of).filter(({ updatedAt }) => updatedAt !== null)
+  changed.sort((one, other) => other.updatedAt.localeCompare(one.updatedAt)).splice(MOVING)
+  const isSame = changed.every(({ id }) => shown.some((counter) => counter.id === id))
+  const counters = isSame && changed.length === shown.length ? shown : changed
+  useEffect(() => setShown(counters), [counters])
+  const { live, nodeOf } = parts.useNodes(LIVE, counters)
+  const tileOf = ({ id, name, namespace }) => {
+    const { value, updatedAt, valueIn, history } = nodeOf(id)
+    const hours = history?.map(({ value }) => Math.max(value, 0)) ?? []
+    const barOf = (added, hour) => {
+      const height = 4 + (96 * added) / Math.max(1, ...hours)
+      return html`<rect x=${hour + 0.1} width="0.8" y=${100 - height} height=${height} />`
+    }
+    return html`
+      <li class="card" key=${id}>
+        <p><${NameLink} namespace=${namespace} counter=${name} text=${name} /></p>
+        <p class="hint"><${Name} text=${namespace} /></p>
+        <p class="value"><${Moving} value=${value} /></p>
+        <svg aria-hidden="true" viewBox="0 0 24 100" preserveAspectRatio="none">${hours.map(barOf)}</svg>
+        <p class="hint ends"><span>${valueIn != null && `${addedText(valueIn)} today`}</span><${Time} at=${updatedAt} /></p>
+      </li>`
+  }
+  if (counters.length === 0) return null
+  return html`
+    <ul class="moving" aria-label="Counters that changed last">${counters.map(tileOf)}</ul>
+    <${parts.Live} live=${live} />`
+}
+
+/** Items of each kind that a search shows in a namespace. */
+const FOUND = 6
+
+const SEARCH = `query Search($prefix: String!, ${parts.PAGE_VARIABLES}) {
+  named: namespaces(prefix: $prefix, first: ${FOUND}) { nodes { id name } }
+  namespaces(${parts.PAGE_ARGUMENTS}) {
+    nodes {
+      name
+      counters(prefix: $prefix, first: ${FOUND}) { nodes { id name value } }
+      sequences(prefix: $prefix, first: ${FOUND}) { nodes { id name } }
+    }
+    ${parts.PAGE_INFO}
+  }
+}`
+
+/** What a search has found, with its kind and its namespace. */
+function foundIn({ named, namespaces }) {
+  const of = (kind, list, namespace) => list?.nodes.map((node) => ({ ...node, kind, namespace })) ?? []
+  const within = ({ name, counters, sequences }) => [
+    ...of('counter', counters, name),
+    ...of('sequence', sequences, name),
+  ]
+  return [...of('namespace', named), ...(namespaces?.nodes.flatMap(within) ?? [])]
+}
+
+export const searchView = {
+  title: 'Names that start with',
+  named: 'prefix',
+  summaryOf: ({ connection }) => parts.summaryOf(connection),
+  async read({ prefix, ...page }, signal) {
+    // Names are compared exactly: those that begin with the other case are meant, too.
+    const [first = ''] = prefix
+    const other = first === first.toUpperCase() ? first.toLowerCase() : first.toUpperCase()
+    const prefixes = new Set([prefix, other + prefix.slice(first.length)])
+    const search = (prefix) => parts.readList(SEARCH, { prefix, ...parts.pageIn(page, NAMESPACES) }, signal)
+    const answers = await Promise.all([...prefixes].map(search))
+    const [{ namespaces, refusal }] = answers
+    const connection = namespaces && { nodes: answers.flatMap(foundIn), pageInfo: namespaces.pageInfo }
+    return { connection, refusal }
+  },
+  View({ address, data }) {
+    const rowOf = ({ name, kind, value, namespace }) => [
+      html`<${NameLink} ...${{ namespace, [kind]: name }} text=${name} />`,
+      value === undefined ? kind : parts.numberText(value),
+      namespace !== undefined &&
+        html`<${NameLink} namespace=${namespace} prefix=${address.prefix} text=${namespace} />`,
+    ]
+    const { prefix } = address
+    return html`
+      <${List} ...${{ address, rowOf, ...data }} caption="Found" columns=${[['Name'], ['Value', 'amount'], ['Namespace']]} />
+      <p class="quietly">
+        At most ${FOUND} of each namespace are shown. Names need no creation: open ${' '}
+        <a href=${addressOf({ namespace: prefix })}>the namespace ${quoted(prefix)}</a> or ${' '}
+        <a href=${addressOf({ namespace: 'default', counter: prefix })}>the counter ${quoted(prefix)} in default</a>.
+      </p>`
+  },
+}

@@ -1,0 +1,154 @@
+// API keys: a page of the list, a form that creates one, and revocation.
+
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { client, html } from '/page.js'
+import { Copyable, Field, MutationForm, Question } from './forms.js'
+import * as parts from './parts.js'
+
+const { grantText, Name, Section, timeText } = parts
+
+const KEYS = `query ApiKeys(${parts.PAGE_VARIABLES}) {
+  apiKeys(${parts.PAGE_ARGUMENTS}) {
+    nodes {
+      id label prefix origins perMinute createdAt expiresAt revokedAt lastUsedAt
+      grants { scopes namespace names prefix maxDelta maxCount }
+    }
+    ${parts.PAGE_INFO}
+  }
+}`
+
+/** The newest first: what is after something is before it in the API's order. */
+async function readKeys({ after, before }, signal) {
+  const variables = before === undefined ? { last: 50, before: after } : { first: 50, after: before }
+  const { apiKeys } = await client.query(KEYS, variables, { signal })
+  const { hasNextPage, hasPreviousPage, startCursor, endCursor } = apiKeys.pageInfo
+  const cursors = { startCursor: endCursor, endCursor: startCursor }
+  const pageInfo = { hasNextPage: hasPreviousPage, hasPreviousPage: hasNextPage, ...cursors }
+  return { nodes: apiKeys.nodes.toReversed(), pageInfo }
+}
+
+export const keysView = {
+  title: 'API keys',
+  summaryOf: parts.summaryOf,
+  read: readKeys,
+  View({ address, data }) {
+    const [{ nodes, pageInfo }, setData] = useState(data)
+    useLayoutEffect(() => setData(data), [data])
+    // Those that exist are unchanged, so it doesn't matter much if the list can't be read again.
+    const readAgain = () => readKeys(address).then(setData, () => {})
+    const items = nodes.map((key) => html`<${Key} key=${key.id} apiKey=${key} />`)
+    return html`
+      <${Section} title="Create a key"><${CreateForm} done=${readAgain} /><//>
+      ${nodes.length === 0 ? html`<p class="none">There are no API keys.</p>` : html`<ul aria-label="API keys">${items}</ul>`}
+      <${parts.Pager} address=${address} page=${pageInfo} />`
+  },
+}
+
+function Key({ apiKey }) {
+  const { id, label, prefix, grants, origins, perMinute, createdAt, expiresAt, lastUsedAt } = apiKey
+  const [revokedAt, setRevokedAt] = useState(apiKey.revokedAt)
+  const heading = useRef()
+  const facts = {
+    May: grants.map((grant) => grantText(grant)).join('; '),
+    Pages: origins === null ? 'none: for servers' : origins.join(', '),
+    'Changes a minute': perMinute ?? 'the server’s default',
+    Created: timeText(createdAt),
+    'Last used': timeText(lastUsedAt),
+  }
+  function revoked(key) {
+    setRevokedAt(key.revokedAt)
+    // Its button is going.
+    heading.current.focus()
+  }
+  const isOver = expiresAt !== null && new Date(expiresAt) <= new Date()
+  const validity =
+    expiresAt === null
+      ? 'Valid until it is revoked.'
+      : `${isOver ? 'Expired' : 'Valid until'} ${timeText(expiresAt)}.`
+  return html`
+    <li class="card panel">
+      <h3 tabindex="-1" ref=${heading}><${Name} text=${label} /> <code>${prefix}…</code></h3>
+      <p class="quietly" role="status">${revokedAt === null ? validity : `Revoked ${timeText(revokedAt)}.`}</p>
+      <dl>${Object.entries(facts).map(([name, fact]) => html`<div><dt>${name}</dt><dd>${fact}</dd></div>`)}</dl>
+      ${
+        revokedAt === null &&
+        html`<${Question} submit="Revoke" name=${label} label="Revoke ${label}" mutation="revokeApiKey" argsOf=${() => ({ id })}
+          selection="revokedAt" text="It stops working within two seconds, and can’t be restored." done=${revoked} />`
+      }
+    </li>`
+}
+
+const SCOPES = {
+  READ: 'queries and live values',
+  ADD: 'additions of up to the limit below',
+  NUMBER: 'numbers of sequences, up to the limit below; reservations',
+  WRITE: 'any change of values, resets, deletion',
+  DEFINE: 'definitions',
+  ADMIN: 'everything, also API keys',
+}
+
+const FIELDS = {
+  'grants.0.namespace': ['namespace', 'Namespace', { placeholder: 'every one' }],
+  'grants.0.prefix': ['namePrefix', 'Names that start with', { placeholder: 'any' }],
+  'grants.0.names': ['names', 'Or exactly these names', { kind: 'lines', hint: 'One on each line.' }],
+  origins: [
+    'origins',
+    'Origins of pages',
+    { kind: 'lines', hint: 'Such as https://shop.example. Without one: for servers.' },
+  ],
+  'grants.0.maxDelta': ['maxDelta', 'Limit of ADD', { kind: 'number', value: '1' }],
+  'grants.0.maxCount': ['maxCount', 'Limit of NUMBER', { kind: 'number', value: '1' }],
+  perMinute: ['perMinute', 'Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
+  expiresAt: [
+    'expiresAt',
+    'Valid until',
+    { type: 'datetime-local', hint: 'In your time zone. Empty: until it is revoked.' },
+  ],
+}
+
+/** Creates a key, and shows it once. `done` is called after each creation. */
+function CreateForm({ done }) {
+  const [secret, setSecret] = useState()
+  const place = useRef()
+  function argsOf({
+    label,
+    namespace,
+    names,
+    namePrefix,
+    maxDelta,
+    maxCount,
+    origins,
+    perMinute,
+    expiresAt,
+    ...checks
+  }) {
+    const scopes = Object.keys(SCOPES).filter((scope) => checks[scope])
+    const limits = { namespace: namespace || null, names, prefix: namePrefix, maxDelta, maxCount }
+    // The field has the local time, as has Date without a zone.
+    const end = expiresAt === '' ? null : new Date(expiresAt).toISOString()
+    return { label, grants: [{ scopes: scopes.map(Symbol), ...limits }], origins, perMinute, expiresAt: end }
+  }
+  function created({ secret, key }) {
+    setSecret(secret)
+    place.current.querySelector('form').reset()
+    done()
+    return `Created: ${key.prefix}…`
+  }
+  const scopeOf = ([scope, meaning]) => html`
+    <label><input type="checkbox" name=${scope} /> <strong>${scope}</strong> ${meaning}</label>`
+  const fieldOf = ([argument, [id, label, more]]) => html`<${Field} ...${{ argument, id, label, ...more }} />`
+  return html`
+    <div ref=${place}>
+      <${MutationForm} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${created}>
+        <${Field} id="label" label="Label" hint="What it is for." maxlength="191" />
+        <${Field} id="scopes" label="Scopes" argument="grants.0.scopes">
+          <div class="columns">${Object.entries(SCOPES).map(scopeOf)}</div>
+        <//>
+        <div class="columns">${Object.entries(FIELDS).map(fieldOf)}</div>
+      <//>
+      ${
+        secret !== undefined &&
+        html`<${Copyable} text=${secret} label="Copy the key now: it is not shown again." button="Copy the key" />`
+      }
+    </div>`
+}

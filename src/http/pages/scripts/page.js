@@ -1,0 +1,222 @@
+// What all pages share: the client with the key of this tab, live numbers, actions, and how numbers are written.
+
+import htm from 'htm'
+import { h, render } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { createClient } from '/client.js'
+
+export const html = htm.bind(h)
+export { render }
+
+/** Where the key of this tab is kept, by GraphiQL too. */
+const KEY = 'nth-key'
+
+/** How long an answer may take before the page shows progress, in milliseconds. */
+const PROGRESS_AFTER_MS = 300
+
+const readKey = () => sessionStorage.getItem(KEY) ?? undefined
+
+export const client = createClient({ key: readKey })
+
+/** Which key the tab uses, and the error by which the server asked for another one. */
+let access = { key: readKey(), refusal: undefined }
+const listeners = new Set()
+
+function setAccess(next) {
+  access = next
+  for (const listener of listeners) listener(next)
+}
+
+/** Uses a key from now on; undefined: none. */
+export function setKey(key) {
+  if (key) sessionStorage.setItem(KEY, key)
+  else sessionStorage.removeItem(KEY)
+  setAccess({ key, refusal: undefined })
+}
+
+export function useAccess() {
+  const [current, setCurrent] = useState(access)
+  useEffect(() => {
+    listeners.add(setCurrent)
+    setCurrent(access)
+    return () => listeners.delete(setCurrent)
+  }, [])
+  return current
+}
+
+/** Whether another key could help. Then `KeyField` asks for it. */
+export const isRefused = ({ code }) => code === 'UNAUTHENTICATED' || code === 'FORBIDDEN'
+
+export function noteRefusal(error) {
+  if (isRefused(error)) setAccess({ ...access, refusal: error })
+}
+
+/** Asks for a key where the server wants one, and can forget the one that the tab uses. */
+export function KeyField() {
+  const { key, refusal } = useAccess()
+  const forget = html`<button type="button" class="link" onClick=${() => setKey()}>Forget it</button>`
+  if (!refusal) return key && html`<p class="using">This tab uses an API key. ${forget}</p>`
+  const submit = (event) => {
+    event.preventDefault()
+    setKey(event.target.elements.key.value.trim())
+  }
+  return html`
+    <form class="card access" onSubmit=${submit}>
+      <p class="problem" role="alert" id="refusal">${key ? refusal.message : 'This server asks for an API key.'}</p>
+      <label for="key">API key, kept for this tab only</label>
+      <div class="line">
+        <input type="password" id="key" autocomplete="off" spellcheck=${false} required aria-describedby="refusal" />
+        <button>Use this key</button>
+        ${key && forget}
+      </div>
+    </form>`
+}
+
+/**
+ * Keeps numbers live by a subscription. `show` gets the data of each event: the first has everything, the others have
+ * what changed. Null instead of variables: nothing to watch yet. `Freshness` shows the result.
+ */
+export function useLive(document, variables, show) {
+  const { key } = useAccess()
+  const [live, setLive] = useState({ state: 'connecting', hasNumbers: false, error: undefined })
+  const stream = useRef()
+  const latest = useRef()
+  latest.current = show
+  const text = JSON.stringify(variables)
+  useEffect(() => {
+    if (text === 'null') return
+    // Keeps the first error: screen readers would announce each new text.
+    stream.current = client.subscribe(document, JSON.parse(text), {
+      onData(data) {
+        latest.current(data)
+        setLive({ state: 'open', hasNumbers: true, error: undefined })
+      },
+      onError(error) {
+        noteRefusal(error)
+        setLive((current) => ({ ...current, error: current.error ?? error }))
+      },
+      onState: (state) => setLive((current) => ({ ...current, state })),
+    })
+    return () => stream.current.stop()
+  }, [document, text, key])
+  return { ...live, retryNow: () => stream.current?.retryNow() }
+}
+
+/** Says that numbers are loading, or why they may be old, and lets a person retry now. */
+export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
+  const isLoading = useIsLong(!hasNumbers && !error)
+  const canRetry = error && !isRefused(error) && state !== 'open'
+  return html`
+    <div class="freshness" tabindex="-1">
+      <p class="progress" role="status">${isLoading && 'Loading the numbers…'}</p>
+      <p class="problem" role="alert">${error && !isRefused(error) && staleText(error, hasNumbers)}</p>
+      ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${andFocus('.freshness', retryNow)}>Retry now</button></p>`}
+    </div>`
+}
+
+function staleText({ code, message }, hasNumbers) {
+  if (hasNumbers) return `The numbers may be old: ${message}`
+  return code === 'NO_ANSWER' ? message : `The numbers can't be reached: ${message}`
+}
+
+/** Whether something has lasted so long that the page shows it. */
+export function useIsLong(isOn) {
+  const [isLong, setIsLong] = useState(false)
+  useEffect(() => {
+    setIsLong(false)
+    if (!isOn) return
+    const timer = setTimeout(() => setIsLong(true), PROGRESS_AFTER_MS)
+    return () => clearTimeout(timer)
+  }, [isOn])
+  return isOn && isLong
+}
+
+/**
+ * Something that a person does, one at a time: `start` runs it. Its last result stays until there is another one or an
+ * error. With a `name`, under which `run` has the client remember the key, it survives a lost answer and a reload:
+ * `isUnanswered` until it was repeated and answered.
+ */
+export function useAction(run, name) {
+  const [action, setAction] = useState({})
+  const isRunning = useRef(false)
+  const isLong = useIsLong(action.isRunning)
+
+  async function start(...values) {
+    if (isRunning.current) return
+    isRunning.current = true
+    setAction(({ result }) => ({ result, isRunning: true }))
+    try {
+      setAction({ result: await run(...values) })
+    } catch (error) {
+      noteRefusal(error)
+      setAction({ error })
+    }
+    isRunning.current = false
+  }
+
+  const isOpen = !action.isRunning && (!action.error || isInDoubt(action.error))
+  const isUnanswered = isOpen && name !== undefined && client.remembered(name)
+  return { ...action, isLong, isUnanswered, start }
+}
+
+/**
+ * What came of an action on a thing: `text` of its result, or `failed` and why, or `doubt` and a button to repeat it, if
+ * the answer was lost.
+ */
+export function Outcome({
+  action: { result, error, isLong, isUnanswered, start },
+  on,
+  busy,
+  text,
+  failed,
+  doubt,
+}) {
+  const problem = isUnanswered || (error && isInDoubt(error)) ? doubt : error && `${failed}: ${error.message}`
+  return html`
+    <div class="outcome" tabindex="-1">
+      <p class="result" role="status">${isLong ? busy : result && text(result)}</p>
+      <p class="problem" role="alert">${problem}</p>
+      ${isUnanswered && html`<button class="link" aria-label=${`Try again: ${on}`} onClick=${andFocus('.outcome', () => start())}>Try again</button>`}
+    </div>`
+}
+
+/** Handles a click on a button that disappears with the answer, which may not move the focus: the click does. */
+function andFocus(selector, act) {
+  return ({ currentTarget }) => {
+    currentTarget.closest(selector).focus()
+    act()
+  }
+}
+
+/** A value of this tab that survives a reload; undefined removes it. */
+export function useKept(name, initial) {
+  const [value, setValue] = useState(() => JSON.parse(sessionStorage.getItem(name) ?? 'null') ?? initial)
+  function keep(next) {
+    if (next === undefined) sessionStorage.removeItem(name)
+    else sessionStorage.setItem(name, JSON.stringify(next))
+    setValue(next)
+  }
+  return [value, keep]
+}
+
+/** Whether an error leaves open if a change was applied. */
+export const isInDoubt = ({ isOutcomeUnknown }) => isOutcomeUnknown
+
+const formats = new Intl.NumberFormat('en')
+const ordinals = new Intl.PluralRules('en', { type: 'ordinal' })
+const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
+
+export const number = (value) => formats.format(value)
+
+/** 1st, 2nd, 3rd, 4th … */
+export const ordinal = (value) => number(value) + ENDINGS[ordinals.select(value)]
+
+/** 1 copy, 2 copies. */
+export const amount = (value, singular, plural = `${singular}s`) =>
+  `${number(value)} ${value === 1 ? singular : plural}`
+
+/** The start of an hour, day or month as it is called in a time zone. */
+export function dateFormat(parts, timeZone) {
+  const format = new Intl.DateTimeFormat('en', { ...parts, timeZone, hourCycle: 'h23' })
+  return (start) => format.format(new Date(start))
+}

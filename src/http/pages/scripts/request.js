@@ -1,0 +1,77 @@
+// The request that bought a copy, as text to copy in four ways.
+
+import { useRef, useState } from 'preact/hooks'
+import { html, useAccess } from './page.js'
+
+const url = `${location.origin}/graphql`
+
+/** How to send it, by the name of the tab. `key` adds what a protected server needs. */
+const ways = {
+  GraphQL: (title) => `mutation {
+  increment(namespace: "booksales", name: "${title}") {
+    value
+    valueIn(period: MONTH)
+  }
+}`,
+  curl: (title, key) =>
+    `curl ${url} \\${key ? `\n  -H "Authorization: Bearer $NTH_KEY" \\` : ''}
+  --json '{
+  "query": "mutation ($shop: String!, $book: String!) {
+    increment(namespace: $shop, name: $book) { value valueIn(period: MONTH) } }",
+  "variables": { "shop": "booksales", "book": "${title}" }
+}'`.replace(/\{\n {4}increment/, '{ increment'),
+  fetch: (title, key) => `const query = \`mutation ($book: String!) {
+  increment(namespace: "booksales", name: $book) { value }
+}\`
+const response = await fetch('${url}', {
+  method: 'POST',
+  headers: {
+    'content-type': 'application/json',
+    'idempotency-key': crypto.randomUUID(),${key ? "\n    authorization: 'Bearer ' + key," : ''}
+  },
+  body: JSON.stringify({ query, variables: { book: '${title}' } }),
+})
+const { data } = await response.json()
+console.log(data.increment.value)`,
+  React: (title, key) => `import { useState } from 'react'
+import { createClient } from 'nth-counters/client'
+
+const nth = createClient({ url: '${url}'${key ? ', key' : ''} })
+const BUY = \`mutation ($book: String!) {
+  increment(namespace: "booksales", name: $book) { value }
+}\`
+
+export function Buy({ book = '${title}' }) {
+  const [copy, setCopy] = useState()
+  const buy = () => nth.mutate(BUY, { book }).then(setCopy)
+  return <button onClick={buy}>No. {copy?.increment.value}</button>
+}`,
+}
+
+export function Request({ title, copy }) {
+  const { key } = useAccess()
+  const [way, setWay] = useState('GraphQL')
+  const [copied, setCopied] = useState()
+  const code = useRef()
+  const text = ways[way](title, key)
+
+  async function copyText() {
+    getSelection().selectAllChildren(code.current)
+    // Without HTTPS there is no clipboard; the text is selected then.
+    await navigator.clipboard?.writeText(text)
+    if (navigator.clipboard) setCopied(text)
+  }
+
+  const hasMonth = way === 'GraphQL' || way === 'curl'
+  return html`
+    <section class="request card" aria-label="The request">
+      <div class="bar">
+        <fieldset aria-label="The request as">
+          ${Object.keys(ways).map((name) => html`<label><input type="radio" name="way" checked=${name === way} onChange=${() => setWay(name)} />${name}</label>`)}
+        </fieldset>
+        <button class="link" onClick=${copyText}>${copied === text ? 'Copied' : 'Copy'}</button>
+      </div>
+      <pre tabindex="0"><code ref=${code}>${text}</code></pre>
+      <p class="answer">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
+    </section>`
+}
