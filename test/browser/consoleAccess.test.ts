@@ -111,7 +111,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   const { key } = (await as(service, secret).ask('{ viewer { key { label grants { names maxDelta } } } }'))
     .viewer
   expect(key).toEqual({ label: '<i>shop</i>', grants: [{ names: ['visitors', 'readers'], maxDelta: 5 }] })
-  const item = window.getByRole('listitem').filter({ hasText: '<i>shop</i>' })
+  const item = window.getByRole('row').filter({ hasText: '<i>shop</i>' })
   await item.getByText('add up to 5 on').waitFor()
   await window.reload()
   await item.waitFor()

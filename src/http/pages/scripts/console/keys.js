@@ -5,7 +5,7 @@ import { client, html } from '/page.js'
 import { Copyable, Field, MutationForm, Question } from './forms.js'
 import * as parts from './parts.js'
 
-const { grantText, Name, Section, timeText } = parts
+const { grantText, List, Name, Section, Time, timeText } = parts
 
 const KEYS = `query ApiKeys(${parts.PAGE_VARIABLES}) {
   apiKeys(${parts.PAGE_ARGUMENTS}) {
@@ -27,55 +27,46 @@ async function readKeys({ after, before }, signal) {
   return { nodes: apiKeys.nodes.toReversed(), pageInfo }
 }
 
+const COLUMNS = [['Key'], ['May'], ['Used by', 'wide'], ['Created', 'wide'], ['Last used', 'wide'], ['Valid']]
+
 export const keysView = {
   title: 'API keys',
   summaryOf: parts.summaryOf,
   read: readKeys,
   View({ address, data }) {
-    const [{ nodes, pageInfo }, setData] = useState(data)
+    const [connection, setData] = useState(data)
     useLayoutEffect(() => setData(data), [data])
     // Those that exist are unchanged, so it doesn't matter much if the list can't be read again.
     const readAgain = () => readKeys(address).then(setData, () => {})
-    const items = nodes.map((key) => html`<${Key} key=${key.id} apiKey=${key} />`)
+    const rowOf = ({ id, label, prefix, grants, origins, perMinute, createdAt, lastUsedAt, ...validity }) => {
+      function revoked({ revokedAt }) {
+        const nodes = connection.nodes.map((key) => (key.id === id ? { ...key, revokedAt } : key))
+        setData({ ...connection, nodes })
+        // Its button is going.
+        document.getElementById(id).focus()
+      }
+      const revocation = html`
+        <${Question} submit="Revoke" name=${label} label="Revoke ${label}" mutation="revokeApiKey" argsOf=${() => ({ id })}
+          selection="revokedAt" text="It stops working within two seconds, and can’t be restored." done=${revoked} />`
+      return [
+        html`<${Name} text=${label} /><br /><code>${prefix}…</code>`,
+        grants.map((grant) => grantText(grant)).join('; '),
+        [origins?.join(', ') ?? 'servers', perMinute !== null && `: ${perMinute} changes a minute`],
+        html`<${Time} at=${createdAt} />`,
+        html`<${Time} at=${lastUsedAt} />`,
+        html`<p tabindex="-1" id=${id} role="status">${validityText(validity)}</p>${validity.revokedAt === null && revocation}`,
+      ]
+    }
     return html`
       <${Section} title="Create a key"><${CreateForm} done=${readAgain} /><//>
-      ${nodes.length === 0 ? html`<p class="none">There are no API keys.</p>` : html`<ul aria-label="API keys">${items}</ul>`}
-      <${parts.Pager} address=${address} page=${pageInfo} />`
+      <${List} ...${{ address, connection, rowOf }} caption="API keys" columns=${COLUMNS} empty="There are no API keys." />`
   },
 }
 
-function Key({ apiKey }) {
-  const { id, label, prefix, grants, origins, perMinute, createdAt, expiresAt, lastUsedAt } = apiKey
-  const [revokedAt, setRevokedAt] = useState(apiKey.revokedAt)
-  const heading = useRef()
-  const facts = {
-    May: grants.map((grant) => grantText(grant)).join('; '),
-    Pages: origins === null ? 'none: for servers' : origins.join(', '),
-    'Changes a minute': perMinute ?? 'the server’s default',
-    Created: timeText(createdAt),
-    'Last used': timeText(lastUsedAt),
-  }
-  function revoked(key) {
-    setRevokedAt(key.revokedAt)
-    // Its button is going.
-    heading.current.focus()
-  }
-  const isOver = expiresAt !== null && new Date(expiresAt) <= new Date()
-  const validity =
-    expiresAt === null
-      ? 'Valid until it is revoked.'
-      : `${isOver ? 'Expired' : 'Valid until'} ${timeText(expiresAt)}.`
-  return html`
-    <li class="card panel">
-      <h3 tabindex="-1" ref=${heading}><${Name} text=${label} /> <code>${prefix}…</code></h3>
-      <p class="quietly" role="status">${revokedAt === null ? validity : `Revoked ${timeText(revokedAt)}.`}</p>
-      <dl>${Object.entries(facts).map(([name, fact]) => html`<div><dt>${name}</dt><dd>${fact}</dd></div>`)}</dl>
-      ${
-        revokedAt === null &&
-        html`<${Question} submit="Revoke" name=${label} label="Revoke ${label}" mutation="revokeApiKey" argsOf=${() => ({ id })}
-          selection="revokedAt" text="It stops working within two seconds, and can’t be restored." done=${revoked} />`
-      }
-    </li>`
+function validityText({ expiresAt, revokedAt }) {
+  if (revokedAt !== null) return `Revoked ${timeText(revokedAt)}.`
+  if (expiresAt === null) return 'Until it is revoked.'
+  return `${new Date(expiresAt) <= new Date() ? 'Expired' : 'Until'} ${timeText(expiresAt)}.`
 }
 
 const SCOPES = {
@@ -88,19 +79,17 @@ const SCOPES = {
 }
 
 const FIELDS = {
-  'grants.0.namespace': ['namespace', 'Namespace', { placeholder: 'every one' }],
-  'grants.0.prefix': ['namePrefix', 'Names that start with', { placeholder: 'any' }],
-  'grants.0.names': ['names', 'Or exactly these names', { kind: 'lines', hint: 'One on each line.' }],
+  'grants.0.namespace': ['Namespace', { placeholder: 'every one' }],
+  'grants.0.prefix': ['Names that start with', { placeholder: 'any' }],
+  'grants.0.names': ['Or exactly these names', { kind: 'lines', hint: 'One on each line.' }],
   origins: [
-    'origins',
     'Origins of pages',
     { kind: 'lines', hint: 'Such as https://shop.example. Without one: for servers.' },
   ],
-  'grants.0.maxDelta': ['maxDelta', 'Limit of ADD', { kind: 'number', value: '1' }],
-  'grants.0.maxCount': ['maxCount', 'Limit of NUMBER', { kind: 'number', value: '1' }],
-  perMinute: ['perMinute', 'Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
+  'grants.0.maxDelta': ['Limit of ADD', { kind: 'number', value: '1' }],
+  'grants.0.maxCount': ['Limit of NUMBER', { kind: 'number', value: '1' }],
+  perMinute: ['Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
   expiresAt: [
-    'expiresAt',
     'Valid until',
     { type: 'datetime-local', hint: 'In your time zone. Empty: until it is revoked.' },
   ],
@@ -110,20 +99,10 @@ const FIELDS = {
 function CreateForm({ done }) {
   const [secret, setSecret] = useState()
   const place = useRef()
-  function argsOf({
-    label,
-    namespace,
-    names,
-    namePrefix,
-    maxDelta,
-    maxCount,
-    origins,
-    perMinute,
-    expiresAt,
-    ...checks
-  }) {
+  function argsOf({ label, origins, perMinute, expiresAt, namespace, ...others }) {
+    const { names, prefix, maxDelta, maxCount, ...checks } = others
     const scopes = Object.keys(SCOPES).filter((scope) => checks[scope])
-    const limits = { namespace: namespace || null, names, prefix: namePrefix, maxDelta, maxCount }
+    const limits = { namespace: namespace || null, names, prefix, maxDelta, maxCount }
     // The field has the local time, as has Date without a zone.
     const end = expiresAt === '' ? null : new Date(expiresAt).toISOString()
     return { label, grants: [{ scopes: scopes.map(Symbol), ...limits }], origins, perMinute, expiresAt: end }
@@ -136,7 +115,8 @@ function CreateForm({ done }) {
   }
   const scopeOf = ([scope, meaning]) => html`
     <label><input type="checkbox" name=${scope} /> <strong>${scope}</strong> ${meaning}</label>`
-  const fieldOf = ([argument, [id, label, more]]) => html`<${Field} ...${{ argument, id, label, ...more }} />`
+  const fieldOf = ([argument, [label, more]]) =>
+    html`<${Field} id=${argument.split('.').pop()} ...${{ argument, label, ...more }} />`
   return html`
     <div ref=${place}>
       <${MutationForm} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${created}>
@@ -146,9 +126,6 @@ function CreateForm({ done }) {
         <//>
         <div class="columns">${Object.entries(FIELDS).map(fieldOf)}</div>
       <//>
-      ${
-        secret !== undefined &&
-        html`<${Copyable} text=${secret} label="Copy the key now: it is not shown again." button="Copy the key" />`
-      }
+      ${secret !== undefined && html`<${Copyable} text=${secret} label="Copy the key now: it is not shown again." button="Copy the key" />`}
     </div>`
 }

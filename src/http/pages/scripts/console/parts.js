@@ -110,18 +110,6 @@ export async function readList(query, variables, signal) {
 export const summaryOf = (connection) =>
   `${connection?.nodes.length ?? 0} shown${connection?.pageInfo.hasNextPage ? ', more on the next page' : ''}.`
 
-/** Links to the pages beside one, where there are any. */
-export function Pager({ address, page: { hasNextPage, hasPreviousPage, startCursor, endCursor } }) {
-  if (!hasNextPage && !hasPreviousPage) return null
-  const to = (text, cursors) =>
-    html`<a href=${addressOf({ ...address, after: undefined, before: undefined, ...cursors })}>${text}</a>`
-  return html`
-    <nav class="links" aria-label="Pages of the list">
-      ${hasPreviousPage && [to('First', {}), to('Previous', { before: startCursor })]}
-      ${hasNextPage && to('Next', { after: endCursor })}
-    </nav>`
-}
-
 /**
  * A page of a list as a table with links to the others. `rowOf` returns the cells of an item; `columns` are pairs of heading
  * and class; `empty` says what it means that there is nothing.
@@ -136,6 +124,14 @@ export function List({ address, caption, columns, connection, refusal, rowOf, em
     const [head, ...cells] = rowOf(node)
     return html`<tr key=${node.id ?? node.name}><th scope="row">${head}</th>${cells.map(cellOf)}</tr>`
   }
+  const linkTo = (text, cursors) =>
+    html`<a href=${addressOf({ ...address, after: undefined, before: undefined, ...cursors })}>${text}</a>`
+  const { hasNextPage, hasPreviousPage, startCursor, endCursor } = pageInfo
+  const links = [
+    ...(isFirst ? [] : [linkTo('First', {})]),
+    ...(hasPreviousPage ? [linkTo('Previous', { before: startCursor })] : []),
+    ...(hasNextPage ? [linkTo('Next', { after: endCursor })] : []),
+  ]
   const table = html`
     <table>
       <caption class="unseen">${caption}</caption>
@@ -144,7 +140,7 @@ export function List({ address, caption, columns, connection, refusal, rowOf, em
     </table>`
   return html`
     ${nodes.length > 0 ? table : html`<p class="none">${isFirst ? reason : 'Nothing is on this page any more.'}</p>`}
-    <${Pager} address=${address} page=${nodes.length > 0 || isFirst ? pageInfo : { hasPreviousPage: true }} />`
+    ${links.length > 0 && html`<nav class="links" aria-label="Pages of the list">${links}</nav>`}`
 }
 
 /** A form that searches by the beginning of names, sorts by `orders`, and goes to where `open` says a name is. */
