@@ -359,7 +359,10 @@ export function createClient(options: ClientOptions = {}): NthClient {
  */
 export function newer<T>(previous: T | null | undefined, next: T): T
 export function newer(previous: unknown, next: unknown): unknown {
-  if (!isObject(previous) || !isObject(next) || previous.id !== next.id) return next ?? previous
+  // Null instead of an object could not be read; of a number or text, it is the new value.
+  if (!isObject(previous)) return next
+  if (!isObject(next)) return next ?? previous
+  if (previous.id !== next.id) return next
   if (Array.isArray(previous) && Array.isArray(next)) {
     const items = new Map<unknown, unknown>()
     for (const item of [...previous, ...next]) {
@@ -396,7 +399,8 @@ function createNewest() {
       if (typeof id !== 'string' || typeof revision !== 'number') return
       const fields = seen.get(id) ?? new Map()
       for (const [name, value] of Object.entries(object)) {
-        if (isObject(value)) continue
+        // Objects with ids have states of their own; a list such as a history belongs to this one.
+        if (Array.isArray(value) ? value.some((item) => item?.id) : isObject(value)) continue
         const meaning = `${name} ${meanings[name]}`
         const known = fields.get(meaning)
         if (known?.revision > revision) object[name] = known.value

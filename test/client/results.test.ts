@@ -113,6 +113,20 @@ it('keeps the newest state of a counter, also when an older answer arrives later
   expect(await client.query(`{ ${month} }`)).toEqual({ counter: counter(5, { n: 2 }) })
 })
 
+it('keeps the newest history of a counter together with its newest value', async () => {
+  const query = '{ counter(name: "c") { id revision value days: history(period: DAY) { start value } } }'
+  const counter = (value: number) => ({
+    id: 'c',
+    revision: value,
+    value,
+    days: [{ start: '2026-11-26', value }],
+  })
+  const { client } = clientWith(
+    [2, 1, 3].map((value) => Response.json({ data: { counter: counter(value) } })),
+  )
+  for (const newest of [2, 2, 3]) expect(await client.query(query)).toEqual({ counter: counter(newest) })
+})
+
 it('does not take fields with other variables for the same', async () => {
   const query = 'query ($period: Period!) { counter(name: "c") { id revision n: valueIn(period: $period) } }'
   const answer = (revision: number) =>
@@ -142,6 +156,8 @@ it('merges what changed into what was shown: the newer of two states', () => {
   const b = { id: 'b', revision: 1, value: 1 }
   expect(newer(undefined, a)).toBe(a)
   expect(newer(a, null)).toBe(a)
+  const [limited, unlimited] = [100, null].map((maxValue, index) => ({ id: 'a', revision: index, maxValue }))
+  expect(newer<unknown>(limited, unlimited)).toEqual(unlimited)
   expect(newer(a, b)).toBe(b)
   expect(newer(a, { ...a, revision: 1, value: 1 })).toEqual(a)
   expect(newer(a, { ...a, value: 3 })).toEqual({ ...a, value: 3 })
