@@ -251,8 +251,8 @@ export function createClient(options: ClientOptions = {}): NthClient {
       const retryable = error.retryable && (hasKey || error.code !== 'NO_ANSWER')
       const pauseMs = pauseMsAfter(attempts, error)
       if (!retryable || performance.now() + pauseMs > end) {
-        const isRelated = !error.retryable && !UNRELATED.includes(error.code)
-        const isOutcomeUnknown = doubt !== undefined && (answer === doubt || !isRelated)
+        const saysNothing = error.retryable || UNRELATED.includes(error.code)
+        const isOutcomeUnknown = doubt !== undefined && (saysNothing || answer === doubt)
         const reported = error.retryable && doubt ? doubt : answer
         Object.assign(reported.error ?? {}, { isOutcomeUnknown, retryable })
         return reported
@@ -287,11 +287,11 @@ export function createClient(options: ClientOptions = {}): NthClient {
       const { error } = answer
       const isSettled = !error || isApplied(error.data) || !(error.retryable || error.isOutcomeUnknown)
       // Another action of that name may have begun meanwhile.
-      if (isSettled && remember && memory.get(remember) === key) memory.delete(remember)
+      if (isSettled && remember && memory.get(remember) === key) memory.set(remember, '')
       return dataOf(answer, isApplied)
     },
 
-    remembered: (name) => memory.get(name) !== undefined,
+    remembered: (name) => Boolean(memory.get(name)),
 
     subscribe(document, variables, handlers) {
       let current: unknown = variables
@@ -312,8 +312,10 @@ export function createClient(options: ClientOptions = {}): NthClient {
     },
 
     async fetch(address, init = {}) {
-      const { query } = requestOf(address, init)
-      const accept = new Headers(init.headers).get('accept') ?? ''
+      const request = requestOf(address, init)
+      const { query } = request
+      const headers = new Headers(init.headers)
+      const accept = headers.get('accept') ?? ''
       if (accept.startsWith(EVENT_STREAM)) {
         const events = eventStreamOf((handlers) =>
           keepOpen(() => init, { ...handlers, signal: init.signal ?? undefined }),
@@ -323,10 +325,16 @@ export function createClient(options: ClientOptions = {}): NthClient {
       if (!query || accept.startsWith('multipart')) return send(address, init)
       const isMutation = /\bmutation\b/.test(query)
       const { response, result, error } = isMutation
-        ? await change(address, init, isKeyed(query))
+        ? await change(address, init, headers.has('idempotency-key') || isKeyed(query))
         : await attempt(address, init)
       if (!result) throw error
-      return new Response(JSON.stringify(result), response)
+      // When the client reads it: two answers reach its cache in the order in which they were compared.
+      const json = async () => keepNewest(result, request)
+      const text = async () => JSON.stringify(await json())
+      return Object.assign(new Response(JSON.stringify(result), response && { headers: response.headers }), {
+        json,
+        text,
+      })
     },
   }
 }
@@ -359,14 +367,15 @@ function newerList(previous: unknown, next: unknown[]): unknown[] {
  */
 function createNewest() {
   const seen = new Map<unknown, Map<string, { revision: number; value: unknown }>>()
-  return (result: unknown, request: Request): void => {
+  return (result: unknown, request: Request): unknown => {
     /** What the names of fields with an alias or arguments stand for. */
-    const meanings: Json = {}
-    for (const [, name = '', call = ''] of request.query?.matchAll(
-      /(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g,
-    ) ?? [])
-      meanings[name] =
-        `${meanings[name]}${call}${call.includes('$') ? JSON.stringify(request.variables) : ''}`
+    const meanings: Record<string, string> = {}
+    const calls = request.query?.matchAll(/(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g) ?? []
+    for (const [, name = '', call = ''] of calls) {
+      const meaning = call + (call.includes('$') ? JSON.stringify(request.variables) : '')
+      const others = meanings[name] ?? ''
+      if (!others.includes(meaning)) meanings[name] = others + meaning
+    }
     const visit = (object: unknown): void => {
       if (!isObject(object)) return
       for (const value of Object.values(object)) visit(value)
@@ -385,6 +394,7 @@ function createNewest() {
       if (seen.size > MAX_OBJECTS) seen.delete(seen.keys().next().value)
     }
     visit(result)
+    return result
   }
 }
 
@@ -699,15 +709,11 @@ function createMemory(prefix: string) {
     }
   }
   return {
-    get: (name: string) =>
-      values.get(name) ?? stored((storage) => storage.getItem(prefix + name)) ?? undefined,
+    get: (name: string) => values.get(name) || stored((storage) => storage.getItem(prefix + name)),
+    /** @param value empty to forget it */
     set(name: string, value: string): void {
       values.set(name, value)
-      stored((storage) => storage.setItem(prefix + name, value))
-    },
-    delete(name: string): void {
-      values.delete(name)
-      stored((storage) => storage.removeItem(prefix + name))
+      stored((storage) => (value ? storage.setItem(prefix + name, value) : storage.removeItem(prefix + name)))
     },
   }
 }

@@ -143,6 +143,29 @@ it('sends the key, and keeps status, headers and the newest state, by GET too', 
   ])
 })
 
+it('compares answers in the order in which a client reads them', async () => {
+  const state = (revision: number) =>
+    Response.json({ data: { counter: { id: 'c', revision, value: revision } } })
+  const { client } = clientWith([1, 2, 1, 3].map(state))
+  const request = post('{ counter(name: "c") { id revision value } }')
+  const answers = await Promise.all(
+    Array.from({ length: 4 }, () => client.fetch('http://nth.test/graphql', request)),
+  )
+  const [older, newer, oldest, newest] = answers
+  const revisionOf = (result: { data: { counter: { revision: number } } }) => result.data.counter.revision
+  // All four have arrived.
+  expect(revisionOf(await older?.json())).toBe(3)
+  expect(revisionOf(JSON.parse((await newer?.text()) ?? ''))).toBe(3)
+  expect([revisionOf(await newest?.json()), revisionOf(await oldest?.json())]).toEqual([3, 3])
+})
+
+it('repeats a mutation with a key in its header', async () => {
+  const { client, requests } = clientWith([lost(), ANSWERED.clone()])
+  const keyed = post('mutation { increment(name: "c") { value } }', { 'idempotency-key': 'k' })
+  await client.fetch('http://nth.test/graphql', keyed)
+  expect(requests.map(({ headers }) => headers.get('idempotency-key'))).toEqual(['k', 'k'])
+})
+
 /** What subscribes with our fetch: `next` with each value, `end` with the code of an error, if there is one. */
 const subscribers: Record<
   string,

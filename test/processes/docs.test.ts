@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { access, readdir, readFile, writeFile } from 'node:fs/promises'
+import { access, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -22,8 +22,9 @@ interface Block {
 
 /** The files for readers, with the README first. */
 async function docs(): Promise<{ path: string; text: string }[]> {
-  const names = (await readdir(join(ROOT, 'docs'))).toSorted()
-  const paths = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...names.map((name) => `docs/${name}`)]
+  const names = (await readdir(join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).toSorted()
+  const beside = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'examples/README.md']
+  const paths = [...beside, ...names.map((name) => `docs/${name}`)]
   return Promise.all(paths.map(async (path) => ({ path, text: await readFile(join(ROOT, path), 'utf8') })))
 }
 
@@ -139,7 +140,7 @@ it('is served as pages, whose links lead somewhere, to headings too', async () =
   })
   expect(broken).toEqual([])
   for (const { path, text } of await docs()) {
-    const name = path.replace(/^docs\/|\.md$/g, '')
+    const name = path.replace(/^docs\/|(\/README)?\.md$/g, '')
     const address = path === 'docs/README.md' ? '/docs/' : `/docs/${name.toLowerCase()}`
     const { type, html } = responses.get(address) ?? {}
     expect([address, type]).toEqual([address, 'text/html; charset=utf-8'])
@@ -227,13 +228,16 @@ it('has a row for each variable of the configuration, with the default that it h
   }
 })
 
-it('has a README of at most 120 lines, with a page of at most 20', async () => {
+it('has a README of at most 120 lines, with a page of at most 20 and a small picture', async () => {
   const text = await readFile(join(ROOT, 'README.md'), 'utf8')
   expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(120)
   const page = blocksOf(text).find(({ language }) => language === 'html')?.text ?? ''
   const lines = page.trim().split('\n').length
   expect(lines).toBeGreaterThan(5)
   expect(lines).toBeLessThanOrEqual(20)
+  const pictures = [...text.matchAll(/!\[[^\]]{20,}\]\(([^)]+)\)/g)].map(([, path = '']) => path)
+  expect(pictures).toHaveLength(1)
+  for (const path of pictures) expect((await stat(join(ROOT, path))).size).toBeLessThan(150_000)
 })
 
 it('shows the right that each field requires', async () => {
