@@ -83,6 +83,16 @@ it('changes the definition of a sequence, and shows what is wrong with it', asyn
   })
 })
 
+it('keeps what a person typed into a definition while numbers are issued', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  await window.getByRole('textbox', { name: 'Step' }).fill('2')
+  await button(window, 'Issue').click()
+  await expect.poll(() => groups(window)).toEqual([['without a name', '1', '2']])
+  expect(await window.getByRole('textbox', { name: 'Step' }).inputValue()).toBe('2')
+})
+
 it('restarts and deletes a sequence, each after a question', async () => {
   const { url, ask } = await startService()
   await ask('mutation { nextInSequence(name: "ticket", count: 9, namespace: "n") { value } }')

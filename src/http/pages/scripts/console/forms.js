@@ -63,7 +63,7 @@ function argsFor(values) {
  * A form that sends a mutation, with the name in the address and the values of its fields, or what `argsOf` makes of those.
  * `done` gets the result and returns what to report of it. It does one at a time.
  */
-export function MutationForm({ mutation, selection, argsOf = argsFor, done, submit, children, ...rest }) {
+export function MutationForm({ mutation, selection, argsOf, done, submit, buttons, children, ...rest }) {
   const form = useRef()
   const onSent = useContext(OnSent)
   const isKeyed = KEYED.includes(mutation)
@@ -76,13 +76,13 @@ export function MutationForm({ mutation, selection, argsOf = argsFor, done, subm
   }, sent)
   function send(event) {
     event.preventDefault()
-    start(textOf(mutation, argsOf(valuesOf(form.current), form.current), selection))
+    start(textOf(mutation, (argsOf ?? argsFor)(valuesOf(form.current), form.current), selection))
   }
   const problem = problemOf(error, isUnanswered, form.current)
   return html`
     <form ref=${form} novalidate onSubmit=${send} ...${rest}>
       <${Problem.Provider} value=${problem}>${children}<//>
-      <p class="buttons"><button>${submit}</button></p>
+      <p class="buttons"><button>${submit}</button> ${buttons}</p>
       <p class="result" role="status">${isLong ? 'Waiting for the answer…' : isRunning ? '' : result}</p>
       <p class="problem" role="alert">${problem.argument === undefined && problem.message}</p>
       ${isUnanswered && html`<button type="button" class="quiet" onClick=${() => start(sent)}>Try again</button>`}
@@ -142,7 +142,8 @@ function definitionIn(values, hasPeriods) {
 export function DefinitionForm({ definition, mutation, selection, fields, save }) {
   const place = useRef()
   const hasPeriods = definition.periods !== undefined
-  useLayoutEffect(() => place.current.querySelector('form').reset(), [definition])
+  const defined = JSON.stringify([definition.periods, ...fields.map(([id]) => definition[id])])
+  useLayoutEffect(() => place.current.querySelector('form').reset(), [defined])
   function argsOf(values, form) {
     const first = form.cloneNode(true)
     first.reset()
@@ -181,11 +182,11 @@ export function Question({ name, label, text, done, fields, ...form }) {
     close()
     return done(result)
   }
+  const cancel = html`<button type="button" class="quiet" onClick=${close}>Cancel</button>`
   const content = html`
     <h2 id="question">${form.submit} ${quoted(name)}?</h2>
     <p>${text}</p>
-    <${MutationForm} ...${form} done=${closed}>${fields}<//>
-    <button type="button" class="quiet" onClick=${close}>Cancel</button>`
+    <${MutationForm} ...${form} done=${closed} buttons=${cancel}>${fields}<//>`
   return html`
     <button type="button" class="quiet danger" aria-label=${label} onClick=${() => setIsOpen(true)}>${form.submit}…</button>
     <dialog ref=${dialog} aria-labelledby="question" onClose=${() => setIsOpen(false)}>${isOpen && content}</dialog>`

@@ -144,8 +144,8 @@ export const searchView = {
     return html`
       <${List} ...${{ address, rowOf, ...data }} caption="Found" columns=${[['Name'], ['Value', 'amount'], ['Namespace']]} />
       <p class="quietly">
-        At most ${FOUND} of each namespace are shown. Names need no creation:
-        <a href=${addressOf({ namespace: prefix })}>open the namespace ${quoted(prefix)}</a>, or
+        At most ${FOUND} of each namespace are shown. Names need no creation: open ${' '}
+        <a href=${addressOf({ namespace: prefix })}>the namespace ${quoted(prefix)}</a> or ${' '}
         <a href=${addressOf({ namespace: 'default', counter: prefix })}>the counter ${quoted(prefix)} in default</a>.
       </p>`
   },

@@ -1,8 +1,7 @@
 // What the views of the console share: addresses, names, times, rights in words, pages of lists, and live numbers.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { newer } from '/client.js'
-import { client, Freshness, html, isRefused, number, useLive } from '/page.js'
+import { client, Freshness, html, isRefused, noteRefusal, number, useLive } from '/page.js'
 
 /** The parts of the present address, all of them texts: `view`, `namespace`, `list`, `counter`, `sequence`, … */
 export const readAddress = () => Object.fromEntries(new URLSearchParams(location.search))
@@ -100,17 +99,20 @@ export async function readList(query, variables, signal) {
   try {
     return await client.query(query, variables, { signal })
   } catch (error) {
-    if (isRefused(error)) return { ...error.data, refusal: error }
-    throw error
+    if (!isRefused(error)) throw error
+    // Of what all namespaces have, those are shown that the key allows.
+    if (!error.data?.namespaces) noteRefusal(error)
+    return { ...error.data, refusal: error }
   }
 }
 
 /** What a screen reader says once a page of a list is shown. */
-export const summaryOf = ({ nodes, pageInfo } = { nodes: [] }) =>
-  `${nodes.length} shown${pageInfo?.hasNextPage ? ', more on the next page' : ''}.`
+export const summaryOf = (connection) =>
+  `${connection?.nodes.length ?? 0} shown${connection?.pageInfo.hasNextPage ? ', more on the next page' : ''}.`
 
 /** Links to the pages beside one, where there are any. */
 export function Pager({ address, page: { hasNextPage, hasPreviousPage, startCursor, endCursor } }) {
+  if (!hasNextPage && !hasPreviousPage) return null
   const to = (text, cursors) =>
     html`<a href=${addressOf({ ...address, after: undefined, before: undefined, ...cursors })}>${text}</a>`
   return html`
@@ -185,19 +187,23 @@ export function NameForm({ address, orders, hint, open }) {
     </form>`
 }
 
+/** The newer of two states of an object, with what only the older one has. Null is a state, too. */
+const merged = (before, after) =>
+  before?.revision > after.revision ? { ...after, ...before } : { ...before, ...after }
+
 /**
  * Objects that were read, kept at their newest states by the one subscription of a view, which has the variable `ids`.
  * `show` takes what else is heard of one, such as in the result of a change. `nodeOf` returns the newest state by id.
  */
 export function useNodes(document, nodes, variables) {
   const [heard, setHeard] = useState({})
-  const show = (node) => setHeard((current) => ({ ...current, [node.id]: newer(current[node.id], node) }))
+  const show = (node) => setHeard((current) => ({ ...current, [node.id]: merged(current[node.id], node) }))
   const ids = nodes.map(({ id }) => id)
   const live = useLive(document, ids.length === 0 ? null : { ids, ...variables }, (data) => {
     for (const node of data.nodes) if (node) show(node)
   })
   const read = new Map(nodes.map((node) => [node.id, node]))
-  const nodeOf = (id) => (heard[id] ? newer(read.get(id), heard[id]) : read.get(id))
+  const nodeOf = (id) => (heard[id] ? merged(read.get(id), heard[id]) : read.get(id))
   return { live: { ...live, hasNumbers: true }, show, nodeOf }
 }
 
