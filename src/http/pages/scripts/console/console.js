@@ -162,7 +162,7 @@ function Access() {
   }
   const mayManageKeys = viewer?.grants.some(({ scopes }) => scopes.includes('ADMIN'))
   return html`
-    <section id="access" aria-label="Access">
+    <section id="access" class="links" aria-label="Access">
       <p>${viewer && `${KINDS[viewer.kind](viewer)}: you may ${rightsText(viewer.grants)}.`}</p>
       ${mayManageKeys && html`<a href="/console?view=keys">API keys</a>`}
       <details ref=${details}>
