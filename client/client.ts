@@ -87,22 +87,22 @@ export interface NthClient {
   ): Promise<Data>
   /** Whether an action of that name was begun and has no result yet. */
   remembered(name: string): boolean
+  /** Keeps a stream of events open until it is stopped, refused or complete; while the page is hidden, it is closed. */
   subscribe<Data = unknown, Variables = object>(
     document: string | TypedDocument<Data, Variables>,
     variables: NoInfer<Variables> | undefined,
     options: SubscribeOptions<Data>,
   ): Subscription<Variables>
   /**
-   * For other GraphQL clients, in the place of `fetch`: with the key, the newest state of everything that has an `id` and
-   * a `revision`, and repeated mutations if each field has an `idempotencyKey`. Streams of events are opened again.
+   * For other GraphQL clients, in the place of `fetch`: sends the key, keeps the newest state of everything that has an
+   * `id` and a `revision`, repeats mutations if each field has an `idempotencyKey`, and opens streams of events again.
+   * A result has the status 200, whatever the server's was.
    */
   fetch: typeof fetch
 }
 
-/** `NO_ANSWER`: nobody answered. `BAD_RESPONSE`: what answered is not Nth. The others are those of the API. */
-export type NthErrorCode =
-  | 'NO_ANSWER'
-  | 'BAD_RESPONSE'
+/** Codes of the API. There may be more later. */
+export type ApiErrorCode =
   | 'BAD_USER_INPUT'
   | 'NOT_FOUND'
   | 'LIMIT_REACHED'
@@ -116,7 +116,19 @@ export type NthErrorCode =
   | 'UNAVAILABLE'
   | 'OUTCOME_UNKNOWN'
   | 'INTERNAL_SERVER_ERROR'
-  | (string & {})
+  | 'BAD_REQUEST'
+  | 'REQUEST_ENTITY_TOO_LARGE'
+  | 'GRAPHQL_PARSE_FAILED'
+  | 'PERSISTED_QUERY_NOT_FOUND'
+  | 'PERSISTED_QUERY_MISMATCH'
+  | 'GRAPHQL_VALIDATION_FAILED'
+  | 'OPERATION_RESOLUTION_FAILURE'
+
+/**
+ * The codes of the API, and `NO_ANSWER`: nobody answered; `BAD_RESPONSE`: what answered is not Nth; `NO_KEY`: the
+ * function `key` failed.
+ */
+export type NthErrorCode = ApiErrorCode | 'NO_ANSWER' | 'BAD_RESPONSE' | 'NO_KEY' | (string & {})
 
 /** Why there is no result. */
 export class NthError extends Error {
@@ -164,7 +176,8 @@ type Json = Record<string, unknown>
 type AnyDocument = string | TypedDocument<unknown, never>
 type Address = Parameters<typeof fetch>[0]
 
-interface Request {
+/** What a request sends; nothing, if it can't be read. */
+interface Operation {
   query?: string
   variables?: unknown
 }
@@ -201,7 +214,7 @@ export function createClient(options: ClientOptions = {}): NthClient {
     let query = typeof document === 'object' ? document.loc?.source.body : document
     query ??= String(document)
     if (query === '[object Object]') {
-      if (!options.print) throw new TypeError('This document needs the option `print`: that of graphql.')
+      if (!options.print) throw new TypeError('Documents without a text need the option `print`.')
       // It is what that function takes.
       query = options.print(document as never)
     }
@@ -215,7 +228,7 @@ export function createClient(options: ClientOptions = {}): NthClient {
 
   async function send(address: Address, init: RequestInit, signal = init.signal): Promise<Response> {
     const headers = new Headers(options.headers)
-    new Headers(init.headers).forEach((value, name) => void headers.set(name, value))
+    headersOf(address, init).forEach((value, name) => void headers.set(name, value))
     const key = await keyOf(options)
     if (key) headers.set('authorization', `Bearer ${key}`)
     return (options.fetch ?? fetch)(address, { ...init, headers, signal: signal ?? null })
@@ -227,7 +240,7 @@ export function createClient(options: ClientOptions = {}): NthClient {
     try {
       const response = await send(address, init, limit.signal)
       const result = await resultOf(response)
-      keepNewest(result, requestOf(address, init))
+      keepNewest(result, operationOf(address, init))
       return { response, result, error: errorIn(result) }
     } catch (cause) {
       init.signal?.throwIfAborted()
@@ -251,8 +264,8 @@ export function createClient(options: ClientOptions = {}): NthClient {
       const retryable = error.retryable && (hasKey || error.code !== 'NO_ANSWER')
       const pauseMs = pauseMsAfter(attempts, error)
       if (!retryable || performance.now() + pauseMs > end) {
-        const isRelated = !error.retryable && !UNRELATED.includes(error.code)
-        const isOutcomeUnknown = doubt !== undefined && (answer === doubt || !isRelated)
+        const saysNothing = error.retryable || UNRELATED.includes(error.code)
+        const isOutcomeUnknown = doubt !== undefined && (saysNothing || answer === doubt)
         const reported = error.retryable && doubt ? doubt : answer
         Object.assign(reported.error ?? {}, { isOutcomeUnknown, retryable })
         return reported
@@ -262,11 +275,11 @@ export function createClient(options: ClientOptions = {}): NthClient {
   }
 
   /** Opens a subscription again and again, with what `request` returns. */
-  function keepOpen(request: () => RequestInit, handlers: Handlers): LiveStream {
+  function keepOpen(address: Address, request: () => RequestInit, handlers: Handlers): LiveStream {
     return new LiveStream(async function* (signal, onChunk) {
       const init = request()
-      for await (const result of eventsOf(await send(url, init, signal), onChunk)) {
-        keepNewest(result, requestOf(url, init))
+      for await (const result of eventsOf(await send(address, init, signal), onChunk)) {
+        keepNewest(result, operationOf(address, init))
         yield result
       }
     }, handlers)
@@ -287,15 +300,16 @@ export function createClient(options: ClientOptions = {}): NthClient {
       const { error } = answer
       const isSettled = !error || isApplied(error.data) || !(error.retryable || error.isOutcomeUnknown)
       // Another action of that name may have begun meanwhile.
-      if (isSettled && remember && memory.get(remember) === key) memory.delete(remember)
+      if (isSettled && remember && memory.get(remember) === key) memory.set(remember, '')
       return dataOf(answer, isApplied)
     },
 
-    remembered: (name) => memory.get(name) !== undefined,
+    remembered: (name) => Boolean(memory.get(name)),
 
     subscribe(document, variables, handlers) {
       let current: unknown = variables
       const stream = keepOpen(
+        url,
         () => initOf(document, current, { accept: EVENT_STREAM }),
         // Its data is that of the document.
         handlers as Handlers,
@@ -312,21 +326,29 @@ export function createClient(options: ClientOptions = {}): NthClient {
     },
 
     async fetch(address, init = {}) {
-      const { query } = requestOf(address, init)
-      const accept = new Headers(init.headers).get('accept') ?? ''
+      const operation = operationOf(address, init)
+      const { query } = operation
+      const headers = headersOf(address, init)
+      const accept = headers.get('accept') ?? ''
       if (accept.startsWith(EVENT_STREAM)) {
         const events = eventStreamOf((handlers) =>
-          keepOpen(() => init, { ...handlers, signal: init.signal ?? undefined }),
+          keepOpen(address, () => init, { ...handlers, signal: init.signal ?? undefined }),
         )
         return new Response(events, { headers: { 'content-type': EVENT_STREAM } })
       }
       if (!query || accept.startsWith('multipart')) return send(address, init)
       const isMutation = /\bmutation\b/.test(query)
       const { response, result, error } = isMutation
-        ? await change(address, init, isKeyed(query))
+        ? await change(address, init, headers.has('idempotency-key') || isKeyed(query))
         : await attempt(address, init)
       if (!result) throw error
-      return new Response(JSON.stringify(result), response)
+      // When the client reads it: two answers reach its cache in the order in which they were compared.
+      const json = async () => keepNewest(result, operation)
+      const text = async () => JSON.stringify(await json())
+      return Object.assign(new Response(JSON.stringify(result), response && { headers: response.headers }), {
+        json,
+        text,
+      })
     },
   }
 }
@@ -337,20 +359,22 @@ export function createClient(options: ClientOptions = {}): NthClient {
  */
 export function newer<T>(previous: T | null | undefined, next: T): T
 export function newer(previous: unknown, next: unknown): unknown {
-  if (!isObject(previous) || !isObject(next) || previous.id !== next.id) return next ?? previous
-  if (Array.isArray(next)) return newerList(previous, next)
+  // Null instead of an object could not be read; of a number or text, it is the new value.
+  if (!isObject(previous)) return next
+  if (!isObject(next)) return next ?? previous
+  if (previous.id !== next.id) return next
+  if (Array.isArray(previous) && Array.isArray(next)) {
+    const items = new Map<unknown, unknown>()
+    for (const item of [...previous, ...next]) {
+      // Without ids nothing can be merged.
+      if (!item?.id) return next
+      items.set(item.id, newer(items.get(item.id), item))
+    }
+    return [...items.values()]
+  }
   if (Number(previous.revision) > Number(next.revision)) return { ...next, ...previous }
   const fields = Object.entries(next).map(([name, value]) => [name, newer(previous[name], value)])
   return { ...previous, ...Object.fromEntries(fields) }
-}
-
-function newerList(previous: unknown, next: unknown[]): unknown[] {
-  const items = new Map<unknown, unknown>()
-  for (const item of [...(previous as unknown[]), ...next]) {
-    if (!isObject(item) || !item.id) return next
-    items.set(item.id, newer(items.get(item.id), item))
-  }
-  return [...items.values()]
 }
 
 /**
@@ -359,14 +383,15 @@ function newerList(previous: unknown, next: unknown[]): unknown[] {
  */
 function createNewest() {
   const seen = new Map<unknown, Map<string, { revision: number; value: unknown }>>()
-  return (result: unknown, request: Request): void => {
+  return (result: unknown, operation: Operation): unknown => {
     /** What the names of fields with an alias or arguments stand for. */
-    const meanings: Json = {}
-    for (const [, name = '', call = ''] of request.query?.matchAll(
-      /(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g,
-    ) ?? [])
-      meanings[name] =
-        `${meanings[name]}${call}${call.includes('$') ? JSON.stringify(request.variables) : ''}`
+    const meanings: Record<string, string> = {}
+    const calls = operation.query?.matchAll(/(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g) ?? []
+    for (const [, name = '', call = ''] of calls) {
+      const meaning = call + (call.includes('$') ? JSON.stringify(operation.variables) : '')
+      const others = meanings[name] ?? ''
+      if (!others.includes(meaning)) meanings[name] = others + meaning
+    }
     const visit = (object: unknown): void => {
       if (!isObject(object)) return
       for (const value of Object.values(object)) visit(value)
@@ -374,7 +399,8 @@ function createNewest() {
       if (typeof id !== 'string' || typeof revision !== 'number') return
       const fields = seen.get(id) ?? new Map()
       for (const [name, value] of Object.entries(object)) {
-        if (isObject(value)) continue
+        // Objects with ids have states of their own; a list such as a history belongs to this one.
+        if (Array.isArray(value) ? value.some((item) => item?.id) : isObject(value)) continue
         const meaning = `${name} ${meanings[name]}`
         const known = fields.get(meaning)
         if (known?.revision > revision) object[name] = known.value
@@ -385,6 +411,7 @@ function createNewest() {
       if (seen.size > MAX_OBJECTS) seen.delete(seen.keys().next().value)
     }
     visit(result)
+    return result
   }
 }
 
@@ -455,7 +482,7 @@ class LiveStream {
         if (signal.aborted) return
         const { data } = result
         const failure = errorIn(result)
-        if (failure && !(isObject(data) && Object.values(data).some((value) => value !== null))) throw failure
+        if (failure && !hasData(data)) throw failure
         hadData = true
         this.#failures = 0
         this.#enter('open')
@@ -547,8 +574,10 @@ function eventStreamOf(open: (handlers: Handlers) => LiveStream): ReadableStream
       stream = open({
         onData: (_, result) => write('next', JSON.stringify(result)),
         onError(error) {
-          const { message, extensions } = error
-          if (isRefusal(error)) write('next', JSON.stringify({ errors: [{ message, extensions }] }))
+          const { message, extensions, data } = error
+          // What is beside data was sent with it.
+          if (isRefusal(error) && !hasData(data))
+            write('next', JSON.stringify({ errors: [{ message, extensions }] }))
         },
         onState(state) {
           if (state !== 'ended' || !isOpen) return
@@ -586,14 +615,10 @@ function createLimit(ms: number, other?: AbortSignal | null) {
 }
 
 /** Waits, but not longer than until a signal aborts. */
-function pause(ms: number, signal?: AbortSignal | null): Promise<void> {
-  return new Promise((resolve) => {
-    const limit = createLimit(ms, signal)
-    limit.signal.addEventListener('abort', () => {
-      limit.end()
-      resolve()
-    })
-  })
+async function pause(ms: number, signal?: AbortSignal | null): Promise<void> {
+  const limit = createLimit(ms, signal)
+  await new Promise((resolve) => limit.signal.addEventListener('abort', resolve))
+  limit.end()
 }
 
 function pauseMsAfter(failures: number, { retryAfterMs = 0 }: NthError): number {
@@ -609,8 +634,12 @@ async function keyOf({ key }: ClientOptions): Promise<string | undefined> {
   }
 }
 
-/** The operation that a request sends; none, if it can't be read. */
-function requestOf(address: Address, { body }: RequestInit): Request {
+/** A request that is an object has its headers in itself, unless others are given. */
+function headersOf(address: Address, init: RequestInit): Headers {
+  return new Headers(init.headers ?? (address as Partial<Request>).headers)
+}
+
+function operationOf(address: Address, { body }: RequestInit): Operation {
   try {
     if (typeof body === 'string') return JSON.parse(body)
     return Object.fromEntries(new URL(String(address), 'http://localhost').searchParams)
@@ -652,7 +681,7 @@ async function resultOf(response: Response): Promise<Result> {
   const isBroken = response.ok && headers.get('content-type')?.includes('json')
   const isTemporary = isBroken || status >= 500 || status === 408 || status === 429
   throw new NthError(
-    `${url || 'The server'} answers with status ${status}, and not as a GraphQL API does.`,
+    `${url || 'The server'} has status ${status}, and is not Nth.`,
     isTemporary ? { code: 'NO_ANSWER', retryable: true, ...details } : { code: 'BAD_RESPONSE' },
   )
 }
@@ -671,6 +700,10 @@ function dataOf<Data>({ result, error }: Answer, isEnough = (_data: unknown) => 
   if (error && !isEnough(error.data)) throw error
   // It is what the document asks for.
   return result?.data as Data
+}
+
+function hasData(data: unknown): boolean {
+  return isObject(data) && Object.values(data).some((value) => value !== null)
 }
 
 /** Whether each field of a mutation has a result. */
@@ -699,15 +732,11 @@ function createMemory(prefix: string) {
     }
   }
   return {
-    get: (name: string) =>
-      values.get(name) ?? stored((storage) => storage.getItem(prefix + name)) ?? undefined,
+    get: (name: string) => values.get(name) || stored((storage) => storage.getItem(prefix + name)),
+    /** @param value empty to forget it */
     set(name: string, value: string): void {
       values.set(name, value)
-      stored((storage) => storage.setItem(prefix + name, value))
-    },
-    delete(name: string): void {
-      values.delete(name)
-      stored((storage) => storage.removeItem(prefix + name))
+      stored((storage) => (value ? storage.setItem(prefix + name, value) : storage.removeItem(prefix + name)))
     },
   }
 }

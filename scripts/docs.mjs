@@ -36,7 +36,7 @@ function targetOf(href, file) {
   if (/^[a-z]+:|^#/.test(href)) return href
   const [path, fragment] = href.split('#')
   const target = posix.join(posix.dirname(file), path)
-  if (/^docs\/[^/]+\.png$/.test(target)) return `/${target}`
+  if (/^docs\/[^/]+\.webp$/.test(target)) return `/${target}`
   const address = addresses.get(target)
   return address && fragment ? `${address}#${fragment}` : address
 }

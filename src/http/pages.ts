@@ -64,7 +64,7 @@ const TYPES: Record<string, string> = {
   '.mjs': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml; charset=utf-8',
-  '.png': 'image/png',
+  '.webp': 'image/webp',
   '.ico': 'image/x-icon',
   '.graphql': 'text/plain; charset=utf-8',
   // Some browsers download `text/markdown` instead of showing it.
@@ -167,7 +167,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
   // Those of the console are in a folder of their own.
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
-  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|png)$/.test(name))
+  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|webp)$/.test(name))
   const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
   const within =
     (folder: URL) =>

@@ -8,7 +8,8 @@ import { startService } from '../support/server/service.ts'
 it.each(Object.entries(states))('finds nothing wrong with %s', async (_, { path, before, after }) => {
   const service = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  // Colours are those after a number has arrived.
+  const window = await openWindow('about:blank', { reducedMotion: 'reduce' })
   await before?.(window, service)
   await window.goto(`${service.url}${path}`)
   await after(window, service)

@@ -76,6 +76,36 @@ it.each(EXAMPLE_NAMES)(
   },
 )
 
+it.each(['html', 'react'])(
+  'gives the example %s the same number for a purchase whose answer was lost, also after a reload',
+  async (name) => {
+    const { url, ask } = await startService()
+    const page = await serveExample(name, url)
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(page)
+    await sold(window, '0 sold')
+    let answered = 0
+    await window.route('**/graphql', async (route) => {
+      if (!route.request().postData()?.includes('mutation')) return route.continue()
+      await route.fetch()
+      answered += 1
+      return route.abort()
+    })
+    await buy(window)
+    await expect.poll(() => answered).toBeGreaterThan(0)
+    await sold(window, '1 sold')
+    await window.reload()
+    await window.unroute('**/graphql')
+    await buy(window)
+    await isBuyer(window, 1)
+    await buy(window)
+    await isBuyer(window, 2)
+    expect(await ask('{ counter(name: "Bulldozer", namespace: "booksales") { value } }')).toEqual({
+      counter: { value: 2 },
+    })
+  },
+)
+
 it('counts on, and shows it, in every example after a restart of the server', async () => {
   const environment = { DATABASE_URL: urlOf(await freshDatabase()), PORT: String(await freePort()) }
   const server = await startNth(environment)

@@ -52,11 +52,12 @@ it('takes a key in GraphiQL, for its tab only', async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql?query=${encodeURIComponent('{ viewer { kind } }')}`)
+  const result = async () => (await window.locator('.result-window').textContent()) ?? ''
   const run = async (kind: string) => {
     await window.getByRole('button', { name: /execute query/i }).click()
-    const result = async () => (await window.locator('.result-window').textContent()) ?? ''
     await expect.poll(result).toContain(kind)
   }
+  await expect.poll(result).toContain('/schema.graphql')
   await run('ANONYMOUS')
   await window.getByLabel('API key').fill(ADMIN_KEY)
   await window.getByLabel('API key').press('Enter')

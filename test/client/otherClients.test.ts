@@ -1,3 +1,4 @@
+// @module-tag slow
 import { ApolloClient, gql, HttpLink, InMemoryCache } from '@apollo/client/core'
 import { Client, fetchExchange } from '@urql/core'
 import { GraphQLClient } from 'graphql-request'
@@ -109,7 +110,7 @@ it('repeats what the server says can be sent again, and gives the answer to the 
   expect(requests).toHaveLength(2)
 })
 
-it('repeats no query, and passes on what it does not understand', async () => {
+it('repeats no query, and passes on what it does not understand', { tags: 'quick' }, async () => {
   const { client, requests } = clientWith([lost(), unavailable(), new Response('a,b'), new Response('parts')])
   await expect(client.fetch('http://nth.test/graphql', post('{ a }'))).rejects.toMatchObject({
     code: 'NO_ANSWER',
@@ -125,22 +126,47 @@ it('repeats no query, and passes on what it does not understand', async () => {
   expect(requests).toHaveLength(4)
 })
 
-it('sends the key, and keeps status, headers and the newest state, by GET too', async () => {
+it('sends the key, and keeps headers and the newest state, by GET too, with status 200 for every result', {
+  tags: 'quick',
+}, async () => {
   const state = (revision: number) =>
     Response.json(
       { data: { counter: { id: 'c', revision, value: revision } } },
-      { status: 203, headers: { etag: '"e"' } },
+      { status: 503, headers: { etag: '"e"' } },
     )
   const { client, requests } = clientWith([state(2), state(1)], { key: 'secret' })
   const url = `http://nth.test/graphql?${new URLSearchParams({ query: '{ counter(name: "c") { id revision value } }' })}`
   await client.fetch(url)
   const answer = await client.fetch(new URL(url))
-  expect([answer.status, answer.headers.get('etag')]).toEqual([203, '"e"'])
+  expect([answer.status, answer.headers.get('etag')]).toEqual([200, '"e"'])
   expect(await answer.json()).toEqual({ data: { counter: { id: 'c', revision: 2, value: 2 } } })
   expect(requests.map(({ headers }) => headers.get('authorization'))).toEqual([
     'Bearer secret',
     'Bearer secret',
   ])
+})
+
+it('compares answers in the order in which a client reads them', { tags: 'quick' }, async () => {
+  const state = (revision: number) =>
+    Response.json({ data: { counter: { id: 'c', revision, value: revision } } })
+  const { client } = clientWith([1, 2, 1, 3].map(state))
+  const request = post('{ counter(name: "c") { id revision value } }')
+  const answers = await Promise.all(
+    Array.from({ length: 4 }, () => client.fetch('http://nth.test/graphql', request)),
+  )
+  const [older, newer, oldest, newest] = answers
+  const revisionOf = (result: { data: { counter: { revision: number } } }) => result.data.counter.revision
+  // All four have arrived.
+  expect(revisionOf(await older?.json())).toBe(3)
+  expect(revisionOf(JSON.parse((await newer?.text()) ?? ''))).toBe(3)
+  expect([revisionOf(await newest?.json()), revisionOf(await oldest?.json())]).toEqual([3, 3])
+})
+
+it('repeats a mutation with a key in its header', { tags: 'quick' }, async () => {
+  const { client, requests } = clientWith([lost(), ANSWERED.clone()])
+  const keyed = post('mutation { increment(name: "c") { value } }', { 'idempotency-key': 'k' })
+  await client.fetch('http://nth.test/graphql', keyed)
+  expect(requests.map(({ headers }) => headers.get('idempotency-key'))).toEqual(['k', 'k'])
 })
 
 /** What subscribes with our fetch: `next` with each value, `end` with the code of an error, if there is one. */
@@ -171,24 +197,28 @@ const subscribers: Record<
       ).unsubscribe,
 }
 
-it.each(Object.keys(subscribers))('opens the stream of %s again when its connection breaks', async (name) => {
-  const { url, ask } = await startService()
-  const relay = await startRelay(url)
-  const values: unknown[] = []
-  const end = vi.fn()
-  const client = createClient({ url: `${relay.url}/graphql` })
-  const stop = subscribers[name]?.(`${relay.url}/graphql`, client.fetch, (value) => values.push(value), end)
-  await expect.poll(() => values).toEqual([0])
-  relay.cut()
-  await ask('mutation { increment(name: "c") { value } }')
-  await expect.poll(relay.refused).toBeGreaterThan(1)
-  relay.restore()
-  await expect.poll(() => values).toEqual([0, 1])
-  expect(end).not.toHaveBeenCalled()
-  stop?.()
-  await ask('mutation { increment(name: "c") { value } }')
-  expect(values).toEqual([0, 1])
-})
+it.each(Object.keys(subscribers))(
+  'opens the stream of %s again when its connection breaks',
+  { tags: 'quick' },
+  async (name) => {
+    const { url, ask } = await startService()
+    const relay = await startRelay(url)
+    const values: unknown[] = []
+    const end = vi.fn()
+    const client = createClient({ url: `${relay.url}/graphql` })
+    const stop = subscribers[name]?.(`${relay.url}/graphql`, client.fetch, (value) => values.push(value), end)
+    await expect.poll(() => values).toEqual([0])
+    relay.cut()
+    await ask('mutation { increment(name: "c") { value } }')
+    await expect.poll(relay.refused).toBeGreaterThan(1)
+    relay.restore()
+    await expect.poll(() => values).toEqual([0, 1])
+    expect(end).not.toHaveBeenCalled()
+    stop?.()
+    await ask('mutation { increment(name: "c") { value } }')
+    expect(values).toEqual([0, 1])
+  },
+)
 
 it.each(Object.keys(subscribers))(
   'ends the stream of %s with the reason why it was refused',
@@ -203,3 +233,32 @@ it.each(Object.keys(subscribers))(
     expect(next).not.toHaveBeenCalled()
   },
 )
+
+it('sends what is allowed in one event with the error of what is not', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], names: ['c'] }])
+  const client = createClient({ url: `${url}/graphql`, key: secret })
+  const query = 'subscription { counters(names: ["d", "c"]) { value } }'
+  const next = vi.fn()
+  const stop = createStreamClient({ url: `${url}/graphql`, fetchFn: client.fetch }).subscribe(
+    { query },
+    { next, error: next, complete: next },
+  )
+  await expect
+    .poll(() => next.mock.calls)
+    .toMatchObject([
+      [{ data: { counters: [null, { value: 0 }] }, errors: [{ extensions: { code: 'FORBIDDEN' } }] }],
+    ])
+  stop()
+})
+
+it('sends to the address that it is given, with the headers of a request', { tags: 'quick' }, async () => {
+  const { client, requests, fetch } = clientWith([ANSWERED.clone(), ANSWERED.clone(), new Response('parts')])
+  const address = 'http://other.test/graphql'
+  const request = new Request(address, { method: 'POST', headers: { 'x-shop': 'north' } })
+  await client.fetch(request)
+  expect(fetch.mock.calls[0]?.[0]).toBe(request)
+  expect(requests[0]?.headers.get('x-shop')).toBe('north')
+  await client.fetch(address, post('subscription { a }', { accept: 'text/event-stream' }))
+  await expect.poll(() => fetch.mock.calls[1]?.[0]).toBe(address)
+})

@@ -99,7 +99,7 @@ it('ends the connections with the most unread bytes when all together exceed the
 
 it('ends the connections of the client with the most unread bytes first', async () => {
   // An eighth of it may wait: two of the answers.
-  const access = { trustedProxies: ['127.0.0.1'] }
+  const access = { trustedProxies: ['127.0.0.1'], anonymous: ['READ' as const] }
   const { url } = await startFront({ readMetrics, heapBytes: 160_000_000, access })
   const openDeafFrom = (client: string, bytes: number) => {
     const wire = openWire(url)

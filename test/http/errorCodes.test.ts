@@ -93,11 +93,11 @@ async function interrupted(delivery: 'is cut off' | 'stays unanswered', pattern:
   return send('mutation { increment(name: "c", idempotencyKey: "k") { value } }')
 }
 
-/** The rows of the page: what it says of each code, and whether the same request may be sent again. */
-async function rows(): Promise<Map<string, { text: string; retryable: string }>> {
+/** The rows of the page, by their codes. */
+async function rows(): Promise<Map<string, string>> {
   const page = await readFile(PAGE, 'utf8')
-  const lines = page.matchAll(/^\| \[?`([A-Z_]+)`(?:\]\(#\w+\))? \| (.*) \| ([\w ]+) \|$/gm)
-  return new Map([...lines].map(([, code = '', text = '', retryable = '']) => [code, { text, retryable }]))
+  const lines = page.matchAll(/^\| \[?`([A-Z_]+)`(?:\]\(#\w+\))? \| (.*) \|$/gm)
+  return new Map([...lines].map(([, code = '', text = '']) => [code, text]))
 }
 
 it('has a row for each code on its page', async () => {
@@ -109,13 +109,13 @@ it('refuses with each code, with the details that its row names', async () => {
   const described = await rows()
   for (const code of Object.keys(errorCodes) as ErrorCode[]) {
     const { errors = [] } = (await REQUESTS[code]?.(service)) ?? {}
-    const { text = '', retryable } = described.get(code) ?? {}
+    const text = described.get(code) ?? ''
     expect([code, errors.map(({ extensions }) => extensions.code)]).toEqual([code, errors.map(() => code)])
     expect([code, errors.length]).not.toEqual([code, 0])
     const details = errors.flatMap(detailsOf)
     expect([code, details.filter((name) => !text.includes(`\`${name}\``))]).toEqual([code, []])
     // The change had a key.
-    const isRetryable = retryable === 'yes' || retryable === 'with a key'
+    const isRetryable = /\*\*Retryable(?: with a key)?:\*\*/.test(text)
     for (const { extensions } of errors) {
       expect([code, extensions.retryable === true]).toEqual([code, isRetryable])
     }

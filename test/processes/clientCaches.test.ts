@@ -1,6 +1,7 @@
 import { type ApolloClient, gql } from '@apollo/client/core'
 import type { Client as UrqlClient } from '@urql/core'
 import type { GraphQLClient } from 'graphql-request'
+import type { NthClient } from 'nth-counters/client'
 import {
   commitMutation,
   createOperationDescriptor,
@@ -9,43 +10,65 @@ import {
   getRequest,
 } from 'relay-runtime'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { CACHING, type CachingExample, startExamples, TITLE } from '../support/client/clientExamples.ts'
+import { CLIENTS, type Example, startExamples, TITLE } from '../support/client/clientExamples.ts'
 import type { Files } from '../support/client/clientsPage.ts'
 import { holdAnswers } from '../support/client/heldAnswers.ts'
 import { stopClock } from '../support/model/periods.ts'
 
 stopClock()
 
-/** What the cache of a client has for the counter. */
-async function openCache(name: string, load: <T>(name: string) => Promise<T>): Promise<() => unknown> {
+const CACHING = ['Apollo Client', 'urql', 'Relay'] as const
+
+const SOLD = `query Sold($name: String!) {
+  counter(name: $name, namespace: "booksales") { id revision value thisMonth: valueIn(period: MONTH) }
+}`
+
+/** Buys with a client, reads the counter, and looks what its cache has of it. */
+async function openCache(name: (typeof CACHING)[number], load: <T>(name: string) => Promise<T>) {
   const variables = { name: TITLE }
-  const { SOLD } = await load<{ SOLD: string }>('operations')
+  const { buy } = await load<Example>(CLIENTS[name])
   switch (name) {
-    case 'apollo': {
+    case 'Apollo Client': {
       const { client } = await load<{ client: ApolloClient }>('apollo')
       onTestFinished(() => client.stop())
-      return () => client.readQuery<{ counter: unknown }>({ query: gql(SOLD), variables })?.counter
+      const query = gql(SOLD)
+      return {
+        buy,
+        sold: () =>
+          client.query<unknown>({ query, variables, fetchPolicy: 'network-only' }) as Promise<unknown>,
+        cached: () => client.readQuery<{ counter: unknown }>({ query, variables })?.counter,
+      }
     }
     case 'urql': {
       const { client } = await load<{ client: UrqlClient }>('urql')
       // While nobody shows the query, its answers are dropped.
       onTestFinished(client.query(SOLD, variables).subscribe(() => undefined).unsubscribe)
-      return () => client.readQuery(SOLD, variables, { requestPolicy: 'cache-only' })?.data?.counter
+      return {
+        buy,
+        sold: async (): Promise<unknown> => client.query(SOLD, variables, { requestPolicy: 'network-only' }),
+        cached: () => client.readQuery(SOLD, variables, { requestPolicy: 'cache-only' })?.data?.counter,
+      }
     }
     default: {
-      const relay = await load<{ environment: Environment; SOLD: GraphQLTaggedNode }>('relay')
+      const { environment } = await load<{ environment: Environment }>('relay')
+      const relay = await load<{ SOLD: GraphQLTaggedNode; sold(name: string): Promise<unknown> }>(
+        'relayOperations',
+      )
       const operation = createOperationDescriptor(getRequest(relay.SOLD), variables)
-      relay.environment.retain(operation)
-      return () => relay.environment.lookup(operation.fragment).data?.counter
+      environment.retain(operation)
+      return {
+        buy,
+        sold: () => relay.sold(TITLE),
+        cached: () => environment.lookup(operation.fragment).data?.counter,
+      }
     }
   }
 }
 
 it.each(CACHING)('keeps the present numbers in the cache of %s, beside those of the buyer', async (name) => {
   const { load } = await startExamples()
-  const { buy, sold } = await load<CachingExample>(name)
-  const cached = await openCache(name, load)
-  await sold(TITLE)
+  const { buy, sold, cached } = await openCache(name, load)
+  await sold()
   expect(cached()).toMatchObject({ value: 0, thisMonth: 0 })
   await buy(TITLE, 'first')
   await buy(TITLE, 'second')
@@ -55,13 +78,15 @@ it.each(CACHING)('keeps the present numbers in the cache of %s, beside those of 
 })
 
 /** The states that a cache goes through when the answers to a read and to a change come after that to a later change. */
-async function statesWithLateAnswers(name: string, changed: Files = {}): Promise<unknown[]> {
+async function statesWithLateAnswers(
+  name: (typeof CACHING)[number],
+  changed: Files = {},
+): Promise<unknown[]> {
   const { load } = await startExamples(changed)
-  const { buy, sold } = await load<CachingExample>(name)
-  const cached = await openCache(name, load)
-  await sold(TITLE)
+  const { buy, sold, cached } = await openCache(name, load)
+  await sold()
   const { late } = holdAnswers()
-  const lateRead = await late(() => sold(TITLE))
+  const lateRead = await late(sold)
   const lateChange = await late(() => buy(TITLE, 'first'))
   expect(await buy(TITLE, 'second')).toMatchObject({ value: 2, thisMonth: 2 })
   const states = [cached()]
@@ -73,14 +98,14 @@ async function statesWithLateAnswers(name: string, changed: Files = {}): Promise
 }
 
 it.each([
-  ['apollo', [2, 0, 1]],
+  ['Apollo Client', [2, 0, 1]],
   // Graphcache gives way to a change while a read is under way, but not to another change.
   ['urql', [2, 2, 1]],
-  ['relay', [2, 0, 1]],
-])('leaves the cache of %s at the newest state when two answers are late', async (name, without) => {
+  ['Relay', [2, 0, 1]],
+] as const)('leaves the cache of %s at the newest state when two answers are late', async (name, without) => {
   const newest = { value: 2, thisMonth: 2 }
   expect(await statesWithLateAnswers(name)).toMatchObject([newest, newest, newest])
-  const changed = { 'newest.js': 'export const newest = (result) => result' }
+  const changed = { 'nth.js': 'export const nth = { fetch: (...request) => fetch(...request) }' }
   expect(await statesWithLateAnswers(name, changed)).toMatchObject(without.map((value) => ({ value })))
 })
 
@@ -202,13 +227,22 @@ function relayMutation(fields: [alias: string, counter: string][]): GraphQLTagge
 }
 
 it.each([
-  ['fetch', ({ ask }: { ask(query: string, variables: object): Promise<object> }) => ask(TWO, {})],
-  ['graphqlRequest', ({ client }: { client: GraphQLClient }) => client.rawRequest(TWO)],
+  [
+    'nth',
+    ({ nth }: { nth: NthClient }) =>
+      nth
+        .mutate(TWO, {}, { idempotencyKey: null })
+        .catch(({ data, extensions }) => ({ data, errors: [{ extensions }] })),
+  ],
+  [
+    'graphqlRequest',
+    ({ client }: { client: GraphQLClient }) => client.rawRequest(TWO).catch(({ response }) => response),
+  ],
   [
     'apollo',
     async ({ client }: { client: ApolloClient }) => {
       onTestFinished(() => client.stop())
-      const { data, error } = await client.mutate({ mutation: gql(TWO) })
+      const { data, error } = await client.mutate({ mutation: gql(TWO), errorPolicy: 'all' })
       // CombinedGraphQLErrors, as the file itself finds out.
       return { data, ...(error as unknown as { errors: object[] }) }
     },

@@ -23,6 +23,48 @@ const BOOK = '/book?title=Bulldozer'
 
 /** The states of all pages: empty, pending, failed, sold out and so on. */
 export const states: Record<string, State> = {
+  'the first page, bought, with a purchase of somebody else': {
+    path: '/',
+    async after(window, { ask }) {
+      await says(window, '0 sold so far')
+      await press(window, 'Buy a copy')
+      await says(window, 'You just bought copy 1')
+      await ask(SALE)
+      await says(window, 'Nos. 1–20')
+    },
+  },
+  'the first page, loading': loading('/'),
+  'the first page without a server': withoutServer('/'),
+  'the first page with old numbers and a lost answer': {
+    path: '/',
+    before: recordStreams,
+    async after(window) {
+      await says(window, '0 sold so far')
+      await refuseAll(window, 'mutation', { code: 'OUTCOME_UNKNOWN' })
+      await press(window, 'Buy a copy')
+      await says(window, 'may or may not')
+      await loseNumbers(window)
+      await says(window, 'Retry now')
+    },
+  },
+  'the first page of a protected server': askingForKey('/'),
+  'hits, one counted, one not and one unknown': {
+    path: '/hits',
+    async after(window) {
+      await says(window, '0 readers, 0 this hour')
+      await press(window, 'The lost reader')
+      await says(window, 'You are reader 1')
+      await refuseAll(window, '"title":"What', { code: 'UNAVAILABLE' })
+      await press(window, 'What is read now')
+      await says(window, 'Not counted: Try later.')
+      await refuseAll(window, '"title":"A thousand', { code: 'OUTCOME_UNKNOWN' })
+      await press(window, 'A thousand at once')
+      await says(window, 'may or may not')
+    },
+  },
+  'hits, loading': loading('/hits'),
+  'hits without a server': withoutServer('/hits'),
+  'the shop of a protected server': askingForKey('/shop'),
   'the shop': { path: '/shop', after: (window) => says(window, '0 of 100 copies sold') },
   'the shop, loading': loading('/shop'),
   'the shop without a server': withoutServer('/shop'),
@@ -269,7 +311,19 @@ export const states: Record<string, State> = {
       await window.getByRole('dialog').waitFor()
     },
   },
+  'no book': {
+    path: '/book?title=Nobody%20knows',
+    after: (window) => says(window, 'no book called'),
+  },
   'no page': { path: '/nope', after: (window) => says(window, 'There is nothing here') },
+}
+
+function askingForKey(path: string): State {
+  return {
+    path,
+    before: (window) => refuseAll(window, '', { code: 'UNAUTHENTICATED' }),
+    after: (window) => says(window, 'This server asks for an API key.'),
+  }
 }
 
 function loading(path: string): State {

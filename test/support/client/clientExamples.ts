@@ -1,17 +1,13 @@
 import { openOnce } from '../openOnce.ts'
 import { startService } from '../server/service.ts'
 import { compile, type Files, filesOfPage, importable } from './clientsPage.ts'
+import { RELAY_OPERATIONS } from './relayOperations.mjs'
 
 export const TITLE = 'Bulldozer'
 
 /** What each client's file has. */
 export interface Example {
   buy(name: string, key: string): Promise<unknown>
-}
-
-/** What those with a cache have as well. */
-export interface CachingExample extends Example {
-  sold(name: string): Promise<unknown>
 }
 
 /** Scalars have exactly these types, in what gql.tada and Relay make of the schema. */
@@ -39,7 +35,8 @@ export function examples(): Promise<{ page: Files; compiled: Files }> {
 
 async function compileExamples(): Promise<{ page: Files; compiled: Files }> {
   const page = await filesOfPage()
-  return { page, compiled: await compile({ ...page, 'types.ts': TYPES }) }
+  const files = { ...page, 'types.ts': TYPES, 'relayOperations.ts': RELAY_OPERATIONS }
+  return { page, compiled: await compile(files) }
 }
 
 /** The page's code, for a service of its own. */
@@ -54,5 +51,11 @@ export async function startExamples(changed: Files = {}) {
   }
 }
 
-export const CLIENTS = ['fetch', 'graphqlRequest', 'apollo', 'urql', 'tada', 'relay']
-export const CACHING = ['apollo', 'urql', 'relay']
+/** Files with a function `buy`, by the name of their client on the page. */
+export const CLIENTS = {
+  'graphql-request': 'graphqlRequest',
+  'Apollo Client': 'apollo',
+  urql: 'urql',
+  'gql.tada': 'tada',
+  Relay: 'relayOperations',
+}

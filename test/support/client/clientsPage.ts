@@ -11,6 +11,9 @@ import { temporaryDirectory } from '../server/nthProcess.ts'
 const ROOT = join(import.meta.dirname, '../../..')
 const URL_OF_PAGE = 'http://127.0.0.1:4000'
 
+/** The package is not among its own dependencies. */
+const CLIENT = import.meta.resolve('nth-counters/client')
+
 /** What relay-compiler made of the page (npm run relay). */
 export const ARTIFACTS = join(import.meta.dirname, '__generated__')
 
@@ -50,7 +53,10 @@ export async function compile(files: Files): Promise<Files> {
 /** Makes compiled files, for a server at `url`, importable by their names, with a state of their own. */
 export async function importable(files: Files, url: string): Promise<(name: string) => Promise<unknown>> {
   const folder = await temporaryDirectory()
-  const moved = Object.entries(files).map(([name, code]) => [name, code.replaceAll(URL_OF_PAGE, url)])
+  const moved = Object.entries(files).map(([name, code]) => [
+    name,
+    code.replaceAll(URL_OF_PAGE, url).replaceAll("'nth-counters/client'", JSON.stringify(CLIENT)),
+  ])
   await writeFiles(folder, { ...Object.fromEntries(moved), 'package.json': PACKAGE })
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   return (name) => import(pathToFileURL(join(folder, name)).href)
@@ -71,6 +77,7 @@ const TSCONFIG = {
     rewriteRelativeImportExtensions: true,
     rootDir: 'src',
     outDir: 'dist',
+    paths: { 'nth-counters/client': [join(ROOT, 'dist/client/client.d.ts')] },
   },
   include: ['src'],
 }

@@ -58,8 +58,13 @@ function createFetcher(key) {
     const headers = new Headers({ 'content-type': 'application/json', ...written })
     if (key && !headers.has('authorization')) headers.set('authorization', `Bearer ${key}`)
     const request = { query, variables, operationName }
-    if (documentAST && getOperationAST(documentAST, operationName)?.operation === 'subscription')
-      return subscription(createClient({ url: URL, headers: Object.fromEntries(headers) }), request)
+    if (documentAST && getOperationAST(documentAST, operationName)?.operation === 'subscription') {
+      // Without attempts to connect again: a refusal is shown at once.
+      return subscription(
+        createClient({ url: URL, headers: Object.fromEntries(headers), retryAttempts: 0 }),
+        request,
+      )
+    }
     const response = await fetch(URL, { method: 'POST', headers, body: JSON.stringify(request) })
     if (/json/.test(response.headers.get('content-type'))) return response.json()
     throw new Error(`${response.status} ${response.statusText}`)
@@ -90,6 +95,12 @@ const link = new URLSearchParams(location.search)
 const [query, variables] = [link.get('query') ?? undefined, link.get('variables') ?? undefined]
 if (query) tabs.unshift({ query, variables })
 history.replaceState(null, '', location.pathname)
+
+// GraphiQL follows the system's colours, its editor only when it opens.
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', ({ matches }) => {
+  if (storage.getItem(`${PREFIX}theme`)) return
+  globalThis.__MONACO?.editor.setTheme(matches ? 'graphiql-DARK' : 'graphiql-LIGHT')
+})
 
 const root = createRoot(document.getElementById('root'))
 const field = document.querySelector('.bar input')

@@ -9,18 +9,20 @@ import { copies, Sale, useBooks } from './sales.js'
 const title = new URLSearchParams(location.search).get('title') || titles[0]
 
 /** Everything that the page shows: the numbers by one statement, and the history by another. */
+const FIELDS = `
+  id
+  name
+  revision
+  value
+  maxValue
+  timeZone
+  valueIn(period: MONTH)
+  hours: history(period: HOUR, last: 48) { start value }
+  days: history(period: DAY, last: 30) { start value }
+`
+
 const SALES = `subscription Sales($title: String!) {
-  counters(names: [$title], namespace: "booksales") {
-    id
-    name
-    revision
-    value
-    maxValue
-    timeZone
-    valueIn(period: MONTH)
-    hours: history(period: HOUR, last: 48) { start value }
-    days: history(period: DAY, last: 30) { start value }
-  }
+  counters(names: [$title], namespace: "booksales") { ${FIELDS} }
 }`
 
 const TEXTS = {
@@ -41,7 +43,7 @@ function Book() {
   return html`
     <${KeyField} />
     <section class="card sale" aria-label="Sale">
-      <${Sale} title=${title} book=${book} show=${show} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
+      <${Sale} title=${title} book=${book} show=${show} fields=${FIELDS} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
     </section>
     <${Bars} id="hours" caption="Sold in each of the last 48 hours" label="Hour" buckets=${hours} nameOf=${hour} ...${TEXTS} />
     <${Bars} id="days" caption="Sold on each of the last 30 days" label="Day" buckets=${days} nameOf=${day} ...${TEXTS} />

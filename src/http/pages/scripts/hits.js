@@ -34,16 +34,19 @@ const entries = new Map([
   ],
 ])
 
+/** What is shown of an entry; an answer has all of it, so that an event from before shows nothing. */
+const FIELDS = `
+  id
+  name
+  revision
+  value
+  timeZone
+  valueIn(period: HOUR)
+  hours: history(period: HOUR, last: 48) { start value }
+`
+
 const HITS = `subscription Hits($names: [String!]!) {
-  counters(names: $names, namespace: "hits") {
-    id
-    name
-    revision
-    value
-    timeZone
-    valueIn(period: HOUR)
-    hours: history(period: HOUR, last: 48) { start value }
-  }
+  counters(names: $names, namespace: "hits") { ${FIELDS} }
 }`
 
 function Blog() {
@@ -76,7 +79,7 @@ function Entry({ title, counter, isOpen, choose, show }) {
   const action = useAction(async () => {
     const { increment } = await client.mutate(
       `mutation Read($title: String!) {
-        increment(name: $title, namespace: "hits") { value valueIn(period: HOUR) counter { id name revision value } }
+        increment(name: $title, namespace: "hits") { value valueIn(period: HOUR) counter { ${FIELDS} } }
       }`,
       { title },
       { remember: name },

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { titles } from './books.js'
 import { Freshness, html, KeyField, number, ordinal, render, useKept, useLive } from './page.js'
 import { Request } from './request.js'
-import { Bought, copies, useBooks, usePurchase } from './sales.js'
+import { Bought, FIELDS, useBooks, usePurchase } from './sales.js'
 
 const [TITLE] = titles
 
@@ -12,7 +12,7 @@ const [TITLE] = titles
 const LISTED = 4
 
 const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
+  counters(names: $titles, namespace: "booksales") { ${FIELDS} }
 }`
 
 function Home() {
@@ -29,10 +29,9 @@ function Home() {
     if (sold.length > 0) setSales((all) => [...sold, ...all].slice(0, 2 * LISTED))
     show(counters)
   })
-  const purchase = usePurchase(TITLE, books[TITLE], show, (copy) => {
-    // More than the page can list of others, among which an event may bring one of them.
-    setOwn([copy, ...own].slice(0, 100))
-  })
+  // More than the page can list of others, among which an event may bring one of them.
+  const onBought = (copy) => setOwn([copy, ...own].slice(0, 100))
+  const purchase = usePurchase({ title: TITLE, book: books[TITLE], show, onBought })
   const [mine] = own
   return html`
     <${KeyField} />
@@ -53,7 +52,7 @@ function Home() {
 
 function stockText(book, { isLong }) {
   if (isLong) return 'Buying…'
-  return book && `${copies(book.value)} sold so far`
+  return book && `${number(book.value)} sold so far`
 }
 
 /** A bookplate, with a line for a number or with the number. */

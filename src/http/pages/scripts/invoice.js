@@ -20,14 +20,17 @@ const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 
 /** Reserves a number, or gets the reservation that was made with the same key. */
 async function reserve() {
-  // Changes nothing if it is already defined.
-  await untilAnswered(`mutation Define {
+  // Changes nothing if it is already defined; a key that may only take numbers needs it to be.
+  const defined = untilAnswered(`mutation Define {
     defineSequence(
       name: "invoice"
       namespace: "shop"
       definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
     ) { id }
   }`)
+  await defined.catch((error) => {
+    if (error.code !== 'FORBIDDEN') throw error
+  })
   const { reserveInSequence } = await client.mutate(
     `mutation Reserve($ttl: Int!) {
       reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: $ttl) { ${FIELDS} }
@@ -63,8 +66,8 @@ function Invoice() {
   const [reservation, setReservation] = useState()
   const field = useRef()
   const write = useRef()
-  const getting = useAction(async () => {
-    const got = await (id ? look(id) : reserve())
+  const getting = useAction(async (known) => {
+    const got = await (known ? look(known) : reserve())
     setId(got.id)
     setReservation(got)
   })
@@ -83,7 +86,7 @@ function Invoice() {
   const isOpen = state === 'RESERVED'
 
   useEffect(() => {
-    if (id || client.remembered(RESERVING)) getting.start()
+    if (id || client.remembered(RESERVING)) getting.start(id)
   }, [])
 
   useEffect(() => {
@@ -100,11 +103,12 @@ function Invoice() {
   }, [reservation])
 
   function begin() {
-    if (state !== 'failed') {
+    const isRetry = state === 'failed'
+    if (!isRetry) {
       setId(undefined)
       setCustomer('')
     }
-    getting.start()
+    getting.start(isRetry ? id : undefined)
     // Now, as the button disappears; the answer may not move focus.
     write.current.hidden = false
     field.current.focus()

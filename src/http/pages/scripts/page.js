@@ -2,7 +2,7 @@
 
 import htm from 'htm'
 import { h, render } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { createClient } from '/client.js'
 
 export const html = htm.bind(h)
@@ -122,7 +122,8 @@ function staleText({ code, message }, hasNumbers) {
 /** Whether something has lasted so long that the page shows it. */
 export function useIsLong(isOn) {
   const [isLong, setIsLong] = useState(false)
-  useEffect(() => {
+  // At once, not with the next frame.
+  useLayoutEffect(() => {
     setIsLong(false)
     if (!isOn) return
     const timer = setTimeout(() => setIsLong(true), PROGRESS_AFTER_MS)

@@ -7,6 +7,9 @@ import { amount, client, html, number, Outcome, ordinal, useAction } from './pag
 /** If no more copies than this are left, buyers see how many. */
 const FEW = 10
 
+/** What pages show of a book. */
+export const FIELDS = 'id name revision value maxValue'
+
 /** The newest known states of books by title, and a function that takes states: answers may arrive out of order. */
 export function useBooks() {
   return useReducer((books, states) => {
@@ -20,14 +23,14 @@ export function useBooks() {
  * Counts a copy. `value` and `valueIn` are this buyer's own numbers, `counter` is the current state of the book. The
  * client remembers the key, so that calling this again after a lost answer, also after a reload, buys no second copy.
  */
-async function buy(title, show) {
+async function buy(title, show, fields) {
   const { increment } = await client.mutate(
     `mutation Buy($title: String!) {
       increment(name: $title, namespace: "booksales") {
         value
         valueIn(period: MONTH)
         appliedDelta
-        counter { id name revision value maxValue }
+        counter { ${fields} }
       }
     }`,
     { title },
@@ -42,11 +45,14 @@ async function buy(title, show) {
 
 const nameOf = (title) => `buy ${title}`
 
-/** A purchase of a book, as `useAction` has it; `onBought` gets the copy. */
-export function usePurchase(title, book, show, onBought) {
+/**
+ * A purchase of a book, as `useAction` has it; `onBought` gets the copy. `fields` is all that the page shows of the book,
+ * so that an event from before shows nothing.
+ */
+export function usePurchase({ title, book, show, fields = FIELDS, onBought }) {
   const action = useAction(async () => {
     try {
-      const copy = await buy(title, show)
+      const copy = await buy(title, show, fields)
       onBought?.(copy)
       return copy
     } catch (error) {
@@ -63,8 +69,9 @@ export function usePurchase(title, book, show, onBought) {
 }
 
 /** What a person reads and presses in the shop, and on the page of a book. */
-export function Sale({ title, book, show, month, children }) {
-  const purchase = usePurchase(title, book, show)
+export function Sale({ month, children, ...sale }) {
+  const { title, book } = sale
+  const purchase = usePurchase(sale)
   const left = leftOf(book)
   const label = left <= 0 ? 'Sold out' : 'Buy'
   return html`

@@ -2,11 +2,11 @@
 
 import { edition, titles } from './books.js'
 import { client, Freshness, html, KeyField, render, useLive } from './page.js'
-import { Sale, useBooks } from './sales.js'
+import { FIELDS, Sale, useBooks } from './sales.js'
 
 /** How many copies of each book were sold, from all windows and machines, and how many exist. */
 const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { id name revision value maxValue }
+  counters(names: $titles, namespace: "booksales") { ${FIELDS} }
 }`
 
 const COVERS = ['#b4472f', '#d9982b', '#5f6f2e', '#2f6690', '#5a3e73', '#8a6d1f']

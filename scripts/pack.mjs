@@ -1,0 +1,70 @@
+// Before `npm pack`: bundles `dist` and its dependencies into a few files, and lets the package start those. With
+// `--undo`, after it: restores what it has changed.
+//
+// What the package depends on is inside it, in the versions that were tested: the `overrides` of this repository would
+// not apply to whoever installs it, and an installation needs no network. Bundled, they are thirty files
+// instead of six thousand.
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'vite'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const BUNDLE = 'dist/bundle'
+/** Files that are different in the package. The originals are kept under another name meanwhile. */
+const CHANGED = ['package.json', 'bin/nth.js']
+
+process.chdir(ROOT)
+undo()
+if (!process.argv.includes('--undo')) await prepare()
+
+function undo() {
+  for (const name of CHANGED) if (existsSync(`${name}.kept`)) renameSync(`${name}.kept`, name)
+  rmSync(BUNDLE, { recursive: true, force: true })
+}
+
+async function prepare() {
+  await build({
+    configFile: false,
+    root: ROOT,
+    logLevel: 'error',
+    // As Node resolves packages.
+    resolve: { mainFields: ['main'] },
+    ssr: { noExternal: true, resolve: { conditions: ['node'] } },
+    build: {
+      ssr: true,
+      target: 'node20',
+      // As deep as the files that it replaces, which look for others relative to their own place.
+      outDir: BUNDLE,
+      assetsDir: '',
+      copyPublicDir: false,
+      license: { fileName: 'licenses.md' },
+      rolldownOptions: { input: 'dist/main.js' },
+    },
+  })
+  change('bin/nth.js', (text) => text.replace('../dist/main.js', `../${BUNDLE}/main.js`))
+  const unbundled = librariesOfPages()
+  change('package.json', (text) => {
+    const { dependencies, devDependencies, overrides, scripts, ...rest } = JSON.parse(text)
+    const kept = Object.entries(dependencies).filter(([name]) => unbundled.has(name))
+    const description = { ...rest, dependencies: Object.fromEntries(kept), bundleDependencies: true }
+    return `${JSON.stringify({ ...description, scripts: { postpack: scripts.postpack } }, null, 2)}\n`
+  })
+}
+
+/** Packages of which a page loads files as they are: the server asks where they are. */
+function librariesOfPages() {
+  const code = readdirSync('dist/http').filter((name) => name.endsWith('.js'))
+  const names = code.flatMap((name) => [
+    ...readFileSync(join('dist/http', name), 'utf8').matchAll(/import\.meta\.resolve\('([^/']+)/g),
+  ])
+  return new Set(names.map(([, name]) => name))
+}
+
+function change(name, edit) {
+  const text = readFileSync(name, 'utf8')
+  const edited = edit(text)
+  if (edited === text) throw new Error(`${name} is not as expected`)
+  renameSync(name, `${name}.kept`)
+  writeFileSync(name, edited, { mode: 0o755 })
+}

@@ -1,0 +1,1 @@
+export const RELAY_OPERATIONS: string
