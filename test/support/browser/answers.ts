@@ -46,7 +46,7 @@ export function recordStreams(window: Page): Promise<unknown> {
     window.streams = []
     const send = window.fetch
     window.fetch = (url, options) => {
-      if (options?.headers?.accept !== 'text/event-stream') return send(url, options)
+      if (!new Headers(options?.headers).get('accept')?.startsWith('text/event-stream')) return send(url, options)
       const stream = new AbortController()
       streams.push(stream)
       return send(url, { ...options, signal: AbortSignal.any([options.signal, stream.signal]) })

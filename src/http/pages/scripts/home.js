@@ -9,7 +9,7 @@ import { Bought, FIELDS, useBooks, usePurchase } from './sales.js'
 const [TITLE] = titles
 
 /** How many purchases of others the page lists. */
-const LISTED = 4
+const LISTED = 3
 
 const SALES = `subscription Sales($titles: [String!]!) {
   counters(names: $titles, namespace: "booksales") { ${FIELDS} }
