@@ -130,7 +130,7 @@ function greeting({ url, workers, data, isOpen }: App): string {
 Nth is running.
   GraphQL   ${url}/graphql
   GraphiQL  ${url}/graphql in a browser
-  Shop      ${url}/
+  Home      ${url}/
   Data      ${data}${workers > 1 ? `\n  Workers   ${workers} processes` : ''}
 
 Try it${source}:

@@ -69,6 +69,7 @@ const TYPES: Record<string, string> = {
   '.graphql': 'text/plain; charset=utf-8',
   // Some browsers download `text/markdown` instead of showing it.
   '.md': 'text/plain; charset=utf-8',
+  '.ts': 'text/plain; charset=utf-8',
 }
 
 /** What surrounds the head and the main part of each page. */
@@ -177,6 +178,8 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...others.map(within(PAGES)),
     ...paths.map(within(ROOT)),
     ['/client.js', new URL('dist/client/client.js', ROOT)],
+    // Its types, for those who download it.
+    ['/client.d.ts', new URL('dist/client/client.d.ts', ROOT)],
     ...LIBRARIES,
   ]
 }

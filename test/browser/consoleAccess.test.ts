@@ -37,6 +37,7 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   await button(window, 'Forget the key').click()
   await window.getByText('You use no API key: you may do nothing here.').waitFor()
   await expect.poll(() => window.getByRole('table').count()).toBe(0)
+  expect(await window.getByLabel('API key, kept for this tab only').inputValue()).toBe('')
 })
 
 it('shows what a key may do, and what it may not', async () => {

@@ -19,7 +19,9 @@ const moving = (window: Window) =>
     .getByRole('list', { name: 'Counters that changed last' })
     .getByRole('listitem')
     .evaluateAll((items) =>
-      items.map((item) => ['a', '.value', '.ends span'].map((part) => item.querySelector(part)?.textContent)),
+      items.map((item) =>
+        ['a', '.value', '.hint:last-child'].map((part) => item.querySelector(part)?.textContent),
+      ),
     )
 
 it('shows on its home which counters move, with their totals of today, and those that begin to', {

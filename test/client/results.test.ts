@@ -6,7 +6,7 @@ import { type ApiErrorCode, createClient, NthError, newer } from 'nth-counters/c
 import { expect, expectTypeOf, it } from 'vitest'
 import type { introspection } from '../../examples/react-urql/graphql-env.d.ts'
 import type { ErrorCode } from '../../src/rules/errors.ts'
-import { bought, clientWith, lost, unavailable } from '../support/client/scriptedFetch.ts'
+import { clientWith, lost, unavailable } from '../support/client/scriptedFetch.ts'
 import { startService } from '../support/server/service.ts'
 
 const graphql = initGraphQLTada<{
@@ -172,12 +172,16 @@ it('merges what changed into what was shown: the newer of two states', () => {
   expect(newer(null, [a])).toEqual([a])
 })
 
-it('is served by every server in less than 4 kB', async () => {
+it('is served by every server in less than 4 kB, with its types', async () => {
   const { url } = await startService()
   const response = await fetch(`${url}/client.js`)
   expect(response.headers.get('content-type')).toBe('text/javascript; charset=utf-8')
   const text = await response.text()
   expect(gzipSync(text, { level: 6 }).length).toBeLessThan(4_000)
   expect(text).not.toContain('import')
-  expect(await (await clientWith([bought(1)])).client.query('{ a }')).toEqual({ increment: { value: 1 } })
+  const types = await (await fetch(`${url}/client.d.ts`)).text()
+  for (const name of ['createClient', 'newer', 'NthError']) {
+    expect(text).toContain(` as ${name}`)
+    expect(types).toMatch(new RegExp(`^export declare (function|class) ${name}\\b`, 'm'))
+  }
 })

@@ -262,12 +262,29 @@ it('waits longer after each attempt that fails, and opens the stream at once whe
   // What is open stays open.
   live.retryNow()
   expect(requests).toHaveLength(4)
-  // After data, the pauses begin anew.
   streams[0]?.break()
   await settled()
   expect(live.states.at(-1)).toBe('waiting')
   await vi.advanceTimersByTimeAsync(601)
   expect(requests).toHaveLength(5)
+})
+
+it('waits only shortly when a stream breaks that had sent data', async () => {
+  stopTheClock()
+  const stream = openStream()
+  const { client, requests } = clientWith([
+    ...Array.from({ length: 4 }, () => unavailable()),
+    stream.response,
+    openStream().response,
+  ])
+  watch(client, ['c'])
+  await vi.advanceTimersByTimeAsync(30_000)
+  expect(requests).toHaveLength(5)
+  stream.write(event(state(1)))
+  await settled()
+  stream.break()
+  await vi.advanceTimersByTimeAsync(700)
+  expect(requests).toHaveLength(6)
 })
 
 it('tries again after what is not a refusal: a fault of the server, a proxy, no answer', async () => {

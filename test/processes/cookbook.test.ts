@@ -83,7 +83,7 @@ it('prints what its page shows', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   const { directory, recipes } = await saveRecipes(url)
   expect(recipes.filter(({ output }) => output === undefined).map(({ file }) => file)).toEqual(SILENT)
-  expect(recipes.length).toBeGreaterThan(18)
+  expect(recipes.length).toBeGreaterThan(16)
   for (const { file, output } of recipes) {
     const program = PROGRAMS[file.split('.').at(-1) ?? '']
     if (file === 'downloads.mjs') await download(directory, ask)

@@ -36,7 +36,7 @@ it('prints where everything is', { tags: 'quick' }, async () => {
   for (const line of [
     `${nth.url}/graphql`,
     `${nth.url}/graphql in a browser`,
-    `Shop      ${nth.url}/`,
+    `Home      ${nth.url}/`,
     directory,
   ]) {
     expect(output).toContain(line)

@@ -160,9 +160,13 @@ function Access() {
     event.preventDefault()
     setKey(event.currentTarget.elements.key.value.trim())
   }
+  function forget({ currentTarget }) {
+    currentTarget.form.elements.key.value = ''
+    setKey()
+  }
   const mayManageKeys = viewer?.grants.some(({ scopes }) => scopes.includes('ADMIN'))
   return html`
-    <section id="access" aria-label="Access">
+    <section id="access" class="links" aria-label="Access">
       <p>${viewer && `${KINDS[viewer.kind](viewer)}: you may ${rightsText(viewer.grants)}.`}</p>
       ${mayManageKeys && html`<a href="/console?view=keys">API keys</a>`}
       <details ref=${details}>
@@ -177,7 +181,7 @@ function Access() {
             </p>
           </div>
           <button>Use this key</button>
-          <button type="button" class="quiet" onClick=${() => setKey()}>Forget the key</button>
+          <button type="button" class="quiet" onClick=${forget}>Forget the key</button>
         </form>
       </details>
     </section>`

@@ -81,10 +81,10 @@ function MovingCounters({ namespaces }) {
     return html`
       <li class="card" key=${id}>
         <p><${NameLink} namespace=${namespace} counter=${name} text=${name} /></p>
-        <p class="hint"><${Name} text=${namespace} /></p>
+        <p class="hint ends"><${Name} text=${namespace} /><${Time} at=${updatedAt} /></p>
         <p class="value"><${Moving} value=${value} /></p>
         <svg aria-hidden="true" viewBox="0 0 24 100" preserveAspectRatio="none">${hours.map(barOf)}</svg>
-        <p class="hint ends"><span>${valueIn != null && `${addedText(valueIn)} today`}</span><${Time} at=${updatedAt} /></p>
+        <p class="hint">${valueIn == null ? '\u00a0' : `${addedText(valueIn)} today`}</p>
       </li>`
   }
   if (counters.length === 0) return null
