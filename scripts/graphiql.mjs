@@ -39,6 +39,7 @@ const trimming = {
 const inputs = [
   fileURLToPath(import.meta.url),
   fileURLToPath(new URL('../package-lock.json', import.meta.url)),
+  `${SOURCE}../frame.css`,
   ...readdirSync(SOURCE).map((name) => SOURCE + name),
 ]
 const hash = createHash('sha1')

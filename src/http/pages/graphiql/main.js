@@ -3,6 +3,7 @@ import '@graphiql/react/style.css'
 import '@graphiql/plugin-doc-explorer/style.css'
 import '@graphiql/plugin-history/style.css'
 import 'graphiql/graphiql.css'
+import '../frame.css'
 import './style.css'
 import { GraphiQL } from 'graphiql'
 import { getOperationAST } from 'graphql'
@@ -103,7 +104,7 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', ({ matches
 })
 
 const root = createRoot(document.getElementById('root'))
-const field = document.querySelector('.bar input')
+const field = document.querySelector('.site input')
 
 /** With another fetcher, GraphiQL reads the schema again. */
 function show() {

@@ -1,16 +1,22 @@
 // A bar chart of a counter's history, drawn by uPlot. A slider selects a bar by touch or keyboard; its value is shown.
 
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { html, number } from './page.js'
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { dateFormat, html, number } from './page.js'
 import uPlot from './uplot.js'
 
 const HEIGHT = 200
 
+/** How the starts of days and hours are written. */
+export const DAY = { day: 'numeric', month: 'short' }
+export const HOUR = { ...DAY, hour: '2-digit', minute: '2-digit' }
+
 /**
- * `buckets`: oldest first; null: the counter doesn't track this period; undefined: not known yet. `nameOf` names the
- * start of one, `amountOf` its value, `label` what the slider selects, `none` and `untracked` what an empty chart says.
+ * `buckets`: oldest first; null: the counter doesn't track this period; undefined: not known yet. `parts` are those of the
+ * start of one in its name, `amountOf` writes its value, `label` is what the slider selects, `none` and `untracked` what an
+ * empty chart says.
  */
-export function Bars({ id, caption, label, buckets, nameOf, amountOf, none, untracked }) {
+export function Bars({ id, caption, label, buckets, parts, timeZone, amountOf, none, untracked }) {
+  const nameOf = useMemo(() => dateFormat(parts, timeZone), [parts, timeZone])
   const element = useRef()
   const plot = useRef()
   /** Start of the selected bucket; undefined: the latest one. */
@@ -81,15 +87,15 @@ function dataOf(buckets) {
   return [buckets.map((_, index) => index), buckets.map(({ value }) => value)]
 }
 
-function optionsFor({ clientWidth }, latest) {
-  const color = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(name)
-  const lines = { stroke: color('--chart-line'), width: 1 }
-  const axis = { stroke: color('--chart-text'), grid: lines, ticks: lines }
+function optionsFor(element, latest) {
+  const color = (name) => () => getComputedStyle(element)[name]
+  const lines = { stroke: color('stroke'), width: 1 }
+  const axis = { stroke: color('color'), grid: lines, ticks: lines }
   const namesOf = (_, ticks) => ticks.map((tick) => latest.current.nameAt(tick))
   const numbersOf = (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? number(tick) : ''))
-  const bar = { fill: color('--chart-bar'), stroke: color('--chart-bar'), width: 0 }
+  const bar = { fill: color('fill'), stroke: color('fill'), width: 0 }
   return {
-    width: clientWidth,
+    width: element.clientWidth,
     height: HEIGHT,
     // Room for half of the first label and of the last one.
     padding: [null, 40, null, 32],

@@ -1,20 +1,18 @@
 // Two boards with numbered tickets: one sequence, with a sequence group for each board.
 
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
+import { Freshness, useLive, useNewest } from './live.js'
 import {
   amount,
   client,
-  Freshness,
   html,
   isRefused,
-  KeyField,
   noteRefusal,
   Outcome,
-  render,
+  show,
   useAccess,
   useAction,
   useKept,
-  useLive,
 } from './page.js'
 
 const BOARDS = ['NINJA', 'ROCK']
@@ -28,9 +26,9 @@ const IDS = `query Boards {
   }
 }`
 
-const COUNTS = `subscription Counts($ids: [ID!]!) {
-  nodes(ids: $ids) { ... on SequenceGroup { name lastValue } }
-}`
+const FIELDS = 'id name revision lastValue'
+
+const COUNTS = `subscription Counts($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { ${FIELDS} } } }`
 
 /** How long to wait before the ids are read again, in milliseconds. */
 const READ_AGAIN_MS = 1000
@@ -57,21 +55,16 @@ function useIds() {
 
 function Boards() {
   const { ids, error, retryNow } = useIds()
-  // Never fewer than before: answers may arrive out of order.
-  const [counts, show] = useReducer(
-    (all, { name, lastValue }) => ({ ...all, [name]: Math.max(all[name] ?? 0, lastValue ?? 0) }),
-    {},
-  )
-  const live = useLive(COUNTS, ids && { ids }, ({ nodes }) => nodes.filter(Boolean).forEach(show))
+  const [groups, update] = useNewest()
+  const live = useLive(COUNTS, ids && { ids }, ({ nodes }) => update(nodes))
   return html`
-    <${KeyField} />
     <div class="tiles">
-      ${BOARDS.map((name) => html`<${Board} key=${name} name=${name} count=${counts[name]} show=${show} />`)}
+      ${BOARDS.map((name) => html`<${Board} key=${name} name=${name} group=${groups[name]} update=${update} />`)}
     </div>
     <${Freshness} live=${ids ? live : { ...live, error, retryNow, state: 'waiting' }} />`
 }
 
-function Board({ name, count, show }) {
+function Board({ name, group, update }) {
   /** The tickets of this window, latest first. The API issues their numbers, but doesn't store their texts. */
   const [tickets, setTickets] = useKept(`tickets of ${name}`, [])
   /** The text whose ticket has no answer yet. */
@@ -84,17 +77,17 @@ function Board({ name, count, show }) {
     setPending(text)
     const { nextInSequence } = await client.mutate(
       `mutation NewTicket($board: String!) {
-        nextInSequence(name: "ticket", group: $board, namespace: "boards") { value formatted }
+        nextInSequence(name: "ticket", group: $board, namespace: "boards") { formatted group { ${FIELDS} } }
       }`,
       { board: name },
       { remember: `ticket ${name}` },
     )
-    const { value, formatted } = nextInSequence
+    const { formatted, group } = nextInSequence
     setPending(undefined)
     setTickets([{ formatted, text }, ...tickets].slice(0, LISTED))
     // Text typed in the meantime belongs to the next ticket.
     if (field.current.value.trim() === text) field.current.value = ''
-    show({ name, lastValue: value })
+    if (group) update([group])
     return formatted
   }
 
@@ -107,7 +100,7 @@ function Board({ name, count, show }) {
   return html`
     <section class="card board" aria-label=${name}>
       <h2>${name}</h2>
-      <p class="stock count">${count !== undefined && amount(count, 'ticket')}</p>
+      <p class="stock count">${group && amount(group.lastValue ?? 0, 'ticket')}</p>
       <form class="line" onSubmit=${submit}>
         <input type="text" maxlength="120" placeholder="A task" required aria-label=${`Task for ${name}`} ref=${field} />
         <button aria-label=${`New ticket on ${name}`}>New ticket</button>
@@ -119,4 +112,4 @@ function Board({ name, count, show }) {
     </section>`
 }
 
-render(html`<${Boards} />`, document.querySelector('#app'))
+show(Boards)

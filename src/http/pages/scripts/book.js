@@ -1,22 +1,16 @@
 // The page of one book: copies sold, by hour and by day, and a button to buy one.
 
-import { useMemo } from 'preact/hooks'
-import { Bars } from './bars.js'
+import { Bars, DAY, HOUR } from './bars.js'
 import { titles } from './books.js'
-import { dateFormat, Freshness, html, KeyField, number, render, useLive } from './page.js'
-import { copies, Sale, useBooks } from './sales.js'
+import { Freshness, useLive, useNewest } from './live.js'
+import { html, number, show } from './page.js'
+import { copies, Sale } from './sales.js'
 
 const title = new URLSearchParams(location.search).get('title') || titles[0]
 
 /** Everything that the page shows: the numbers by one statement, and the history by another. */
 const FIELDS = `
-  id
-  name
-  revision
-  value
-  maxValue
-  timeZone
-  valueIn(period: MONTH)
+  id name revision value maxValue timeZone valueIn(period: MONTH)
   hours: history(period: HOUR, last: 48) { start value }
   days: history(period: DAY, last: 30) { start value }
 `
@@ -32,25 +26,19 @@ const TEXTS = {
 }
 
 function Book() {
-  const [{ [title]: book }, show] = useBooks()
-  const live = useLive(SALES, { title }, ({ counters }) => show(counters))
+  const [{ [title]: book }, update] = useNewest()
+  const live = useLive(SALES, { title }, ({ counters }) => update(counters))
   const { timeZone, valueIn, hours, days } = book ?? {}
-  const hour = useMemo(
-    () => dateFormat({ day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }, timeZone),
-    [timeZone],
-  )
-  const day = useMemo(() => dateFormat({ day: 'numeric', month: 'short' }, timeZone), [timeZone])
   return html`
-    <${KeyField} />
     <section class="card sale" aria-label="Sale">
-      <${Sale} title=${title} book=${book} show=${show} fields=${FIELDS} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
+      <${Sale} title=${title} book=${book} update=${update} fields=${FIELDS} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
     </section>
-    <${Bars} id="hours" caption="Sold in each of the last 48 hours" label="Hour" buckets=${hours} nameOf=${hour} ...${TEXTS} />
-    <${Bars} id="days" caption="Sold on each of the last 30 days" label="Day" buckets=${days} nameOf=${day} ...${TEXTS} />
+    <${Bars} id="hours" caption="Sold in each of the last 48 hours" label="Hour" buckets=${hours} parts=${HOUR} ...${{ timeZone, ...TEXTS }} />
+    <${Bars} id="days" caption="Sold on each of the last 30 days" label="Day" buckets=${days} parts=${DAY} ...${{ timeZone, ...TEXTS }} />
     <p class="zone quietly">${timeZone && `Hours and days of the time zone ${timeZone}.`}</p>
     <${Freshness} live=${live} />`
 }
 
 document.title = `${title} · Nth`
 document.querySelector('h1').textContent = title
-render(html`<${Book} />`, document.querySelector('#app'))
+show(Book)

@@ -2,21 +2,18 @@
 
 import { useState } from 'preact/hooks'
 import { titles } from './books.js'
-import { Freshness, html, KeyField, number, ordinal, render, useKept, useLive } from './page.js'
+import { Freshness, useLive, useNewest } from './live.js'
+import { html, number, ordinal, show, useKept } from './page.js'
 import { Request } from './request.js'
-import { Bought, FIELDS, useBooks, usePurchase } from './sales.js'
+import { Bought, SALES, usePurchase } from './sales.js'
 
 const [TITLE] = titles
 
 /** How many purchases of others the page lists. */
 const LISTED = 3
 
-const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { ${FIELDS} }
-}`
-
 function Home() {
-  const [books, show] = useBooks()
+  const [books, update] = useNewest()
   const [own, setOwn] = useKept('own copies', [])
   const [sales, setSales] = useState([])
   const live = useLive(SALES, { titles }, ({ counters }) => {
@@ -27,14 +24,13 @@ function Home() {
         : []
     })
     if (sold.length > 0) setSales((all) => [...sold, ...all].slice(0, 2 * LISTED))
-    show(counters)
+    update(counters)
   })
   // More than the page can list of others, among which an event may bring one of them.
   const onBought = (copy) => setOwn([copy, ...own].slice(0, 100))
-  const purchase = usePurchase({ title: TITLE, book: books[TITLE], show, onBought })
+  const purchase = usePurchase({ title: TITLE, book: books[TITLE], update, onBought })
   const [mine] = own
   return html`
-    <${KeyField} />
     <div class="feel">
       <section class="sale" aria-label="Your copy">
         <${Plate} copy=${mine} />
@@ -77,7 +73,7 @@ function Others({ sales, own }) {
   return html`
     <section class="others" aria-labelledby="others">
       <h2 id="others">Sold to others just now</h2>
-      <ol class="list">
+      <ol class="list line">
         ${others.map(
           ({ name, first, last }) => html`
             <li key=${`${name} ${last}`}><strong>${first < last ? `Nos. ${spaced(first)}–${spaced(last)}` : `No. ${spaced(last)}`}</strong> ${name}</li>`,
@@ -87,4 +83,4 @@ function Others({ sales, own }) {
     </section>`
 }
 
-render(html`<${Home} />`, document.querySelector('#app'))
+show(Home)

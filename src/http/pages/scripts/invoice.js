@@ -4,7 +4,7 @@
 // again; then the reservation's id.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isInDoubt, KeyField, render, useAction, useKept } from './page.js'
+import { client, html, isInDoubt, show, useAction, useKept } from './page.js'
 
 const TTL_SECONDS = 900
 
@@ -132,7 +132,6 @@ function Invoice() {
   }[state]
   const progress = (getting.isLong && 'Getting the number…') || (settling.isLong && 'One moment…')
   return html`
-    <${KeyField} />
     <form class="card invoice" onSubmit=${(event) => settle(event, 'confirmReservation')}>
       <div role="status">
         <p class="number">${number}</p>
@@ -170,4 +169,4 @@ function problemText({ error: missing }, { error }) {
     : `Not done: ${error.message}`
 }
 
-render(html`<${Invoice} />`, document.querySelector('#app'))
+show(Invoice)

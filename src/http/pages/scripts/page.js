@@ -1,4 +1,4 @@
-// What all pages share: the client with the key of this tab, live numbers, actions, and how numbers are written.
+// What all pages share: the client with the key of this tab, actions, and how numbers are written.
 
 import htm from 'htm'
 import { h, render } from 'preact'
@@ -6,7 +6,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { createClient } from '/client.js'
 
 export const html = htm.bind(h)
-export { render }
+
+/** Shows a page, below the field for a key. */
+export const show = (Page) => render(html`<${KeyField} /><${Page} />`, document.querySelector('#app'))
 
 /** Where the key of this tab is kept, by GraphiQL too. */
 const KEY = 'nth-key'
@@ -55,7 +57,7 @@ export function noteRefusal(error) {
 export function KeyField() {
   const { key, refusal } = useAccess()
   const forget = html`<button type="button" class="link" onClick=${() => setKey()}>Forget it</button>`
-  if (!refusal) return key && html`<p class="using">This tab uses an API key. ${forget}</p>`
+  if (!refusal) return key && html`<p class="using quietly">This tab uses an API key. ${forget}</p>`
   const submit = (event) => {
     event.preventDefault()
     setKey(event.target.elements.key.value.trim())
@@ -70,53 +72,6 @@ export function KeyField() {
         ${key && forget}
       </div>
     </form>`
-}
-
-/**
- * Keeps numbers live by a subscription. `show` gets the data of each event: the first has everything, the others have
- * what changed. Null instead of variables: nothing to watch yet. `Freshness` shows the result.
- */
-export function useLive(document, variables, show) {
-  const { key } = useAccess()
-  const [live, setLive] = useState({ state: 'connecting', hasNumbers: false, error: undefined })
-  const stream = useRef()
-  const latest = useRef()
-  latest.current = show
-  const text = JSON.stringify(variables)
-  useEffect(() => {
-    if (text === 'null') return
-    // Keeps the first error: screen readers would announce each new text.
-    stream.current = client.subscribe(document, JSON.parse(text), {
-      onData(data) {
-        latest.current(data)
-        setLive({ state: 'open', hasNumbers: true, error: undefined })
-      },
-      onError(error) {
-        noteRefusal(error)
-        setLive((current) => ({ ...current, error: current.error ?? error }))
-      },
-      onState: (state) => setLive((current) => ({ ...current, state })),
-    })
-    return () => stream.current.stop()
-  }, [document, text, key])
-  return { ...live, retryNow: () => stream.current?.retryNow() }
-}
-
-/** Says that numbers are loading, or why they may be old, and lets a person retry now. */
-export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
-  const isLoading = useIsLong(!hasNumbers && !error)
-  const canRetry = error && !isRefused(error) && state !== 'open'
-  return html`
-    <div class="freshness" tabindex="-1">
-      <p class="progress" role="status">${isLoading && 'Loading the numbers…'}</p>
-      <p class="problem" role="alert">${error && !isRefused(error) && staleText(error, hasNumbers)}</p>
-      ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${andFocus('.freshness', retryNow)}>Retry now</button></p>`}
-    </div>`
-}
-
-function staleText({ code, message }, hasNumbers) {
-  if (hasNumbers) return `The numbers may be old: ${message}`
-  return code === 'NO_ANSWER' ? message : `The numbers can't be reached: ${message}`
 }
 
 /** Whether something has lasted so long that the page shows it. */
@@ -182,7 +137,7 @@ export function Outcome({
 }
 
 /** Handles a click on a button that disappears with the answer, which may not move the focus: the click does. */
-function andFocus(selector, act) {
+export function andFocus(selector, act) {
   return ({ currentTarget }) => {
     currentTarget.closest(selector).focus()
     act()

@@ -65,13 +65,13 @@ export function Request({ title, copy }) {
   const hasMonth = way === 'GraphQL' || way === 'curl'
   return html`
     <section class="request card" aria-label="The request">
-      <div class="bar">
-        <fieldset aria-label="The request as">
+      <div class="line">
+        <fieldset class="line segments" aria-label="The request as">
           ${Object.keys(ways).map((name) => html`<label><input type="radio" name="way" checked=${name === way} onChange=${() => setWay(name)} />${name}</label>`)}
         </fieldset>
         <button class="link" onClick=${copyText}>${copied === text ? 'Copied' : 'Copy'}</button>
       </div>
       <pre tabindex="0"><code ref=${code}>${text}</code></pre>
-      <p class="answer">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
+      <p class="answer quietly">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
     </section>`
 }

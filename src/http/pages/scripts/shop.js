@@ -1,13 +1,9 @@
 // The shop: all books, how many copies of each were sold, and a button to buy one.
 
 import { edition, titles } from './books.js'
-import { client, Freshness, html, KeyField, render, useLive } from './page.js'
-import { FIELDS, Sale, useBooks } from './sales.js'
-
-/** How many copies of each book were sold, from all windows and machines, and how many exist. */
-const SALES = `subscription Sales($titles: [String!]!) {
-  counters(names: $titles, namespace: "booksales") { ${FIELDS} }
-}`
+import { Freshness, useLive, useNewest } from './live.js'
+import { client, html, show } from './page.js'
+import { SALES, Sale } from './sales.js'
 
 const COVERS = ['#b4472f', '#d9982b', '#5f6f2e', '#2f6690', '#5a3e73', '#8a6d1f']
 
@@ -31,20 +27,19 @@ async function printEdition() {
 }
 
 function Shop() {
-  const [books, show] = useBooks()
+  const [books, update] = useNewest()
   const live = useLive(SALES, { titles }, ({ counters }) => {
-    show(counters)
+    update(counters)
     const limited = counters.find((counter) => counter?.name === edition.title)
     if (limited?.maxValue === null && !isPrinted) printEdition()
   })
   return html`
-    <${KeyField} />
     <ul class="list stack" aria-label="Books">
       ${titles.map(
         (title, place) => html`
           <li key=${title} class="card sale">
             <div class="cover" style=${{ backgroundColor: COVERS[place] }} aria-hidden="true"></div>
-            <${Sale} title=${title} book=${books[title]} show=${show}>
+            <${Sale} title=${title} book=${books[title]} update=${update}>
               <h2><a href=${`/book?${new URLSearchParams({ title })}`}>${title}</a></h2>
             <//>
           </li>`,
@@ -53,4 +48,4 @@ function Shop() {
     <${Freshness} live=${live} />`
 }
 
-render(html`<${Shop} />`, document.querySelector('#app'))
+show(Shop)

@@ -51,7 +51,7 @@ function App() {
     return () => leaving.abort()
   }, [visit, key])
   return html`
-    <header class="top">
+    <header class="line top">
       <h1>Console</h1>
       <${Search} address=${visit.address} />
     </header>
@@ -85,7 +85,7 @@ function Shown({ visit: { address, focused }, view, data }) {
     return html`<a href=${href} aria-current=${isCurrent ? 'page' : undefined}>${kind} <${Name} text=${namespace} /></a>`
   }
   const links = html`
-    <nav class="links" aria-label="Namespace">
+    <nav class="line links" aria-label="Namespace">
       <a href="/console">Home</a> ${linkTo('Counters of')} ${linkTo('Sequences of', 'sequences')}
     </nav>`
   return html`
@@ -102,7 +102,7 @@ const failedView = {
     // What is refused is said beside the field for a key.
     return html`
       <p class="problem" role=${isRefused(error) ? undefined : 'alert'}>${error.message}</p>
-      <p class="buttons">${again} ${error.retryable && html`<span class="hint">This page keeps trying.</span>`}</p>`
+      <p class="line buttons">${again} ${error.retryable && html`<span class="hint">This page keeps trying.</span>`}</p>`
   },
 }
 
@@ -166,7 +166,7 @@ function Access() {
   }
   const mayManageKeys = viewer?.grants.some(({ scopes }) => scopes.includes('ADMIN'))
   return html`
-    <section id="access" class="links" aria-label="Access">
+    <section id="access" class="line links" aria-label="Access">
       <p>${viewer && `${KINDS[viewer.kind](viewer)}: you may ${rightsText(viewer.grants)}.`}</p>
       ${mayManageKeys && html`<a href="/console?view=keys">API keys</a>`}
       <details ref=${details}>

@@ -86,7 +86,7 @@ export const counterView = {
       <p class="value"><${Moving} value=${value} /></p>
       <p class="quietly">${totals.map(([when, total]) => `${addedText(total)} ${when}`).join(', ') || '\u00a0'}</p>
       <p class="quietly">${createdAt === null ? 'Neither written nor defined yet: it is created on first use.' : times}</p>
-      <div class="tries">
+      <div class="line tries">
         <${MutationForm} submit="Increment" mutation="increment" selection=${CHANGE} done=${changed} />
         <${MutationForm} class="line" submit="Add" mutation="incrementBy" selection=${CHANGE} done=${changed}>
           <${Field} id="delta" label="Add" kind="number" value="10" />
@@ -148,7 +148,7 @@ function History({ period, history, timeZone, choose }) {
     <label><input type="radio" name="period" value=${name} checked=${name === period} onChange=${change} />${text}</label>`
   const caption = `Added in each of the last ${last} ${text.toLowerCase()}s`
   return html`
-    <fieldset class="segments"><legend class="unseen">Totals of each</legend>${Object.entries(CHARTS).map(choiceOf)}</fieldset>
+    <fieldset class="line segments"><legend class="unseen">Totals of each</legend>${Object.entries(CHARTS).map(choiceOf)}</fieldset>
     <${Bars} key=${period} ...${{ caption, label: text, nameOf }} amountOf=${(value) => `${number(value)} added`}
       buckets=${history && history.length !== last ? undefined : history} none="Nothing was added in this time."
       untracked="The definition keeps neither these totals nor finer ones." />

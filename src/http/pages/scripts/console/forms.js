@@ -82,7 +82,7 @@ export function MutationForm({ mutation, selection, argsOf, done, submit, button
   return html`
     <form ref=${form} novalidate onSubmit=${send} ...${rest}>
       <${Problem.Provider} value=${problem}>${children}<//>
-      <p class="buttons"><button>${submit}</button> ${buttons}</p>
+      <p class="line buttons"><button>${submit}</button> ${buttons}</p>
       <p class="result" role="status">${isLong ? 'Waiting for the answer…' : isRunning ? '' : result}</p>
       <p class="problem" role="alert">${problem.argument === undefined && problem.message}</p>
       ${isUnanswered && html`<button type="button" class="quiet" onClick=${() => start(sent)}>Try again</button>`}
@@ -189,7 +189,7 @@ export function Question({ name, label, text, done, fields, ...form }) {
     <${MutationForm} ...${form} done=${closed} buttons=${cancel}>${fields}<//>`
   return html`
     <button type="button" class="quiet danger" aria-label=${label} onClick=${() => setIsOpen(true)}>${form.submit}…</button>
-    <dialog ref=${dialog} aria-labelledby="question" onClose=${() => setIsOpen(false)}>${isOpen && content}</dialog>`
+    <dialog class="card" ref=${dialog} aria-labelledby="question" onClose=${() => setIsOpen(false)}>${isOpen && content}</dialog>`
 }
 
 /** What can't be undone, each after a question. */
@@ -199,7 +199,7 @@ export function Dangers({ title, questions }) {
     html`<${Question} ...${question} done=${(answer) => setResult(question.done(answer) || '')} />`
   return html`
     <${Section} title=${title}>
-      <div class="buttons">${questions.map(questionOf)}</div>
+      <div class="line buttons">${questions.map(questionOf)}</div>
       <p class="result" role="status">${result}</p>
     <//>`
 }
@@ -234,7 +234,7 @@ export function Copyable({ text, label, button }) {
   return html`
     <p class="hint">${label}</p>
     <pre tabindex="0" aria-label=${label}><code ref=${source}>${text}</code></pre>
-    <p class="buttons"><button type="button" class="quiet" onClick=${copy}>${button}</button> <span role="status">${result}</span></p>`
+    <p class="line buttons"><button type="button" class="quiet" onClick=${copy}>${button}</button> <span role="status">${result}</span></p>`
 }
 
 /** A mutation with its arguments as literals, so that whoever copies it needs no variables. */

@@ -81,7 +81,7 @@ function MovingCounters({ namespaces }) {
     return html`
       <li class="card" key=${id}>
         <p><${NameLink} namespace=${namespace} counter=${name} text=${name} /></p>
-        <p class="hint ends"><${Name} text=${namespace} /><${Time} at=${updatedAt} /></p>
+        <p class="line hint ends"><${Name} text=${namespace} /><${Time} at=${updatedAt} /></p>
         <p class="value"><${Moving} value=${value} /></p>
         <svg aria-hidden="true" viewBox="0 0 24 100" preserveAspectRatio="none">${hours.map(barOf)}</svg>
         <p class="hint">${valueIn == null ? '\u00a0' : `${addedText(valueIn)} today`}</p>
@@ -89,7 +89,7 @@ function MovingCounters({ namespaces }) {
   }
   if (counters.length === 0) return null
   return html`
-    <ul class="moving" aria-label="Counters that changed last">${counters.map(tileOf)}</ul>
+    <ul class="list moving" aria-label="Counters that changed last">${counters.map(tileOf)}</ul>
     <${parts.Live} live=${live} />`
 }
 

@@ -1,7 +1,8 @@
 // What the views of the console share: addresses, names, times, rights in words, pages of lists, and live numbers.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, Freshness, html, isRefused, noteRefusal, number, useLive } from '/page.js'
+import { Freshness, useLive } from '/live.js'
+import { client, html, isRefused, noteRefusal, number } from '/page.js'
 
 /** The parts of the present address, all of them texts: `view`, `namespace`, `list`, `counter`, `sequence`, … */
 export const readAddress = () => Object.fromEntries(new URLSearchParams(location.search))
@@ -140,7 +141,7 @@ export function List({ address, caption, columns, connection, refusal, rowOf, em
     </table>`
   return html`
     ${nodes.length > 0 ? table : html`<p class="none">${isFirst ? reason : 'Nothing is on this page any more.'}</p>`}
-    ${links.length > 0 && html`<nav class="links" aria-label="Pages of the list">${links}</nav>`}`
+    ${links.length > 0 && html`<nav class="line links" aria-label="Pages of the list">${links}</nav>`}`
 }
 
 /** A form that searches by the beginning of names, sorts by `orders`, and goes to where `open` says a name is. */

@@ -156,7 +156,7 @@ function Reservations({ nodes, show }) {
     return [
       html`<${Name} text=${reservation.formatted} />`,
       html`<span tabindex="-1" id=${id}>${STATES[reservation.state](reservation)}</span>`,
-      reservation.state === 'RESERVED' && html`<div class="tries">${forms}</div>`,
+      reservation.state === 'RESERVED' && html`<div class="line tries">${forms}</div>`,
     ]
   }
   // Those that were read.
