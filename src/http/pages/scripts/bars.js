@@ -72,10 +72,10 @@ export function Bars({ id, caption, label, buckets, parts, timeZone, amountOf, n
   const reading = isEmpty ? '' : `${nameAt(index)}: ${amountOf(list[index].value)}`
   return html`
     <figure id=${id}>
-      <figcaption>${caption}</figcaption>
+      <figcaption><strong>${caption}</strong></figcaption>
       <div class="chart" ref=${element} role="img" aria-label=${isEmpty ? (isKnown ? emptyText : caption) : counted.join('; ')}></div>
-      <p class="empty">${isKnown && isEmpty && emptyText}</p>
-      <div class=${isEmpty ? 'reader none' : 'reader'}>
+      <p class="empty quietly">${isKnown && isEmpty && emptyText}</p>
+      <div style=${{ visibility: isEmpty ? 'hidden' : '' }}>
         <p class="reading">${reading}</p>
         <input class="slider" type="range" min="0" max=${list.length - 1} value=${index} aria-label=${label} aria-valuetext=${reading} onInput=${slide} />
       </div>

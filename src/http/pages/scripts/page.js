@@ -53,25 +53,37 @@ export function noteRefusal(error) {
   if (isRefused(error)) setAccess({ ...access, refusal: error })
 }
 
-/** Asks for a key where the server wants one, and can forget the one that the tab uses. */
-export function KeyField() {
-  const { key, refusal } = useAccess()
-  const forget = html`<button type="button" class="link" onClick=${() => setKey()}>Forget it</button>`
-  if (!refusal) return key && html`<p class="using quietly">This tab uses an API key. ${forget}</p>`
-  const submit = (event) => {
+/** A form that takes a key for this tab, or forgets it. */
+export function KeyForm({ problem }) {
+  const { key } = useAccess()
+  function use(event) {
     event.preventDefault()
     setKey(event.target.elements.key.value.trim())
   }
+  function forget({ target }) {
+    target.form.elements.key.value = ''
+    setKey()
+  }
   return html`
-    <form class="card access" onSubmit=${submit}>
-      <p class="problem" role="alert" id="refusal">${key ? refusal.message : 'This server asks for an API key.'}</p>
+    <form onSubmit=${use}>
+      <p class="problem" role="alert" id="refusal">${problem}</p>
       <label for="key">API key, kept for this tab only</label>
       <div class="line">
-        <input type="password" id="key" autocomplete="off" spellcheck=${false} required aria-describedby="refusal" />
+        <input type="password" id="key" defaultValue=${key ?? ''} autocomplete="off" spellcheck=${false} aria-describedby="refusal"
+          pattern="\\s*[!-~]*\\s*" title="A key has no spaces, and only ASCII characters." />
         <button>Use this key</button>
-        ${key && forget}
+        <button type="button" class="quiet" onClick=${forget}>Forget the key</button>
       </div>
     </form>`
+}
+
+/** Asks for a key where the server wants one, and can forget the one that the tab uses. */
+export function KeyField() {
+  const { key, refusal } = useAccess()
+  const forget = html`<button class="link" onClick=${() => setKey()}>Forget it</button>`
+  if (!refusal) return key && html`<p class="using quietly">This tab uses an API key. ${forget}</p>`
+  const problem = key ? refusal.message : 'This server asks for an API key.'
+  return html`<section class="card access" aria-label="Access"><${KeyForm} problem=${problem} /></section>`
 }
 
 /** Whether something has lasted so long that the page shows it. */

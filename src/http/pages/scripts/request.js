@@ -23,10 +23,8 @@ const ways = {
   fetch: (title, key) => `const query = \`mutation ($book: String!) {
   increment(namespace: "booksales", name: $book) { value }
 }\`
-const response = await fetch('${url}', {
-  method: 'POST',
-  headers: {
-    'content-type': 'application/json',
+const response = await fetch('${url}', { method: 'POST',
+  headers: { 'content-type': 'application/json',
     'idempotency-key': crypto.randomUUID(),${key ? "\n    authorization: 'Bearer ' + key," : ''}
   },
   body: JSON.stringify({ query, variables: { book: '${title}' } }),

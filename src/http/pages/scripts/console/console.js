@@ -1,11 +1,12 @@
 // The console: shows what the address says, one view at a time.
 
+import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isRefused, noteRefusal, render, setKey, useAccess, useIsLong } from '/page.js'
+import { client, html, isRefused, KeyForm, noteRefusal, useAccess, useIsLong } from '/page.js'
 import { countersView, counterView } from './counters.js'
 import { homeView, searchView } from './home.js'
 import { keysView } from './keys.js'
-import { addressOf, go, grantText, Name, quoted, readAddress } from './parts.js'
+import { addressOf, go, grantText, Name, quoted, readAddress, useTyped } from './parts.js'
 import { sequencesView, sequenceView } from './sequences.js'
 
 /** How long to wait before what failed is read again, and after a letter before names are searched, in milliseconds. */
@@ -109,12 +110,8 @@ const failedView = {
 /** Searches all names while a person types. */
 function Search({ address: { namespace, view, prefix } }) {
   const timer = useRef()
-  const field = useRef()
   const shown = namespace === undefined && view === undefined ? prefix : undefined
-  useLayoutEffect(() => {
-    // A person who types is ahead of the address.
-    if (document.activeElement !== field.current) field.current.value = shown ?? ''
-  }, [shown])
+  const field = useTyped(shown)
   function search(event) {
     event.preventDefault()
     clearTimeout(timer.current)
@@ -156,14 +153,6 @@ function Access() {
   useLayoutEffect(() => {
     if (refusal) details.current.open = true
   }, [refusal])
-  function use(event) {
-    event.preventDefault()
-    setKey(event.currentTarget.elements.key.value.trim())
-  }
-  function forget({ currentTarget }) {
-    currentTarget.form.elements.key.value = ''
-    setKey()
-  }
   const mayManageKeys = viewer?.grants.some(({ scopes }) => scopes.includes('ADMIN'))
   return html`
     <section id="access" class="line links" aria-label="Access">
@@ -171,18 +160,7 @@ function Access() {
       ${mayManageKeys && html`<a href="/console?view=keys">API keys</a>`}
       <details ref=${details}>
         <summary>${key ? 'Change the key' : 'Use an API key'}</summary>
-        <form class="line" onSubmit=${use}>
-          <div class="field">
-            <label for="key">API key, kept for this tab only</label>
-            <input type="password" id="key" defaultValue=${key ?? ''} autocomplete="off" spellcheck=${false} aria-describedby="key-problem"
-              pattern="\\s*[!-~]*\\s*" title="A key has no spaces, and only ASCII characters." />
-            <p class="problem" id="key-problem" role="alert">
-              ${refusal && `${refusal.message} Enter ${key ? 'another' : 'an'} API key.`}
-            </p>
-          </div>
-          <button>Use this key</button>
-          <button type="button" class="quiet" onClick=${forget}>Forget the key</button>
-        </form>
+        <${KeyForm} problem=${refusal && `${refusal.message} Enter ${key ? 'another' : 'an'} API key.`} />
       </details>
     </section>`
 }

@@ -1,8 +1,8 @@
 // The counters of a namespace, and one of them: its value, its history, its definition, and what can be done to it.
 
-import { useMemo, useState } from 'preact/hooks'
-import { Bars } from '/bars.js'
-import { client, dateFormat, html, number } from '/page.js'
+import { useState } from 'preact/hooks'
+import { Bars, DAY, HOUR } from '/bars.js'
+import { client, html, number } from '/page.js'
 import { Dangers, DefinitionForm, Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
@@ -124,13 +124,11 @@ const FIELDS = [
   ['slots', 'Slots', { kind: 'number', hint: 'Above 1, numbers are not unique, and there are no bounds.' }],
 ]
 
-const date = { day: 'numeric', month: 'short' }
-
 /** How many periods a chart shows, and how it names them. */
 const CHARTS = {
-  HOUR: { last: 48, text: 'Hour', labels: { ...date, hour: '2-digit', minute: '2-digit' } },
-  DAY: { last: 30, text: 'Day', labels: date },
-  WEEK: { last: 26, text: 'Week', labels: date },
+  HOUR: { last: 48, text: 'Hour', labels: HOUR },
+  DAY: { last: 30, text: 'Day', labels: DAY },
+  WEEK: { last: 26, text: 'Week', labels: DAY },
   MONTH: { last: 24, text: 'Month', labels: { month: 'short', year: 'numeric' } },
   YEAR: { last: 10, text: 'Year', labels: { year: 'numeric' } },
 }
@@ -138,7 +136,6 @@ const CHARTS = {
 /** `history` is undefined until it was read; null if neither this period nor a finer one is kept. */
 function History({ period, history, timeZone, choose }) {
   const { last, text, labels } = CHARTS[period]
-  const nameOf = useMemo(() => dateFormat(labels, timeZone), [period, timeZone])
   function change({ target }) {
     // The view is the same, so it isn't shown anew.
     window.history.replaceState(null, '', parts.addressOf({ ...parts.readAddress(), period: target.value }))
@@ -149,7 +146,7 @@ function History({ period, history, timeZone, choose }) {
   const caption = `Added in each of the last ${last} ${text.toLowerCase()}s`
   return html`
     <fieldset class="line segments"><legend class="unseen">Totals of each</legend>${Object.entries(CHARTS).map(choiceOf)}</fieldset>
-    <${Bars} key=${period} ...${{ caption, label: text, nameOf }} amountOf=${(value) => `${number(value)} added`}
+    <${Bars} key=${period} ...${{ caption, label: text, parts: labels, timeZone }} amountOf=${(value) => `${number(value)} added`}
       buckets=${history && history.length !== last ? undefined : history} none="Nothing was added in this time."
       untracked="The definition keeps neither these totals nor finer ones." />
     <p class="hint">Periods of the time zone ${timeZone}.</p>`

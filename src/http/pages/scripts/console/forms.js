@@ -89,15 +89,11 @@ export function MutationForm({ mutation, selection, argsOf, done, submit, button
     </form>`
 }
 
+const LOST = 'The last answer was lost: this may or may not be done. It is done once, however often you try.'
+
 /** What is wrong, and about which of a form's arguments; undefined: about none of them. */
 function problemOf(error, isUnanswered, form) {
-  if (!error)
-    return isUnanswered
-      ? {
-          message:
-            'The last answer was lost: this may or may not be done. It is done once, however often you try.',
-        }
-      : {}
+  if (!error) return isUnanswered ? { message: LOST } : {}
   if (isInDoubt(error))
     return { message: `The connection broke: this may or may not be done. ${error.message}` }
   const about = `${error.extensions?.argument}.`

@@ -144,13 +144,18 @@ export function List({ address, caption, columns, connection, refusal, rowOf, em
     ${links.length > 0 && html`<nav class="line links" aria-label="Pages of the list">${links}</nav>`}`
 }
 
-/** A form that searches by the beginning of names, sorts by `orders`, and goes to where `open` says a name is. */
-export function NameForm({ address, orders, hint, open }) {
+/** A reference to a field that shows a text of the address, unless a person is typing there, who is ahead of it. */
+export function useTyped(text = '') {
   const field = useRef()
   useLayoutEffect(() => {
-    // A person who types is ahead of the address.
-    if (document.activeElement !== field.current) field.current.value = address.prefix ?? ''
-  }, [address.prefix])
+    if (document.activeElement !== field.current) field.current.value = text
+  }, [text])
+  return field
+}
+
+/** A form that searches by the beginning of names, sorts by `orders`, and goes to where `open` says a name is. */
+export function NameForm({ address, orders, hint, open }) {
+  const field = useTyped(address.prefix)
   function submit(event) {
     event.preventDefault()
     const { prefix, order } = event.currentTarget.closest('form').elements
