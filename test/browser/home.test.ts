@@ -62,7 +62,7 @@ it('shows requests that work as they are copied', async () => {
   const copied = async (way: string): Promise<string> => {
     await window.getByRole('radio', { name: way }).check()
     await window.getByRole('button', { name: 'Copy', exact: true }).click()
-    await window.getByRole('button', { name: 'Copied' }).waitFor()
+    await window.getByText('Copied.').waitFor()
     return window.evaluate('navigator.clipboard.readText()')
   }
   expect(await ask(await copied('GraphQL'))).toEqual({ increment: { value: 1, valueIn: 1 } })

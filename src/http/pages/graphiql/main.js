@@ -33,12 +33,10 @@ globalThis.MonacoEnvironment = {
 const storage = {
   getItem: (name) => sessionStorage.getItem(name),
   setItem(name, value) {
-    sessionStorage.setItem(name, value)
-    localStorage.setItem(name, value)
+    for (const area of [sessionStorage, localStorage]) area.setItem(name, value)
   },
   removeItem(name) {
-    sessionStorage.removeItem(name)
-    localStorage.removeItem(name)
+    for (const area of [sessionStorage, localStorage]) area.removeItem(name)
   },
   get length() {
     return namesIn(sessionStorage).length

@@ -1,7 +1,7 @@
 // A bar chart of a counter's history, drawn by uPlot. A slider selects a bar by touch or keyboard; its value is shown.
 
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { dateFormat, html, number } from './page.js'
+import { html, number } from './page.js'
 import uPlot from './uplot.js'
 
 const HEIGHT = 200
@@ -10,13 +10,12 @@ const HEIGHT = 200
 export const DAY = { day: 'numeric', month: 'short' }
 export const HOUR = { ...DAY, hour: '2-digit', minute: '2-digit' }
 
-/**
- * `buckets`: oldest first; null: the counter doesn't track this period; undefined: not known yet. `parts` are those of the
- * start of one in its name, `amountOf` writes its value, `label` is what the slider selects, `none` and `untracked` what an
- * empty chart says.
- */
+/** `buckets`: oldest first; null: this period isn't tracked; undefined: not known yet. `parts` are those of a bar's name. */
 export function Bars({ id, caption, label, buckets, parts, timeZone, amountOf, none, untracked }) {
-  const nameOf = useMemo(() => dateFormat(parts, timeZone), [parts, timeZone])
+  const format = useMemo(
+    () => new Intl.DateTimeFormat('en', { ...parts, timeZone, hourCycle: 'h23' }),
+    [parts, timeZone],
+  )
   const element = useRef()
   const plot = useRef()
   /** Start of the selected bucket; undefined: the latest one. */
@@ -25,7 +24,7 @@ export function Bars({ id, caption, label, buckets, parts, timeZone, amountOf, n
   const position = list.findIndex(({ start }) => start === chosen)
   const index = position === -1 ? list.length - 1 : position
   const choose = (next) => setChosen(next === list.length - 1 ? undefined : list[next]?.start)
-  const nameAt = (place) => (list[place] ? nameOf(list[place].start) : '')
+  const nameAt = (place) => (list[place] ? format.format(new Date(list[place].start)) : '')
   /** What the chart's own functions need of the last rendering. */
   const latest = useRef()
   latest.current = { choose, nameAt }
@@ -48,7 +47,7 @@ export function Bars({ id, caption, label, buckets, parts, timeZone, amountOf, n
       resizing.disconnect()
       chart.destroy()
     }
-  }, [isKnown, nameOf])
+  }, [isKnown, format])
 
   useLayoutEffect(() => {
     if (!plot.current) return

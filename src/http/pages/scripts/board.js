@@ -17,7 +17,6 @@ import {
 
 const BOARDS = ['NINJA', 'ROCK']
 
-/** How many tickets of a board a window lists. */
 const LISTED = 50
 
 const IDS = `query Boards {

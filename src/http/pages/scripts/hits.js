@@ -5,7 +5,6 @@ import { Bars, HOUR } from './bars.js'
 import { Freshness, useLive, useNewest } from './live.js'
 import { amount, client, html, number, Outcome, ordinal, show, useAction } from './page.js'
 
-/** The entries: their titles, and what they say. */
 const entries = {
   'The lost reader':
     'Two pages read 41, both add one, and both write 42: one reader is lost. Nth adds in the database instead, and tells each page what its own addition made: 42 and 43.',

@@ -51,7 +51,6 @@ function stockText(book, { isLong }) {
   return book && `${number(book.value)} sold so far`
 }
 
-/** A bookplate, with a line for a number or with the number. */
 function Plate({ copy }) {
   return html`
     <div class=${copy ? 'plate filled' : 'plate'} aria-hidden="true">
@@ -62,10 +61,8 @@ function Plate({ copy }) {
     </div>`
 }
 
-/** 4 217, as it is printed. */
 const spaced = (value) => number(value).replaceAll(',', '\u2009')
 
-/** What others bought while this page was open. */
 function Others({ sales, own }) {
   const isMine = ({ name, first, last }) =>
     name === TITLE && first === last && own.some(({ value }) => value === last)

@@ -4,7 +4,7 @@
 // again; then the reservation's id.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isInDoubt, show, useAction, useKept } from './page.js'
+import { client, html, show, useAction, useKept } from './page.js'
 
 const TTL_SECONDS = 900
 
@@ -41,7 +41,6 @@ async function reserve() {
   return reserveInSequence
 }
 
-/** Reads the reservation. */
 async function look(id) {
   const query = `query Look($id: ID!) { node(id: $id) { ... on Reservation { ${FIELDS} } } }`
   const { node } = await client.query(query, { id })
@@ -54,7 +53,7 @@ async function untilAnswered(mutation, variables, attempt = 1) {
   try {
     return await client.mutate(mutation, variables, { idempotencyKey: null })
   } catch (error) {
-    if (!isInDoubt(error) || attempt === 4) throw error
+    if (!error.isOutcomeUnknown || attempt === 4) throw error
     await new Promise((resolve) => setTimeout(resolve, 250 * 2 ** attempt))
     return untilAnswered(mutation, variables, attempt + 1)
   }
@@ -150,10 +149,7 @@ function Invoice() {
     </form>`
 }
 
-/**
- * `none` (no invoice begun), `getting` (waiting for the reservation), `failed` (didn't get it), `closing` (waiting for it
- * to be confirmed or released), or that of the reservation: RESERVED, CONFIRMED, RELEASED, EXPIRED.
- */
+/** `none`, `getting` (reserving or reading), `failed`, `closing` (confirming or releasing), or that of the reservation. */
 function stateOf(getting, settling, reservation) {
   if (getting.isRunning) return 'getting'
   if (getting.error) return 'failed'
@@ -164,7 +160,7 @@ function stateOf(getting, settling, reservation) {
 function problemText({ error: missing }, { error }) {
   if (missing) return `There is no number now: ${missing.message}`
   if (!error) return ''
-  return isInDoubt(error)
+  return error.isOutcomeUnknown
     ? 'The connection broke: this may or may not be done. Try again: it is done only once.'
     : `Not done: ${error.message}`
 }

@@ -4,10 +4,7 @@ import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { newer } from '/client.js'
 import { andFocus, client, html, isRefused, noteRefusal, useAccess, useIsLong } from './page.js'
 
-/**
- * Keeps numbers live by a subscription. `show` gets the data of each event: the first has everything, the others have
- * what changed. Null instead of variables: nothing to watch yet. `Freshness` shows the result.
- */
+/** The first event has all that is shown, the others what changed. Null instead of variables: nothing to watch yet. */
 export function useLive(document, variables, show) {
   const { key } = useAccess()
   const [live, setLive] = useState({ state: 'connecting', hasNumbers: false, error: undefined })
@@ -49,7 +46,7 @@ export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
   const isLoading = useIsLong(!hasNumbers && !error)
   const canRetry = error && !isRefused(error) && state !== 'open'
   return html`
-    <div class="freshness line" tabindex="-1">
+    <div class="freshness" tabindex="-1">
       <p class="progress" role="status">${isLoading && 'Loading the numbers…'}</p>
       <p class="problem" role="alert">${error && !isRefused(error) && staleText(error, hasNumbers)}</p>
       ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${andFocus('.freshness', retryNow)}>Retry now</button></p>`}

@@ -99,11 +99,7 @@ export function useIsLong(isOn) {
   return isOn && isLong
 }
 
-/**
- * Something that a person does, one at a time: `start` runs it. Its last result stays until there is another one or an
- * error. With a `name`, under which `run` has the client remember the key, it survives a lost answer and a reload:
- * `isUnanswered` until it was repeated and answered.
- */
+/** Runs one at a time. With the `name` of its key, it can be repeated after a lost answer, also after a reload. */
 export function useAction(run, name) {
   const [action, setAction] = useState({})
   const isRunning = useRef(false)
@@ -122,24 +118,15 @@ export function useAction(run, name) {
     isRunning.current = false
   }
 
-  const isOpen = !action.isRunning && (!action.error || isInDoubt(action.error))
+  const isOpen = !action.isRunning && (!action.error || action.error.isOutcomeUnknown)
   const isUnanswered = isOpen && name !== undefined && client.remembered(name)
   return { ...action, isLong, isUnanswered, start }
 }
 
-/**
- * What came of an action on a thing: `text` of its result, or `failed` and why, or `doubt` and a button to repeat it, if
- * the answer was lost.
- */
-export function Outcome({
-  action: { result, error, isLong, isUnanswered, start },
-  on,
-  busy,
-  text,
-  failed,
-  doubt,
-}) {
-  const problem = isUnanswered || (error && isInDoubt(error)) ? doubt : error && `${failed}: ${error.message}`
+/** The result, or that it `failed` and why, or the `doubt` and a button to repeat it, if the answer was lost. */
+export function Outcome({ action, on, busy, text, failed, doubt }) {
+  const { result, error, isLong, isUnanswered, start } = action
+  const problem = isUnanswered || error?.isOutcomeUnknown ? doubt : error && `${failed}: ${error.message}`
   return html`
     <div class="outcome" tabindex="-1">
       <p class="result" role="status">${isLong ? busy : result && text(result)}</p>
@@ -156,6 +143,32 @@ export function andFocus(selector, act) {
   }
 }
 
+/** A text to copy, below a line with what it is and the button. */
+export function Copyable({
+  text,
+  label,
+  button = 'Copy',
+  children = html`<span class="hint">${label}</span>`,
+}) {
+  const source = useRef()
+  const [done, setDone] = useState({})
+  async function copy() {
+    // Browsers give pages the clipboard on https and on this machine only.
+    getSelection().selectAllChildren(source.current)
+    const isCopied = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    )
+    setDone({ text, result: isCopied ? 'Copied.' : 'Selected: press Ctrl+C to copy.' })
+  }
+  return html`
+    <div class="line ends">
+      ${children} <span role="status">${done.text === text && done.result}</span>
+      <button type="button" class="link" onClick=${copy}>${button}</button>
+    </div>
+    <pre tabindex="0" aria-label=${label}><code ref=${source}>${text}</code></pre>`
+}
+
 /** A value of this tab that survives a reload; undefined removes it. */
 export function useKept(name, initial) {
   const [value, setValue] = useState(() => JSON.parse(sessionStorage.getItem(name) ?? 'null') ?? initial)
@@ -167,24 +180,13 @@ export function useKept(name, initial) {
   return [value, keep]
 }
 
-/** Whether an error leaves open if a change was applied. */
-export const isInDoubt = ({ isOutcomeUnknown }) => isOutcomeUnknown
-
 const formats = new Intl.NumberFormat('en')
 const ordinals = new Intl.PluralRules('en', { type: 'ordinal' })
 const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
 
 export const number = (value) => formats.format(value)
 
-/** 1st, 2nd, 3rd, 4th … */
 export const ordinal = (value) => number(value) + ENDINGS[ordinals.select(value)]
 
-/** 1 copy, 2 copies. */
 export const amount = (value, singular, plural = `${singular}s`) =>
   `${number(value)} ${value === 1 ? singular : plural}`
-
-/** The start of an hour, day or month as it is called in a time zone. */
-export function dateFormat(parts, timeZone) {
-  const format = new Intl.DateTimeFormat('en', { ...parts, timeZone, hourCycle: 'h23' })
-  return (start) => format.format(new Date(start))
-}

@@ -1,7 +1,7 @@
 // The request that bought a copy, as text to copy in four ways.
 
-import { useRef, useState } from 'preact/hooks'
-import { html, useAccess } from './page.js'
+import { useState } from 'preact/hooks'
+import { Copyable, html, useAccess } from './page.js'
 
 const url = `${location.origin}/graphql`
 
@@ -49,27 +49,14 @@ export function Buy({ book = '${title}' }) {
 export function Request({ title, copy }) {
   const { key } = useAccess()
   const [way, setWay] = useState('GraphQL')
-  const [copied, setCopied] = useState()
-  const code = useRef()
-  const text = ways[way](title, key)
-
-  async function copyText() {
-    getSelection().selectAllChildren(code.current)
-    // Without HTTPS there is no clipboard; the text is selected then.
-    await navigator.clipboard?.writeText(text)
-    if (navigator.clipboard) setCopied(text)
-  }
-
+  const radioOf = (name) =>
+    html`<label><input type="radio" name="way" checked=${name === way} onChange=${() => setWay(name)} />${name}</label>`
   const hasMonth = way === 'GraphQL' || way === 'curl'
   return html`
     <section class="request card" aria-label="The request">
-      <div class="line">
-        <fieldset class="line segments" aria-label="The request as">
-          ${Object.keys(ways).map((name) => html`<label><input type="radio" name="way" checked=${name === way} onChange=${() => setWay(name)} />${name}</label>`)}
-        </fieldset>
-        <button class="link" onClick=${copyText}>${copied === text ? 'Copied' : 'Copy'}</button>
-      </div>
-      <pre tabindex="0"><code ref=${code}>${text}</code></pre>
+      <${Copyable} text=${ways[way](title, key)} label="The request">
+        <fieldset class="line segments" aria-label="The request as">${Object.keys(ways).map(radioOf)}</fieldset>
+      <//>
       <p class="answer quietly">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
     </section>`
 }

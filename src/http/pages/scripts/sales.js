@@ -5,7 +5,6 @@ import { amount, client, html, number, Outcome, ordinal, useAction } from './pag
 /** If no more copies than this are left, buyers see how many. */
 const FEW = 10
 
-/** What pages show of a book. */
 const FIELDS = 'id name revision value maxValue'
 
 /** How many copies of each book were sold, from all windows and machines, and how many exist. */
@@ -13,52 +12,35 @@ export const SALES = `subscription Sales($titles: [String!]!) {
   counters(names: $titles, namespace: "booksales") { ${FIELDS} }
 }`
 
-/**
- * Counts a copy. `value` and `valueIn` are this buyer's own numbers, `counter` is the current state of the book. The
- * client remembers the key, so that calling this again after a lost answer, also after a reload, buys no second copy.
- */
-async function buy(title, update, fields) {
-  const { increment } = await client.mutate(
-    `mutation Buy($title: String!) {
-      increment(name: $title, namespace: "booksales") {
-        value valueIn(period: MONTH) appliedDelta counter { ${fields} }
-      }
-    }`,
-    { title },
-    { remember: nameOf(title) },
-  )
-  // Null if only reading it failed.
-  if (increment.counter) update([increment.counter])
-  if (increment.appliedDelta > 0) return increment
-  // The counter was set to saturate instead of rejecting.
-  throw Object.assign(new Error('Sold out'), { code: 'LIMIT_REACHED' })
-}
+const buyIn = (fields) => `mutation Buy($title: String!) {
+  increment(name: $title, namespace: "booksales") {
+    value valueIn(period: MONTH) appliedDelta counter { ${fields} }
+  }
+}`
 
-const nameOf = (title) => `buy ${title}`
-
-/**
- * A purchase of a book, as `useAction` has it; `onBought` gets the copy. `fields` is all that the page shows of the book,
- * so that an event from before shows nothing.
- */
+/** `fields` is all that the page shows of the book, so that an event from before shows nothing. */
 export function usePurchase({ title, book, update, fields = FIELDS, onBought }) {
+  const remember = `buy ${title}`
   const action = useAction(async () => {
     try {
-      const copy = await buy(title, update, fields)
-      onBought?.(copy)
-      return copy
+      const { increment } = await client.mutate(buyIn(fields), { title }, { remember })
+      // Null if only reading it failed.
+      if (increment.counter) update([increment.counter])
+      // The counter was set to saturate instead of rejecting.
+      if (!(increment.appliedDelta > 0)) throw Object.assign(new Error(), { code: 'LIMIT_REACHED' })
+      onBought?.(increment)
+      return increment
     } catch (error) {
       if (error.code !== 'LIMIT_REACHED') throw error
       // This state is older than what the next event has.
       if (book) update([{ ...book, value: book.maxValue ?? book.value }])
       throw Object.assign(error, { message: `somebody else has bought the last copy of ${title}.` })
     }
-  }, nameOf(title))
+  }, remember)
   // Copies are available again, so that message is outdated.
-  if (action.error?.code === 'LIMIT_REACHED' && leftOf(book) > 0) return { ...action, error: undefined }
-  return action
+  return action.error?.code === 'LIMIT_REACHED' && leftOf(book) > 0 ? { ...action, error: undefined } : action
 }
 
-/** What a person reads and presses in the shop, and on the page of a book. */
 export function Sale({ month, children, ...sale }) {
   const { title, book } = sale
   const purchase = usePurchase(sale)

@@ -52,7 +52,7 @@ function App() {
     return () => leaving.abort()
   }, [visit, key])
   return html`
-    <header class="line top">
+    <header class="line ends top">
       <h1>Console</h1>
       <${Search} address=${visit.address} />
     </header>
@@ -61,10 +61,7 @@ function App() {
     ${shown && html`<${Shown} ...${shown} />`}`
 }
 
-/**
- * A view has `read`, which returns the data of an address; a `title`, with the part of the address that is `named` in it;
- * `summaryOf` the data, for screen readers; and the component `View`.
- */
+/** A view has `read`, `title`, the part of the address that is `named` in it, `summaryOf` the data, and `View`. */
 function Shown({ visit: { address, focused }, view, data }) {
   const { namespace, counter, sequence } = address
   const heading = useRef()
@@ -107,7 +104,6 @@ const failedView = {
   },
 }
 
-/** Searches all names while a person types. */
 function Search({ address: { namespace, view, prefix } }) {
   const timer = useRef()
   const shown = namespace === undefined && view === undefined ? prefix : undefined
@@ -135,7 +131,6 @@ const KINDS = {
 const VIEWER =
   '{ viewer { kind key { label prefix } grants { scopes namespace names prefix maxDelta maxCount } } }'
 
-/** Who the caller is, the field for an API key, and the link to the API keys for those who may manage them. */
 function Access() {
   const { key, refusal } = useAccess()
   const [viewer, setViewer] = useState()

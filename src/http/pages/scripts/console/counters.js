@@ -124,7 +124,6 @@ const FIELDS = [
   ['slots', 'Slots', { kind: 'number', hint: 'Above 1, numbers are not unique, and there are no bounds.' }],
 ]
 
-/** How many periods a chart shows, and how it names them. */
 const CHARTS = {
   HOUR: { last: 48, text: 'Hour', labels: HOUR },
   DAY: { last: 30, text: 'Day', labels: DAY },

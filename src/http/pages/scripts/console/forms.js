@@ -2,7 +2,7 @@
 
 import { createContext } from 'preact'
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isInDoubt, useAction, useKept } from '/page.js'
+import { Copyable, client, html, useAction, useKept } from '/page.js'
 import { quoted, readAddress, Section } from './parts.js'
 
 /** Mutations that take an idempotency key: a lost answer is found again, also after a reload. */
@@ -14,10 +14,7 @@ const OnSent = createContext(() => {})
 /** What is wrong with a form: a message, and the argument that it is about. */
 const Problem = createContext({})
 
-/**
- * A field for an argument of the API. It takes text; or what its `kind` says: 'number', 'lines', 'check', or the texts of
- * values to choose from. Children are several controls under one label. The rest is for the control.
- */
+/** A field for text, or what its `kind` says: a number, lines, a check, or a choice. Children share its label. */
 export function Field({ id, label, argument = id, hint, kind = 'text', value, children, ...rest }) {
   const problem = useContext(Problem)
   const message = problem.argument === argument ? problem.message : undefined
@@ -59,10 +56,7 @@ function argsFor(values) {
   return { name: counter ?? sequence, ...Object.fromEntries(given), namespace }
 }
 
-/**
- * A form that sends a mutation, with the name in the address and the values of its fields, or what `argsOf` makes of those.
- * `done` gets the result and returns what to report of it. It does one at a time.
- */
+/** Sends the fields, or what `argsOf` makes of them. `done` gets the result and returns what to report of it. */
 export function MutationForm({ mutation, selection, argsOf, done, submit, buttons, children, ...rest }) {
   const form = useRef()
   const onSent = useContext(OnSent)
@@ -94,7 +88,7 @@ const LOST = 'The last answer was lost: this may or may not be done. It is done 
 /** What is wrong, and about which of a form's arguments; undefined: about none of them. */
 function problemOf(error, isUnanswered, form) {
   if (!error) return isUnanswered ? { message: LOST } : {}
-  if (isInDoubt(error))
+  if (error.isOutcomeUnknown)
     return { message: `The connection broke: this may or may not be done. ${error.message}` }
   const about = `${error.extensions?.argument}.`
   const fields = [...form.querySelectorAll('[data-argument]')].map(({ dataset }) => dataset.argument)
@@ -122,7 +116,6 @@ function PeriodsField({ periods }) {
     <//>`
 }
 
-/** A definition as the API takes it, from the values of its form. */
 function definitionIn(values, hasPeriods) {
   const members = Object.entries(values).filter(([name]) => !name.includes(' '))
   const kept = Object.keys(PERIODS).filter((period) => values[`keep ${period}`])
@@ -131,10 +124,7 @@ function definitionIn(values, hasPeriods) {
   return { ...Object.fromEntries(given), ...(hasPeriods && { periods }) }
 }
 
-/**
- * The form that changes a definition. Only what a person changed is sent: the other members stay as they are, also if
- * somebody else has changed them meanwhile. `fields` are lists of member, label and properties.
- */
+/** Sends only what a person changed: somebody else may have changed the rest. `fields`: member, label, properties. */
 export function DefinitionForm({ definition, mutation, selection, fields, save }) {
   const place = useRef()
   const hasPeriods = definition.periods !== undefined
@@ -165,10 +155,7 @@ export function DefinitionForm({ definition, mutation, selection, fields, save }
     <//>`
 }
 
-/**
- * A button that asks whether to send a mutation, in a dialog that stays open until it succeeded or was cancelled. The
- * browser returns the focus to the button. The other properties are those of `MutationForm`.
- */
+/** Asks in a dialog whether to send a mutation. The browser returns the focus to the button. */
 export function Question({ name, label, text, done, fields, ...form }) {
   const dialog = useRef()
   const [isOpen, setIsOpen] = useState(false)
@@ -188,7 +175,6 @@ export function Question({ name, label, text, done, fields, ...form }) {
     <dialog class="card" ref=${dialog} aria-labelledby="question" onClose=${() => setIsOpen(false)}>${isOpen && content}</dialog>`
 }
 
-/** What can't be undone, each after a question. */
 export function Dangers({ title, questions }) {
   const [result, setResult] = useState('')
   const questionOf = (question) =>
@@ -200,7 +186,6 @@ export function Dangers({ title, questions }) {
     <//>`
 }
 
-/** What is shown of a counter or a sequence: a panel, with the GraphQL that was sent last, and what is below it. */
 export function Detail({ panel, children }) {
   const [sent, setSent] = useState()
   return html`
@@ -211,26 +196,6 @@ export function Detail({ panel, children }) {
       </div>
       ${children}
     <//>`
-}
-
-export function Copyable({ text, label, button }) {
-  const source = useRef()
-  const [result, setResult] = useState('')
-  async function copy() {
-    setResult('')
-    try {
-      await navigator.clipboard.writeText(text)
-      setResult('Copied.')
-    } catch {
-      // Browsers give pages the clipboard on https and on this machine only.
-      getSelection().selectAllChildren(source.current)
-      setResult('Selected: press Ctrl+C to copy.')
-    }
-  }
-  return html`
-    <p class="hint">${label}</p>
-    <pre tabindex="0" aria-label=${label}><code ref=${source}>${text}</code></pre>
-    <p class="line buttons"><button type="button" class="quiet" onClick=${copy}>${button}</button> <span role="status">${result}</span></p>`
 }
 
 /** A mutation with its arguments as literals, so that whoever copies it needs no variables. */

@@ -108,7 +108,6 @@ const SEARCH = `query Search($prefix: String!, ${parts.PAGE_VARIABLES}) {
   }
 }`
 
-/** What a search has found, with its kind and its namespace. */
 function foundIn({ named, namespaces }) {
   const of = (kind, list, namespace) => list?.nodes.map((node) => ({ ...node, kind, namespace })) ?? []
   const within = ({ name, counters, sequences }) => [

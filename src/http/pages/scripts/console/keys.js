@@ -1,8 +1,8 @@
 // API keys: a page of the list, a form that creates one, and revocation.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html } from '/page.js'
-import { Copyable, Field, MutationForm, Question } from './forms.js'
+import { Copyable, client, html } from '/page.js'
+import { Field, MutationForm, Question } from './forms.js'
 import * as parts from './parts.js'
 
 const { grantText, List, Name, Section, Time, timeText } = parts
@@ -82,20 +82,13 @@ const FIELDS = {
   'grants.0.namespace': ['Namespace', { placeholder: 'every one' }],
   'grants.0.prefix': ['Names that start with', { placeholder: 'any' }],
   'grants.0.names': ['Or exactly these names', { kind: 'lines', hint: 'One on each line.' }],
-  origins: [
-    'Origins of pages',
-    { kind: 'lines', hint: 'Such as https://shop.example. Without one: for servers.' },
-  ],
+  origins: ['Origins of pages', { kind: 'lines', hint: 'Such as https://shop.example. Empty: for servers.' }],
   'grants.0.maxDelta': ['Limit of ADD', { kind: 'number', value: '1' }],
   'grants.0.maxCount': ['Limit of NUMBER', { kind: 'number', value: '1' }],
   perMinute: ['Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
-  expiresAt: [
-    'Valid until',
-    { type: 'datetime-local', hint: 'In your time zone. Empty: until it is revoked.' },
-  ],
+  expiresAt: ['Valid until', { type: 'datetime-local', hint: 'In your time zone. Empty: until revoked.' }],
 }
 
-/** Creates a key, and shows it once. `done` is called after each creation. */
 function CreateForm({ done }) {
   const [secret, setSecret] = useState()
   const place = useRef()

@@ -29,10 +29,8 @@ export const NameLink = ({ text, ...parts }) => html`<a href=${addressOf(parts)}
 /** A name within a sentence, isolated from its direction as in an element `bdi`. */
 export const quoted = (name) => `“\u2068${name}\u2069”`
 
-/** Null is no number. */
 export const numberText = (value) => (value == null ? '–' : number(value))
 
-/** With a sign, as what was added. */
 export const addedText = (value) => (value > 0 ? '+' : '') + numberText(value)
 
 /** A number that lights up for a moment when it has changed. */
@@ -82,7 +80,6 @@ export function grantText({ scopes, namespace, names, prefix, ...limits }, maxNa
   return `${verbs} on ${text} in ${namespace === null ? 'every namespace' : quoted(namespace)}`
 }
 
-/** A part of a view, under a heading. */
 export const Section = ({ title, children }) =>
   html`<section class="card panel" aria-label=${title}><h3>${title}</h3>${children}</section>`
 
@@ -111,10 +108,7 @@ export async function readList(query, variables, signal) {
 export const summaryOf = (connection) =>
   `${connection?.nodes.length ?? 0} shown${connection?.pageInfo.hasNextPage ? ', more on the next page' : ''}.`
 
-/**
- * A page of a list as a table with links to the others. `rowOf` returns the cells of an item; `columns` are pairs of heading
- * and class; `empty` says what it means that there is nothing.
- */
+/** `rowOf` returns the cells of an item; `columns` are pairs of heading and class; `empty` says why there is nothing. */
 export function List({ address, caption, columns, connection, refusal, rowOf, empty }) {
   if (!connection) return html`<p class="none">${refusal?.message}</p>`
   const { nodes, pageInfo } = connection
@@ -193,10 +187,7 @@ export function NameForm({ address, orders, hint, open }) {
 const merged = (before, after) =>
   before?.revision > after.revision ? { ...after, ...before } : { ...before, ...after }
 
-/**
- * Objects that were read, kept at their newest states by the one subscription of a view, which has the variable `ids`.
- * `show` takes what else is heard of one, such as in the result of a change. `nodeOf` returns the newest state by id.
- */
+/** Keeps objects at their newest states by a subscription with their `ids`. `show` takes what is heard elsewhere. */
 export function useNodes(document, nodes, variables) {
   const [heard, setHeard] = useState({})
   const show = (node) => setHeard((current) => ({ ...current, [node.id]: merged(current[node.id], node) }))

@@ -121,7 +121,6 @@ export const sequenceView = {
 const GroupField = (field) =>
   html`<${Field} id="group" label="Group" argument="group" hint="Empty: the group without a name." ...${field} />`
 
-/** A form that issues numbers, or reserves one of a gapless sequence. */
 function TryForm({ gapless, group, issued, reserved }) {
   const [mutation, submit, done, selection] = gapless
     ? ['reserveInSequence', 'Reserve', reserved, RESERVATION]
@@ -169,7 +168,6 @@ function Reservations({ nodes, show }) {
     <//>`
 }
 
-/** The groups that have issued numbers: a page of a list. */
 function Groups({ address, sequence: { gapless, groups }, nodeOf }) {
   const [last, next] = gapless ? ['Furthest number', 'First free number'] : ['Last number', 'Next number']
   const rowOf = ({ id, name }) => {
@@ -187,14 +185,7 @@ function Groups({ address, sequence: { gapless, groups }, nodeOf }) {
       columns=${[['Group'], [last], [next], ['Last issued', 'amount wide']]} empty="No number was issued yet." />`
 }
 
-const RESTARTS = {
-  '': 'Never',
-  HOUR: 'Hourly',
-  DAY: 'Daily',
-  WEEK: 'Weekly',
-  MONTH: 'Monthly',
-  YEAR: 'Yearly',
-}
+const EVERY = { '': 'Never', HOUR: 'Hourly', DAY: 'Daily', WEEK: 'Weekly', MONTH: 'Monthly', YEAR: 'Yearly' }
 
 const FORMATS = 'Such as INV-{yyyy}-{value:5}; also {group}, {yy}, {MM}, {dd}, {HH}, {week}.'
 
@@ -205,7 +196,7 @@ const FIELDS = [
   ['maxValue', 'Highest number', { kind: 'number', placeholder: 'none' }],
   ['format', 'Format', { placeholder: 'the number', hint: FORMATS }],
   ['timeZone', 'Time zone', { hint: 'Empty: the namespace’s.' }],
-  ['restartEvery', 'Restarts', { kind: RESTARTS }],
+  ['restartEvery', 'Restarts', { kind: EVERY }],
   ['cycle', 'Wraps around at the end', { kind: 'check' }],
   ['allowRepeats', 'May issue the same text again', { kind: 'check' }],
   ['gapless', 'Gapless: reserve, then confirm', { kind: 'check', hint: 'Fixed once numbers were issued.' }],
