@@ -139,7 +139,9 @@ function groupHtml({ title, pages }, file, sections) {
 }
 
 function neighbour(rel, page) {
-  return page ? `<a rel="${rel}" href="${page.address}">${escaped(page.title)}</a>` : ''
+  if (!page) return ''
+  const title = escaped(page.title)
+  return `<a rel="${rel}" href="${page.address}">${rel === 'prev' ? `← ${title}` : `${title} →`}</a>`
 }
 
 function escaped(text) {

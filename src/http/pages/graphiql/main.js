@@ -57,13 +57,8 @@ function createFetcher(key) {
     const headers = new Headers({ 'content-type': 'application/json', ...written })
     if (key && !headers.has('authorization')) headers.set('authorization', `Bearer ${key}`)
     const request = { query, variables, operationName }
-    if (documentAST && getOperationAST(documentAST, operationName)?.operation === 'subscription') {
-      // Without attempts to connect again: a refusal is shown at once.
-      return subscription(
-        createClient({ url: URL, headers: Object.fromEntries(headers), retryAttempts: 0 }),
-        request,
-      )
-    }
+    if (documentAST && getOperationAST(documentAST, operationName)?.operation === 'subscription')
+      return subscription(Object.fromEntries(headers), request)
     const response = await fetch(URL, { method: 'POST', headers, body: JSON.stringify(request) })
     if (/json/.test(response.headers.get('content-type'))) return response.json()
     throw new Error(`${response.status} ${response.statusText}`)
@@ -71,8 +66,10 @@ function createFetcher(key) {
 }
 
 /** An observable, as GraphiQL wants it. A refusal is shown as the server wrote it. */
-const subscription = (client, request) => ({
+const subscription = (headers, request) => ({
   subscribe(sink) {
+    // Without attempts to connect again: a refusal is shown at once.
+    const client = createClient({ url: URL, headers, retryAttempts: 0 })
     function fail(error) {
       if (!error.response) return sink.error(error)
       error.response

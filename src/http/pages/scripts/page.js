@@ -155,11 +155,8 @@ export function Copyable({
   async function copy() {
     // Browsers give pages the clipboard on https and on this machine only.
     getSelection().selectAllChildren(source.current)
-    const isCopied = await navigator.clipboard?.writeText(text).then(
-      () => true,
-      () => false,
-    )
-    setDone({ text, result: isCopied ? 'Copied.' : 'Selected: press Ctrl+C to copy.' })
+    const copying = navigator.clipboard?.writeText(text).then(() => 'Copied.')
+    setDone({ text, result: (await copying?.catch(() => {})) ?? 'Selected: press Ctrl+C to copy.' })
   }
   return html`
     <div class="line ends">
