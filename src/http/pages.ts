@@ -43,8 +43,6 @@ const LIBRARIES: [path: string, file: URL][] = [
   ['/preact.js', new URL(import.meta.resolve('preact'))],
   ['/hooks.js', new URL(import.meta.resolve('preact/hooks'))],
   ['/htm.js', new URL(import.meta.resolve('htm'))],
-  ['/uplot.js', new URL('./dist/uPlot.esm.js', import.meta.resolve('uplot/package.json'))],
-  ['/uplot.css', new URL('./dist/uPlot.min.css', import.meta.resolve('uplot/package.json'))],
 ]
 
 /** Pages by their paths; each file has the head and the main part, which `page.html` surrounds. */
