@@ -1,6 +1,6 @@
 // A bar chart of a counter's history. A slider, a mouse or a finger selects a bar; its value is shown.
 
-import { useMemo, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { html, number } from './page.js'
 
 /** How the starts of days and hours are written. */
@@ -12,10 +12,7 @@ const LINES = 4
 
 /** `buckets`: oldest first; null: this period isn't tracked; undefined: not known yet. `parts` are those of a bar's name. */
 export function Bars({ id, caption, label, buckets, parts, timeZone, amountOf, none, untracked }) {
-  const format = useMemo(
-    () => new Intl.DateTimeFormat('en', { ...parts, timeZone, hourCycle: 'h23' }),
-    [parts, timeZone],
-  )
+  const format = new Intl.DateTimeFormat('en', { ...parts, timeZone, hourCycle: 'h23' })
   /** Start of the selected bucket; undefined: the latest one. */
   const [chosen, setChosen] = useState()
   const list = buckets ?? []
