@@ -89,3 +89,20 @@ it('asks for another key where that of the tab may read and not buy', async () =
   await press(window, 'Buy Bulldozer')
   await says(window, 'You just bought copy 1 of Bulldozer')
 })
+
+it('sells the books that the key is for, beside others that it is not for', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([
+    { scopes: ['READ', 'ADD'], namespace: 'booksales', names: ['Bulldozer', 'Red Horse Hill'] },
+  ])
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/shop`)
+  await useKey(window, secret)
+  await press(window, 'Buy Bulldozer')
+  await says(window, 'You just bought copy 1 of Bulldozer')
+  expect(await window.getByRole('button', { name: 'Buy The Long' }).isDisabled()).toBe(true)
+  await window.goto(url)
+  await press(window, 'Buy a copy')
+  await says(window, 'You just bought copy 1 of Red Horse Hill')
+  expect(window.complaints.filter((text) => !text.includes('401'))).toEqual([])
+})

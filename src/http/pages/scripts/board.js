@@ -6,6 +6,7 @@ import {
   client,
   Freshness,
   html,
+  isRefused,
   KeyField,
   noteRefusal,
   Outcome,
@@ -46,7 +47,7 @@ function useIds() {
       (error) => {
         noteRefusal(error)
         setState((current) => ({ ids: null, error: current.error ?? error }))
-        timer = setTimeout(retry, READ_AGAIN_MS)
+        if (!isRefused(error)) timer = setTimeout(retry, READ_AGAIN_MS)
       },
     )
     return () => clearTimeout(timer)
@@ -61,7 +62,7 @@ function Boards() {
     (all, { name, lastValue }) => ({ ...all, [name]: Math.max(all[name] ?? 0, lastValue ?? 0) }),
     {},
   )
-  const live = useLive(COUNTS, ids && { ids }, ({ nodes }) => nodes.forEach(show))
+  const live = useLive(COUNTS, ids && { ids }, ({ nodes }) => nodes.filter(Boolean).forEach(show))
   return html`
     <${KeyField} />
     <div class="tiles">

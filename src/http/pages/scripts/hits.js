@@ -55,7 +55,9 @@ function Blog() {
     {},
   )
   const [chosen, choose] = useState()
-  const live = useLive(HITS, { names: [...entries.keys()] }, (data) => data.counters.forEach(show))
+  const live = useLive(HITS, { names: [...entries.keys()] }, (data) =>
+    data.counters.filter(Boolean).forEach(show),
+  )
   const charted = chosen ?? [...entries.keys()][0]
   const { timeZone, hours } = counters[charted] ?? {}
   const hour = useMemo(

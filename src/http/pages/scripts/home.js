@@ -20,7 +20,7 @@ function Home() {
   const [own, setOwn] = useKept('own copies', [])
   const [sales, setSales] = useState([])
   const live = useLive(SALES, { titles }, ({ counters }) => {
-    const sold = counters.flatMap(({ name, revision, value }) => {
+    const sold = counters.filter(Boolean).flatMap(({ name, revision, value }) => {
       const before = books[name]
       return before?.revision < revision && before.value < value
         ? [{ name, first: before.value + 1, last: value }]

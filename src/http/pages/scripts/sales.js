@@ -14,7 +14,8 @@ export const FIELDS = 'id name revision value maxValue'
 export function useBooks() {
   return useReducer((books, states) => {
     const next = { ...books }
-    for (const state of states) next[state.name] = newer(next[state.name], state)
+    // Null: the key is not for this book.
+    for (const state of states.filter(Boolean)) next[state.name] = newer(next[state.name], state)
     return next
   }, {})
 }

@@ -34,7 +34,7 @@ function Shop() {
   const [books, show] = useBooks()
   const live = useLive(SALES, { titles }, ({ counters }) => {
     show(counters)
-    const limited = counters.find(({ name }) => name === edition.title)
+    const limited = counters.find((counter) => counter?.name === edition.title)
     if (limited?.maxValue === null && !isPrinted) printEdition()
   })
   return html`
