@@ -30,8 +30,9 @@ it('gives a visitor a number of their own, and shows what others buy meanwhile',
   await says(window, '{ "value": 4217, "valueIn": 4217 }')
 
   await ask(sell('Bulldozer', 1))
-  await ask(sell('Red Horse Hill', 2))
   const others = window.getByRole('region', { name: 'Sold to others just now' }).getByRole('listitem')
+  await expect.poll(() => others.allTextContents()).toEqual(['No. 1 Bulldozer'])
+  await ask(sell('Red Horse Hill', 2))
   await expect
     .poll(() => others.allTextContents())
     .toEqual(['Nos. 4\u2009218–4\u2009219 Red Horse Hill', 'No. 1 Bulldozer'])

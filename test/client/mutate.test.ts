@@ -333,3 +333,24 @@ it('makes one change of two calls of a remembered action at once, such as of a d
   ])
   expect(await buy()).toEqual({ increment: { value: 2 } })
 })
+
+it('keeps an action that was begun while an earlier one of the same name was still being answered', async () => {
+  let answerSecond: (response: Response) => void = () => undefined
+  const answers = [
+    Promise.resolve(bought(1)),
+    new Promise<Response>((resolve) => {
+      answerSecond = resolve
+    }),
+    Promise.resolve(unavailable({ retryAfterMs: 60_000 })),
+  ]
+  const fetch = async () => answers.shift() ?? Promise.reject(lost())
+  const client = createClient({ url: 'http://nth.test/graphql', fetch })
+  const buy = () => client.mutate(BUY, {}, { remember: 'buy' })
+  const [first, second] = [buy(), buy()]
+  await first
+  expect(client.remembered('buy')).toBe(false)
+  await failureOf(buy())
+  answerSecond(bought(1))
+  await second
+  expect(client.remembered('buy')).toBe(true)
+})

@@ -277,7 +277,7 @@ it('waits only shortly when a stream breaks that had sent data', async () => {
     stream.response,
     openStream().response,
   ])
-  watch(client, ['c'])
+  const live = watch(client, ['c'])
   await vi.advanceTimersByTimeAsync(30_000)
   expect(requests).toHaveLength(5)
   stream.write(event(state(1)))
@@ -285,6 +285,8 @@ it('waits only shortly when a stream breaks that had sent data', async () => {
   stream.break()
   await vi.advanceTimersByTimeAsync(700)
   expect(requests).toHaveLength(6)
+  // Of the break itself nobody needs to know.
+  expect(live.errors.map(({ code }) => code)).toEqual(Array(4).fill('UNAVAILABLE'))
 })
 
 it('tries again after what is not a refusal: a fault of the server, a proxy, no answer', async () => {
