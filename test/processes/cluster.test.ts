@@ -233,7 +233,9 @@ it('warns at the start if callers wait for a shorter time than a failover, or a 
   expect(await warnings(10_000)).toEqual([])
   await query(target, 'set global innodb_lock_wait_timeout = 50')
   expect(await warnings(10_000)).toEqual([
-    expect.stringMatching(/for 50 seconds, but callers wait for 10 .* Set innodb_lock_wait_timeout=2/),
+    expect.stringMatching(
+      /waits 50 seconds for a lock .* callers wait for 10 .* Set innodb_lock_wait_timeout=2/,
+    ),
   ])
   await query(target, 'set global innodb_lock_wait_timeout = 2')
 })

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 /**
  * The release whose servers must work beside those of this checkout, and start again after them. A contraction moves
  * it: to the version that its file needs. It is compiled with this checkout's packages, so those that only it needs are
- * among the development ones: `@pothos/plugin-validation` and `@graphql-yoga/plugin-apq`.
+ * among the development ones: `@pothos/plugin-validation`, `@graphql-yoga/plugin-apq` and `uplot`.
  */
 export const FIRST_RELEASE = {
   commit: '7e1c3a06b3d4fc44a517633a9f688bd08ee2b151',
