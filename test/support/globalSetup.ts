@@ -7,6 +7,7 @@ import type { TestProject } from 'vitest/node'
 import { openPrivateDatabase } from '../../src/mysql/privateServer.ts'
 import { parseTargets, type Target } from '../../src/mysql/settings.ts'
 import { SILENT } from '../../src/operations/log.ts'
+import { findMysqlClient } from './database/fetchedProgram.ts'
 import { hasFirstRelease } from './server/firstRelease.ts'
 import { makeTemporaryDirectory } from './temporary.ts'
 
@@ -34,6 +35,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
       'The first release is not in the history here: test/processes/upgrade.test.ts is left out. To run it: git fetch --unshallow',
     )
   }
+  // Fetched here, as three files need it: each of them would do it at the same time.
+  await findMysqlClient()
   // The client that servers serve and examples import, and the pages of the documentation.
   const options = { cwd: join(import.meta.dirname, '../..'), stdio: 'inherit' } as const
   execFileSync('npm', ['run', '--silent', 'client'], options)
