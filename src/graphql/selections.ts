@@ -193,10 +193,12 @@ export function room({ spentValues = 0 }: Budget, values: number): Promise<void>
   return Math.max(spentValues, values) > SMALL ? untilRoom(values) : undefined
 }
 
-/** Waits for a tick with room to parse a text, in bytes; undefined: it is short. */
-export function roomForText(length: number): Promise<void> | undefined {
-  const values = costOfText(length)
-  return values > SMALL ? untilRoom(values) : undefined
+/** A text with fewer characters is parsed at once. */
+export const LONG_TEXT = SMALL * CHARACTERS_OF_A_VALUE
+
+/** Waits for a tick with room to parse a long text. */
+export function roomForText(length: number): Promise<void> {
+  return untilRoom(costOfText(length))
 }
 
 /** Checking the arguments of a root field, and the error if they are wrong, in values. */
@@ -204,13 +206,11 @@ const VALUES_OF_A_ROOT_FIELD = 10
 
 /**
  * Waits for a tick with room for the arguments of an operation's root fields: all of them may have the same long variables,
- * which are checked and decoded for each field before it is executed.
+ * which are checked and decoded for each field before it is executed. Those of one field are quick, and need no room.
  *
  * @param variablesLength of all variables, in characters of JSON
  */
 export function roomForArguments(rootFields: number, variablesLength: number): Promise<void> | undefined {
-  // The arguments of one field are quick.
-  if (rootFields === 1) return undefined
   const values = rootFields * (VALUES_OF_A_ROOT_FIELD + costOfText(variablesLength))
   return values > SMALL ? untilRoom(values) : undefined
 }

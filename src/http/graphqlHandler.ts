@@ -10,7 +10,7 @@ import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
-import { roomForText } from '../graphql/selections.ts'
+import { LONG_TEXT, roomForText } from '../graphql/selections.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate } from './authentication.ts'
 import type { ReadBody } from './body.ts'
@@ -97,8 +97,7 @@ export function createGraphqlHandler({
       if (body === undefined) return
       if (body instanceof HttpError) return reject(exchange, body, type)
       exchange.length = body.length
-      const room = roomForText(body.length)
-      if (room) await room
+      if (body.length > LONG_TEXT) await roomForText(body.length)
       params = paramsInBody(request, body.toString('utf8'))
     } else if (request.method === 'GET') {
       params = paramsInAddress(request)

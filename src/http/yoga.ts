@@ -85,7 +85,8 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
     if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
     note.operation = operation.isMutation ? 'mutation' : 'query'
     note.operationName = operation.name
-    const room = roomForArguments(operation.rootFields, server.variablesLength)
+    const fields = operation.rootFields
+    const room = fields > 1 ? roomForArguments(fields, server.variablesLength) : undefined
     if (room) return room.then(() => operation.execute(createContext(server), params.variables))
     return operation.execute(createContext(server), params.variables)
   }
@@ -125,7 +126,7 @@ const executor: Plugin<ServerContext> = {
     setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
     const operation = getOperationAST(document, operationName)
     const fields = rootFields(operation?.selectionSet, fragmentsOf(document))
-    if (!compiled) await roomForArguments(fields.length, variablesLength)
+    if (!compiled && fields.length > 1) await roomForArguments(fields.length, variablesLength)
   },
 }
 
