@@ -72,7 +72,7 @@ it.each([
   ['what has a very long id', `query($id: ID!) { ${many(100, 'node(id: $id) { id }')} }`],
   ['lists of ids', `query($ids: [ID!]!) { ${many(60, 'nodes(ids: $ids) { id }')} }`],
   ['lists of wrong ids', `query($wrongIds: [ID!]!) { ${many(200, 'nodes(ids: $wrongIds) { id }')} }`],
-  ['changes that are each refused', `mutation { ${many(800, 'increment(name: "") { value }')} }`],
+  ['changes that are each refused', `mutation { ${many(600, 'increment(name: "") { value }')} }`],
   [
     'wrong ids at the end of a long document',
     `# ${'x'.repeat(900_000)}\n{ ${many(800, 'node(id: "x") { id }')} }`,
