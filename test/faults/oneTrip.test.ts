@@ -94,7 +94,7 @@ it('takes two round trips if something must be decided between them', async () =
 })
 
 it('takes one trip or two as the database is far or near at that time, not when it was connected to', async () => {
-  let delayMs = 2
+  let delayMs = 5
   const proxy = startProxy(
     await freshDatabase(),
     () => 'passes',
@@ -108,9 +108,8 @@ it('takes one trip or two as the database is far or near at that time, not when 
     await counters.incrementBy(a, 1)
     return statements.some((text) => IN_ONE_TRIP.test(text))
   }
-  expect(await isOneTrip()).toBe(true)
-  for (const isFar of [false, true, false]) {
-    delayMs = isFar ? 2 : 0
+  for (const isFar of [true, false, true, false]) {
+    delayMs = isFar ? 5 : 0
     await expect.poll(isOneTrip).toBe(isFar)
   }
 })
