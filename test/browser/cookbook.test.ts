@@ -11,9 +11,7 @@ import { startService } from '../support/server/service.ts'
 
 stopClock()
 
-it('shows the hits of each hour, also those of others, on the page of the cookbook', {
-  tags: 'quick',
-}, async () => {
+it('shows the hits of each hour, also those of others, on the page of the cookbook', async () => {
   const { url, ask } = await startService()
   const text = await readFile(join(import.meta.dirname, '../../docs/cookbook.md'), 'utf8')
   const [, page = ''] = /^```html\n(<!-- hits\.html -->[\s\S]*?)^```$/m.exec(text) ?? []

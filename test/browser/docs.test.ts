@@ -20,7 +20,7 @@ function docsPages(window: Window): Promise<string[]> {
   return window.evaluate(`[...document.querySelectorAll('article li > a')].map(({ href }) => href)`)
 }
 
-it('scrolls a wide table in itself, by keyboard too, and never the page', { tags: 'quick' }, async () => {
+it('scrolls a wide table in itself, by keyboard too, and never the page', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/docs/configuration`, { viewport: NARROW })

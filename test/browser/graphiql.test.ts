@@ -66,9 +66,7 @@ it('opens with prepared tabs that run one after another, without any outside add
   expect(window.complaints).toEqual([])
 })
 
-it('keeps its tabs and the selected one over a reload, and reads the schema again with another key', {
-  tags: 'quick',
-}, async () => {
+it('keeps its tabs and the selected one over a reload, and reads the schema again with another key', async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)

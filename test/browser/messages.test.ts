@@ -227,7 +227,7 @@ it('keeps beside a sold-out book that a copy may have been sold, also when there
   )
 })
 
-it('says beside a board that it got no ticket, and nothing beside the other', { tags: 'quick' }, async () => {
+it('says beside a board that it got no ticket, and nothing beside the other', async () => {
   const service = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${service.url}/board`)

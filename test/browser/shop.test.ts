@@ -166,7 +166,7 @@ it('shows the present sales, not those at the first attempt, when a retry gets t
   expect(await sold()).toEqual([])
 })
 
-it('shows no older sales of a book when an event arrives late', { tags: 'quick' }, async () => {
+it('shows no older sales of a book when an event arrives late', async () => {
   const { url, ask } = await startService()
   const relay = await startRelay(url)
   const { openWindow } = await openBrowser()

@@ -46,10 +46,10 @@ it('counts every call once, and returns its number, over a line that loses reque
     return true
   })
   const client = createClient({ url: `${line.url}/graphql`, retryMs: 300_000, timeoutMs: 300_000 })
-  const answers = await inParallel(20, 100, () => client.mutate<Bought>(INCREMENT, { name: 'c' }))
-  expect(sorted(answers.map(({ increment }) => increment.value))).toEqual(upTo(100))
+  const answers = await inParallel(20, 60, () => client.mutate<Bought>(INCREMENT, { name: 'c' }))
+  expect(sorted(answers.map(({ increment }) => increment.value))).toEqual(upTo(60))
   expect(line.losses()).toBeGreaterThan(10)
-  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 100 } })
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 60 } })
 })
 
 it('repeats a call with the same key, and creates another one for the next call', async () => {

@@ -82,7 +82,9 @@ it('restores everything, with API keys and idempotency keys', async () => {
   expect(copy.faults).toEqual([])
 })
 
-it('advances numbers once past those that were issued after the backup, and lists the others', async () => {
+it('advances numbers once past those that were issued after the backup, and lists the others', {
+  tags: 'slow',
+}, async () => {
   const before = await freshDatabase()
   const { counters, sequences } = openTestNth(before)
   const ns = { namespace: 'shop' }
@@ -144,7 +146,9 @@ it('advances numbers once past those that were issued after the backup, and list
   expect((await copy.counters.read(counter('buyers'))).value).toBe(156)
 })
 
-it('restores only into an empty database that nobody uses, unless --continue is given', async () => {
+it('restores only into an empty database that nobody uses, unless --continue is given', {
+  tags: 'slow',
+}, async () => {
   const before = await freshDatabase()
   const { counters } = openTestNth(before)
   await counters.incrementBy({ namespace: 'default', name: 'a' }, 3)

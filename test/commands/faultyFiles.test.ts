@@ -152,7 +152,7 @@ it('lists the first twenty faults, and counts all', async () => {
   expect(await countersIn(target)).toEqual([])
 })
 
-it('refuses a number of a CSV whose period its sequence does not have', async () => {
+it('refuses a number of a CSV whose period its sequence does not have', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   const csv = 'type,name,group,period,value\nsequenceGroup,s,g,202611,40\nsequenceGroup,s,h,,7\n'
   const errors = `Line 2: group "g" of sequence "s" in "default": its period is 202611, and its sequence does not restart here; define it first as it was, or import JSON Lines.

@@ -179,7 +179,7 @@ it('reports the line that an interrupted restore has reached', async () => {
   expectTruth(errors, await others())
 })
 
-it('reports how many numbers an interrupted restore has advanced', { tags: 'quick' }, async () => {
+it('reports how many numbers an interrupted restore has advanced', async () => {
   const { target, lock, release, sum } = await lockedDatabase()
   await release()
   expect((await runCommand(target, ['import', '-'], ROWS)).code).toBe(0)

@@ -13,7 +13,9 @@ stopClock()
 
 const inDefault = (name: string) => ({ namespace: 'default', name })
 
-it('exports a consistent snapshot while callers count: counters that are equal at each commit are equal in it', async () => {
+it('exports a consistent snapshot while callers count: counters that are equal at each commit are equal in it', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const { counters, sequences } = openTestNth(target)
   // Pages lie between the two counters of a cart.

@@ -105,6 +105,7 @@ const classes = Object.entries(CLASSES).map(
 
 it.each(classes)(
   'counts once for a key when what was decided is answered with one of %s',
+  { tags: 'slow' },
   async (_, errors) => {
     const { counters, strike, expectCounted } = await counterWith([])
     for (const [index, [name, errno]] of errors.entries()) {

@@ -32,9 +32,7 @@ async function losable(timeoutMs: number) {
   }
 }
 
-it('answers readers in time when all connections lead nowhere, of which one at most is met', {
-  tags: 'quick',
-}, async () => {
+it('answers readers in time when all connections lead nowhere, of which one at most is met', async () => {
   const { counters, lose, vanished } = await losable(6000)
   await counters.incrementBy(key, 1)
   const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })

@@ -16,22 +16,28 @@ const NAMESPACE = /from namespace where name in/
 it.each([
   ['what a counter is', { periods: null }, /^start transaction;\nupdate fence/],
   ['what a sequence is', { timeZone: null }, /^select s\.version/],
-])('has the reading of defaults and the change of %s share one deadline', async (_, change, refused) => {
-  const TIMEOUT_MS = 3000
-  let readableAt = 0
-  const target = await startProxy(await freshDatabase(), (statement) => {
-    if (NAMESPACE.test(statement)) return performance.now() < readableAt ? CONFLICT : 'passes'
-    return readableAt > 0 && refused.test(statement) ? CONFLICT : 'passes'
-  })
-  const { counters, sequences } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
-  await counters.reset(key, 0)
-  await sequences.define(key, {})
-  // The reading takes most of the time, and the change would take all that it is given.
-  readableAt = performance.now() + 0.8 * TIMEOUT_MS
-  const changed: Promise<unknown> =
-    'periods' in change ? counters.define(key, change) : sequences.define(key, change)
-  await expect(soon('the refusal', changed, 1.6 * TIMEOUT_MS)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-})
+])(
+  'has the reading of defaults and the change of %s share one deadline',
+  { tags: 'slow' },
+  async (_, change, refused) => {
+    const TIMEOUT_MS = 3000
+    let readableAt = 0
+    const target = await startProxy(await freshDatabase(), (statement) => {
+      if (NAMESPACE.test(statement)) return performance.now() < readableAt ? CONFLICT : 'passes'
+      return readableAt > 0 && refused.test(statement) ? CONFLICT : 'passes'
+    })
+    const { counters, sequences } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+    await counters.reset(key, 0)
+    await sequences.define(key, {})
+    // The reading takes most of the time, and the change would take all that it is given.
+    readableAt = performance.now() + 0.8 * TIMEOUT_MS
+    const changed: Promise<unknown> =
+      'periods' in change ? counters.define(key, change) : sequences.define(key, change)
+    await expect(soon('the refusal', changed, 1.6 * TIMEOUT_MS)).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    })
+  },
+)
 
 it('answers at its deadline though the clock is put back', async () => {
   const target = await startProxy(await freshDatabase(), (statement) =>
@@ -81,7 +87,9 @@ it('does not call a database unreachable when an attempt fails that began before
   expect(reports).toEqual([])
 })
 
-it('does not call a database reachable because of a connection that answered before', async () => {
+it('does not call a database reachable because of a connection that answered before', {
+  tags: 'slow',
+}, async () => {
   let isFrozen = false
   const { database, health, reports } = await reportingPool(3000, () => isFrozen)
   await Promise.all(upTo(5).map(() => database.withRetry((connection) => connection.query('do sleep(0.1)'))))

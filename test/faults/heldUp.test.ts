@@ -36,7 +36,9 @@ it('continues with all other counters while a session locks the row of one', asy
   for (const other of others) expect((await counters.read(other)).value).toBe(101)
 })
 
-it('counts nothing of what it refused, and everything else, while a row is held and let go', async () => {
+it('counts nothing of what it refused, and everything else, while a row is held and let go', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { timeoutMs: 1500 })
   await counters.incrementBy(key('held'), 0)

@@ -96,7 +96,9 @@ it.each([
   expect(await Promise.all(held)).toEqual(names('held').map(() => 2))
 })
 
-it('waits for a group before COMMIT is sent, after which an error would leave a doubt', async () => {
+it('waits for a group before COMMIT is sent, after which an error would leave a doubt', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   await openTestNth(target).sequences.next(group('g'), 1)
   await hold(target, 'select * from sequence_group for update')

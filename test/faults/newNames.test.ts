@@ -33,7 +33,7 @@ it('creates each name once, though two processes use it at the same time among o
   expect(processes.flatMap(({ faults }) => faults)).toEqual([])
 })
 
-it('delays no other call long for a name that a process is about to create', async () => {
+it('delays no other call long for a name that a process is about to create', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
   await counters.incrementBy(key('known'), 1)

@@ -202,7 +202,7 @@ it('counts once, and returns the number, wherever in the answer the connection i
   expect(await sums(database)).toEqual(Array(4).fill((3 * bytes) / STEP))
 })
 
-it('counts once when it is answered with any error of a server', async () => {
+it('counts once when it is answered with any error of a server', { tags: 'slow' }, async () => {
   const { counters, database, strike } = await farCounters()
   const errors = Object.values(CLASSES).flatMap((numbers) => Object.entries<number>(numbers))
   for (const [index, [name, errno]] of errors.entries()) {

@@ -61,7 +61,9 @@ const CHANGES = [
   },
 ]
 
-it('returns what a mutation has done, and says that it was applied when the rest cannot be read', async () => {
+it('returns what a mutation has done, and says that it was applied when the rest cannot be read', {
+  tags: 'slow',
+}, async () => {
   const { post, faults } = await startWithoutReads()
   // As it is, and compiled.
   for (const time of [0, 1]) {

@@ -8,7 +8,7 @@ import { anyOperation, SET_BACK } from '../support/client/anyOperation.ts'
 import { meetsRareCases, runSize } from '../support/random.ts'
 import { startFront } from '../support/server/front.ts'
 
-const OPERATIONS = runSize(30, 100)
+const OPERATIONS = runSize(12, 100)
 
 it('answers any operation as the executor does, when it is compiled', async () => {
   const { post, ask, faults } = await startFront()

@@ -41,7 +41,9 @@ it('begins the requests of a connection one after another, and answers them in o
   expect(valuesIn(await wire.received('"value":5'))).toEqual([1, 2, 3, 4, 5])
 })
 
-it('does not read ahead on a connection that waits for an answer, and answers all requests in the end', async () => {
+it('does not read ahead on a connection that waits for an answer, and answers all requests in the end', {
+  tags: 'slow',
+}, async () => {
   const gate = createGate()
   const { url, ask } = await startFront(gate)
   const wire = openWire(url)

@@ -15,12 +15,20 @@ function heapBytes(): number {
   return process.memoryUsage().heapUsed
 }
 
-it.each<[string, number, (name: string) => string]>([
-  ['full', 60, (name) => `{ ${'__typename '.repeat(4_999)} ${name}: __typename }`],
+type DocumentKind = [kind: string, times: number, textOf: (name: string) => string]
+
+it.each<DocumentKind>([['full', 60, (name) => `{ ${'__typename '.repeat(4_999)} ${name}: __typename }`]])(
+  'remembers as many documents that are %s as fit in 32 MB',
+  rememberWhatFits,
+)
+
+it.each<DocumentKind>([
   ['long', 200, (name) => `{ ${name}: __typename } # ${'x'.repeat(900_000)}`],
   ['long in other letters', 100, (name) => `{ ${name}: __typename } # ${'ж'.repeat(450_000)}`],
   ['small', 20_000, (name) => `mutation { ${name}: increment(name: "c") { value } }`],
-])('remembers as many documents that are %s as fit in 32 MB', (_, times, textOf) => {
+])('remembers as many documents that are %s as fit in 32 MB', { tags: 'slow' }, rememberWhatFits)
+
+function rememberWhatFits(_: string, times: number, textOf: (name: string) => string): void {
   const cache = createDocumentCache(schema)
   const before = heapBytes()
   for (let index = 0; index < times; index += 1) {
@@ -32,7 +40,7 @@ it.each<[string, number, (name: string) => string]>([
   expect(cache.size).toBeGreaterThan(5)
   expect(cache.size).toBeLessThan(times)
   expect(taken).toBeLessThan(40_000_000)
-})
+}
 
 it('counts what compiling adds', async () => {
   const cache = createDocumentCache(schema)

@@ -325,7 +325,7 @@ it('goes on after its database was away, and says so to new subscribers', async 
   expect(faults).toEqual([])
 })
 
-it('keeps up with two processes under load, and with one that is killed', async () => {
+it('keeps up with two processes under load, and with one that is killed', { tags: 'slow' }, async () => {
   const directory = await dataDirectory()
   const { target } = await privateServer(directory)
   const environment = { DATABASE_URL: urlOf(target) }

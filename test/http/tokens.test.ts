@@ -161,23 +161,27 @@ it.each<[string, (response: ServerResponse) => unknown]>([
         .writeHead(200, { 'content-length': 100 })
         .write('{"keys":', () => setImmediate(() => response.destroy())),
   ],
-])('keeps the keys of an issuer that answers %s, and says so if it has none', async (_, answer) => {
-  const { settings, token, answerWith, fetches } = await startIssuer()
-  const { as } = await startProtected({ access: { tokens: settings } })
-  await as(await token()).ask(BOUGHT)
-  answerWith(answer)
-  expect((await as(await token({ sub: 'another visitor' })).send(BOUGHT)).data).toEqual({
-    increment: { value: 2 },
-  })
-  const fresh = await startProtected({ access: { tokens: settings } })
-  const { status, errors } = await fresh.as(await token()).send(BOUGHT)
-  expect([status, errors?.[0]?.extensions.code]).toEqual([503, 'UNAVAILABLE'])
-  const before = fetches()
-  for (let time = 0; time < 20; time++)
-    expect((await fresh.as(await token({}, { kid: `unknown ${time}` })).send(BOUGHT)).status).toBe(503)
-  // The issuer is queried again only after ten seconds.
-  expect(fetches()).toBeLessThan(before + 5)
-})
+])(
+  'keeps the keys of an issuer that answers %s, and says so if it has none',
+  { tags: 'slow' },
+  async (_, answer) => {
+    const { settings, token, answerWith, fetches } = await startIssuer()
+    const { as } = await startProtected({ access: { tokens: settings } })
+    await as(await token()).ask(BOUGHT)
+    answerWith(answer)
+    expect((await as(await token({ sub: 'another visitor' })).send(BOUGHT)).data).toEqual({
+      increment: { value: 2 },
+    })
+    const fresh = await startProtected({ access: { tokens: settings } })
+    const { status, errors } = await fresh.as(await token()).send(BOUGHT)
+    expect([status, errors?.[0]?.extensions.code]).toEqual([503, 'UNAVAILABLE'])
+    const before = fetches()
+    for (let time = 0; time < 20; time++)
+      expect((await fresh.as(await token({}, { kid: `unknown ${time}` })).send(BOUGHT)).status).toBe(503)
+    // The issuer is queried again only after ten seconds.
+    expect(fetches()).toBeLessThan(before + 5)
+  },
+)
 
 it('binds tokens to origins and a rate of their own, and keeps idempotency keys of subjects apart', async () => {
   const { settings, token } = await startIssuer()

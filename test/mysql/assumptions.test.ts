@@ -323,11 +323,15 @@ const STRANGE: [assumption: string, of: RegExp, becomes: string][] = [
   ['can be ended from another', /^kill \d+/, 'do 0'],
 ]
 
-it.each(STRANGE)('would notice an engine where it does not: %s', async (text, of, becomes) => {
-  const target = await startProxy(await freshDatabase(), (statement) =>
-    of.test(statement) ? { instead: statement.replace(of, becomes) } : 'passes',
-  )
-  const assumption = ASSUMPTIONS.find((one) => one.text.includes(text))
-  // What fails in another way doesn't hold either.
-  expect(await holds(target, assumption).catch(() => false)).toBe(false)
-})
+it.each(STRANGE)(
+  'would notice an engine where it does not: %s',
+  { tags: 'slow' },
+  async (text, of, becomes) => {
+    const target = await startProxy(await freshDatabase(), (statement) =>
+      of.test(statement) ? { instead: statement.replace(of, becomes) } : 'passes',
+    )
+    const assumption = ASSUMPTIONS.find((one) => one.text.includes(text))
+    // What fails in another way doesn't hold either.
+    expect(await holds(target, assumption).catch(() => false)).toBe(false)
+  },
+)

@@ -42,9 +42,7 @@ async function cluster(): Promise<[Target, Target]> {
   return [first, second]
 }
 
-it('issues a different number to each caller, whichever of two nodes it is counted through', {
-  tags: 'quick',
-}, async () => {
+it('issues a different number to each caller, whichever of two nodes it is counted through', async () => {
   const targets = await cluster()
   const nths = targets.map((target) => openTestNth(target))
   const [first] = nths

@@ -25,9 +25,7 @@ it('counts one of 50 parallel calls with one key through two processes, and repl
   for (const process of processes) expect(await valueIn(process)).toBe(10)
 })
 
-it('replays what counted when its process was killed between COMMIT and the answer', {
-  tags: 'quick',
-}, async () => {
+it('replays what counted when its process was killed between COMMIT and the answer', async () => {
   const target = await freshDatabase()
   let killed: NthProcess | undefined
   const proxied = await startProxy(target, (statement) => {

@@ -211,9 +211,7 @@ it('notes a loss as soon as the database can be written', async () => {
   expect(await noticing.checkDatabase().catch(() => 'stopped')).toBe('stopped')
 })
 
-it('refuses to start on a database that lost commits, and says how that is accepted', {
-  tags: 'quick',
-}, async () => {
+it('refuses to start on a database that lost commits, and says how that is accepted', async () => {
   const target = await freshDatabase()
   const environment = { DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '500' }
   const running = await startNth(environment)

@@ -24,7 +24,7 @@ async function readMetrics(url: string, headers: Record<string, string> = {}) {
 const requestsIn = (values: Record<string, number>) =>
   Object.fromEntries(Object.entries(values).filter(([name]) => name.startsWith('nth_requests_total')))
 
-it('counts what callers counted, over all workers, also those that ended', async () => {
+it('counts what callers counted, over all workers, also those that ended', { tags: 'slow' }, async () => {
   const nth = await startNth({
     DATABASE_URL: urlOf(await freshDatabase()),
     WORKERS: '2',

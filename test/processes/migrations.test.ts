@@ -177,7 +177,9 @@ it('waits for the process that migrates, and goes on when that one is killed', a
   expect(await second).toEqual(['9999_more.sql'])
 })
 
-it('needs no setting of the server: neither autocommit nor a long patience with idle sessions', async () => {
+it('needs no setting of the server: neither autocommit nor a long patience with idle sessions', {
+  tags: 'slow',
+}, async () => {
   const server = await privateServerWith(await temporaryDirectory(), ['--autocommit=0', '--wait-timeout=1'])
   const target = { ...server, database: 'nth' }
   await query({ ...target, database: 'mysql' }, 'create database nth')

@@ -30,9 +30,7 @@ async function valueIn(target: Target): Promise<number> {
   return (await query(target, 'select value from counter_value'))[0]?.value
 }
 
-it('has in the row what a killed process answered, nothing twice, and the other one goes on', {
-  tags: 'quick',
-}, async () => {
+it('has in the row what a killed process answered, nothing twice, and the other one goes on', async () => {
   const target = await freshDatabase({ migrated: false })
   const [first, second] = await twoServers(target)
   const killed = hammer(first)

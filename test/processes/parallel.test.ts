@@ -37,7 +37,9 @@ it(`gives 2 boards x 10 callers exactly the numbers 1 to ${TICKETS} each, throug
   }
 })
 
-it(`makes a counter that 20 callers hit at once, ${ROUNDS} times over, without a failure or a lost hit`, async () => {
+it(`makes a counter that 20 callers hit at once, ${ROUNDS} times over, without a failure or a lost hit`, {
+  tags: 'slow',
+}, async () => {
   const [first, second] = await twoServers()
   for (let round = 0; round < ROUNDS; round++) {
     const clients = round % 2 ? [first, second] : [first]

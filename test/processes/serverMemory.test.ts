@@ -18,7 +18,9 @@ it.each([
   expect([defaultMemoryMb(usable), logSizeMb(memory)]).toEqual([memory, log])
 })
 
-it('uses the memory that it is given, and keeps its data when that changes, also after a crash', async () => {
+it('uses the memory that it is given, and keeps its data when that changes, also after a crash', {
+  tags: 'slow',
+}, async () => {
   const directory = await dataDirectory()
   for (const [round, memoryMb] of [128, 1024, 64].entries()) {
     const database = await privateServer(directory, undefined, memoryMb)

@@ -19,7 +19,7 @@ it('shares one port among workers, each of which serves, and issues exact number
   for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(8)
 })
 
-it('replaces a worker that is killed under load, while the others serve on', { tags: 'quick' }, async () => {
+it('replaces a worker that is killed under load, while the others serve on', async () => {
   const nth = await startTwo()
   const [victim = 0, other = 0] = await workersOf(nth)
   const answered: number[] = []

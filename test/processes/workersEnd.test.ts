@@ -10,9 +10,7 @@ import { connectionsAt, databaseOf, isAlive, workersOf } from '../support/server
 import { increment, openRequest, startTwo, untilRefused } from '../support/server/workers.ts'
 import { soon } from '../support/soon.ts'
 
-it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', {
-  tags: 'quick',
-}, async () => {
+it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
   const workers = await workersOf(nth)

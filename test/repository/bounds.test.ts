@@ -200,7 +200,7 @@ it('holds bounds right after they were changed in another process', async () => 
   expect((await one.incrementBy(key, 10)).value).toBe(15)
 })
 
-it('reports that a definition was not changed while another session locks it', async () => {
+it('reports that a definition was not changed while another session locks it', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   const maker = openTestNth(target).counters
   await maker.incrementBy(key, 1)

@@ -73,7 +73,7 @@ it('restarts the numbers after a deletion, also in a process that has cached the
   expect((await other.sequences.next(key, 1)).issued.value).toBe(1)
 })
 
-it('delays no other calls while a session locks a sequence', async () => {
+it('delays no other calls while a session locks a sequence', { tags: 'slow' }, async () => {
   const { ask, target, faults } = await startService()
   await ask('mutation { a: nextInSequence(name: "locked") { value } b: nextInSequence(name: "s") { value } }')
   const holder = await createConnection(target)

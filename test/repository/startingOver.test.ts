@@ -79,7 +79,7 @@ it('resets thousands in batches of 500, while others go on counting', async () =
   expect(new Set((await counters.readMany(names)).map(({ value }) => value))).toEqual(new Set([1]))
 })
 
-it('reports how far it came when the database fails', async () => {
+it('reports how far it came when the database fails', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   await openTestNth(target).counters.incrementMany(
     'n',
