@@ -7,6 +7,8 @@ import { startService } from '../support/server/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
+const PAGES = ['/', '/shop', '/book', '/board', '/hits', '/invoice', '/console']
+
 /** What browsers send when a person goes somewhere. */
 const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' }
 
@@ -15,7 +17,7 @@ function pathsIn(html: string): string[] {
   return [...html.matchAll(/(?:href|src)="(\/[^"]*)"/g)].map(([, path]) => path ?? '')
 }
 
-it.each(['/shop', '/book', '/board', '/hits', '/invoice', '/console', '/graphql', '/docs'])(
+it.each([...PAGES.slice(1), '/graphql', '/docs'])(
   'serves %s with and without a slash at its end',
   async (path) => {
     const { url } = await startService()
@@ -92,17 +94,7 @@ it('runs of a page only scripts of this server, and the import map in the page',
 
 it('sends each page compressed, answers HEAD, and sends nothing that a browser already has', async () => {
   const { url } = await startService()
-  for (const path of [
-    '/',
-    '/shop',
-    '/book',
-    '/board',
-    '/hits',
-    '/invoice',
-    '/console',
-    '/page.css',
-    '/page.js',
-  ]) {
+  for (const path of [...PAGES, '/page.css', '/page.js']) {
     const plain = await fetch(`${url}${path}`, { headers: { ...BROWSER, 'accept-encoding': 'identity' } })
     const text = await plain.text()
     const page = await fetch(`${url}${path}`, { headers: { ...BROWSER, 'accept-encoding': 'gzip' } })
@@ -135,7 +127,7 @@ it('leads from its first page to the demos, the console, GraphiQL, the schema an
 
 it('leads nowhere where there is nothing', async () => {
   const { url } = await startService()
-  for (const page of ['/', '/shop', '/book', '/board', '/hits', '/invoice', '/console', '/docs/', '/nope']) {
+  for (const page of [...PAGES, '/docs/', '/nope']) {
     const paths = pathsIn(await (await fetch(`${url}${page}`, { headers: BROWSER })).text())
     expect(paths.length).toBeGreaterThan(2)
     for (const path of paths) {
@@ -147,17 +139,7 @@ it('leads nowhere where there is nothing', async () => {
 
 it('lets no page of another origin show its pages in a frame', async () => {
   const { url } = await startService()
-  for (const page of [
-    '/',
-    '/shop',
-    '/book',
-    '/board',
-    '/hits',
-    '/invoice',
-    '/console',
-    '/graphql',
-    '/nope',
-  ]) {
+  for (const page of [...PAGES, '/graphql', '/nope']) {
     const { headers } = await fetch(`${url}${page}`, { headers: BROWSER })
     expect([page, headers.get('content-security-policy')]).toEqual([
       page,

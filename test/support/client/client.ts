@@ -48,6 +48,15 @@ export function clientOf(url: string): Client {
     post,
     send,
 
+    ...answersOf(send),
+  }
+}
+
+/** What must succeed, and what must fail, of what `send` sends. */
+export function answersOf(
+  send: (query: string, variables?: Record<string, unknown>) => Promise<Answer>,
+): Pick<Client, 'ask' | 'refusal'> {
+  return {
     async ask(query, variables) {
       const { data, errors } = await send(query, variables)
       if (errors) throw new Error(`Refused: ${JSON.stringify(errors)}`)

@@ -1,5 +1,5 @@
 import { type Service, startService } from '../server/service.ts'
-import type { Answer, ReceivedError } from './client.ts'
+import { type Answer, answersOf, type ReceivedError } from './client.ts'
 
 export const ADMIN_KEY = 'a-secret-of-the-administrator-0123456789'
 
@@ -24,20 +24,7 @@ export function as({ post }: Pick<Service, 'post'>, secret: string | undefined):
     })
     return { status, ...body }
   }
-  return {
-    send,
-    async ask(query, variables) {
-      const { data, errors } = await send(query, variables)
-      if (errors) throw new Error(`Refused: ${JSON.stringify(errors)}`)
-      return data
-    },
-    async refusal(query, variables) {
-      const answer = await send(query, variables)
-      const [error] = answer.errors ?? []
-      if (!error) throw new Error(`Not refused: ${JSON.stringify(answer)}`)
-      return error.extensions
-    },
-  }
+  return { send, ...answersOf(send) }
 }
 
 const CREATE = `mutation ($label: String!, $grants: [GrantInput!]!, $origins: [String!], $perMinute: Int, $expiresAt: DateTime) {
