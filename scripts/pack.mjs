@@ -1,48 +1,26 @@
-// Before `npm pack`: bundles `dist` and its dependencies into a few files, and lets the package start those. With
-// `--undo`, after it: restores what it has changed.
+// Before `npm pack`: lets the package start `dist/bundle`. With `--undo`, after it: restores what it has changed.
 //
 // What the package depends on is inside it, in the versions that were tested: the `overrides` of this repository would
 // not apply to whoever installs it, and an installation needs no network. Bundled, they are thirty files
 // instead of six thousand.
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build } from 'vite'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const BUNDLE = 'dist/bundle'
 /** Files that are different in the package. The originals are kept under another name meanwhile. */
 const CHANGED = ['package.json', 'bin/nth.js']
 
 process.chdir(ROOT)
 undo()
-if (!process.argv.includes('--undo')) await prepare()
+if (!process.argv.includes('--undo')) prepare()
 
 function undo() {
   for (const name of CHANGED) if (existsSync(`${name}.kept`)) renameSync(`${name}.kept`, name)
-  rmSync(BUNDLE, { recursive: true, force: true })
 }
 
-async function prepare() {
-  await build({
-    configFile: false,
-    root: ROOT,
-    logLevel: 'error',
-    // As Node resolves packages.
-    resolve: { mainFields: ['main'] },
-    ssr: { noExternal: true, resolve: { conditions: ['node'] } },
-    build: {
-      ssr: true,
-      target: 'node20',
-      // As deep as the files that it replaces, which look for others relative to their own place.
-      outDir: BUNDLE,
-      assetsDir: '',
-      copyPublicDir: false,
-      license: { fileName: 'licenses.md' },
-      rolldownOptions: { input: 'dist/main.js' },
-    },
-  })
-  change('bin/nth.js', (text) => text.replace('../dist/main.js', `../${BUNDLE}/main.js`))
+function prepare() {
+  change('bin/nth.js', (text) => text.replace('../dist/main.js', '../dist/bundle/main.js'))
   const unbundled = librariesOfPages()
   change('package.json', (text) => {
     const { dependencies, devDependencies, overrides, scripts, ...rest } = JSON.parse(text)

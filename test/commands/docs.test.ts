@@ -22,7 +22,7 @@ it.runIf(mysql)('documents commands that work, in their order', { tags: 'slow' }
   )
   const directory = await temporaryDirectory()
   const nth = join(directory, 'nth')
-  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/main.js')} "$@"\n`)
+  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/bundle/main.js')} "$@"\n`)
   await chmod(nth, 0o755)
   const text = await readFile(join(ROOT, 'docs/transfer.md'), 'utf8')
   const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = '']) => block)

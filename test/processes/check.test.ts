@@ -21,7 +21,7 @@ function check(environment: Record<string, string>, directory = ROOT) {
   return new Promise<{ code: number; findings: Record<string, string>; stderr: string }>((resolve) => {
     execFile(
       process.execPath,
-      ['dist/main.js', 'check'],
+      ['dist/bundle/main.js', 'check'],
       { cwd: directory, env },
       (error, stdout, stderr) => {
         const lines = stdout.split('\n').flatMap((line) => {

@@ -21,7 +21,7 @@ function run(...args: string[]): Promise<Ended> {
 function runWith(environment: Record<string, string>, ...args: string[]): Promise<Ended> {
   const options = { cwd: ROOT, env: { PATH: process.env.PATH, HOME: process.env.HOME, ...environment } }
   return new Promise((resolve) => {
-    execFile(process.execPath, ['dist/main.js', ...args], options, (error, output, errors) => {
+    execFile(process.execPath, ['dist/bundle/main.js', ...args], options, (error, output, errors) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, output, errors })
     })
   })

@@ -238,7 +238,7 @@ it.runIf(python)('counts once in Python, though answers are lost', async () => {
 async function commandEnvironment(databaseUrl: string): Promise<NodeJS.ProcessEnv> {
   const directory = await temporaryDirectory()
   const nth = join(directory, 'nth')
-  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/main.js')} "$@"\n`)
+  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/bundle/main.js')} "$@"\n`)
   await chmod(nth, 0o755)
   return { HOME: directory, PATH: `${directory}:${process.env.PATH}`, DATABASE_URL: databaseUrl }
 }

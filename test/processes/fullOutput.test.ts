@@ -16,7 +16,7 @@ type Output = 'pipe' | 'full'
 async function start(args: string[], [stdout, stderr]: [Output, Output], environment: object = {}) {
   const full = openSync('/dev/full', 'w')
   const outputOf = (output: Output) => (output === 'full' ? full : output)
-  const child = spawn(process.execPath, ['dist/main.js', ...args], {
+  const child = spawn(process.execPath, ['dist/bundle/main.js', ...args], {
     cwd: ROOT,
     env: { PATH: process.env.PATH, DATABASE_URL: urlOf(await freshDatabase()), ...environment },
     stdio: ['ignore', outputOf(stdout), outputOf(stderr)],

@@ -26,7 +26,7 @@ function runKeys(environment: Record<string, string>, ...args: string[]): Promis
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      ['dist/main.js', 'keys', ...args],
+      ['dist/bundle/main.js', 'keys', ...args],
       { cwd: ROOT, env },
       (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
     )

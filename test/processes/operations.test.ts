@@ -20,7 +20,7 @@ async function openShell(environment: Record<string, string> = {}) {
   const directory = await temporaryDirectory()
   await symlink(await dataDirectory(), join(directory, '.nth'))
   const nth = join(directory, 'nth')
-  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/main.js')} "$@"\n`)
+  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/bundle/main.js')} "$@"\n`)
   await chmod(nth, 0o755)
   const env = {
     PATH: `${directory}:${process.env.PATH}`,

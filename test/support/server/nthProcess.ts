@@ -32,7 +32,7 @@ export function spawnNth(
   before: readonly string[] = [],
   directory = ROOT,
 ): Omit<NthProcess, keyof Client> {
-  const [program = process.execPath, ...args] = [...before, process.execPath, 'dist/main.js', 'start']
+  const [program = process.execPath, ...args] = [...before, process.execPath, 'dist/bundle/main.js', 'start']
   const child = spawn(program, args, {
     cwd: directory,
     env: {

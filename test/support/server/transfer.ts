@@ -20,7 +20,7 @@ export function startCommand(
   args: string[],
   environment: Record<string, string> = {},
 ): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(process.execPath, ['dist/main.js', ...args], {
+  const child = spawn(process.execPath, ['dist/bundle/main.js', ...args], {
     cwd: ROOT,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: urlOf(target), ...environment },
   })
