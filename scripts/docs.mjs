@@ -111,7 +111,7 @@ function htmlOf({ file, title }, text) {
 <article>
 ${file === INDEX ? '' : '<a class="to-pages" href="#pages">All pages, and the sections of this one</a>'}
 ${html}
-<nav class="neighbours line ends" aria-label="Neighbours">
+<nav class="line ends" aria-label="Neighbours">
 ${neighbour('prev', pages[position - 1])}
 ${neighbour('next', pages[position + 1])}
 </nav>
