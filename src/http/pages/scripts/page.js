@@ -52,7 +52,7 @@ export function noteRefusal(error) {
 
 /**
  * Calls `read` at first, with another key or another `subject`, by `readAgain`, and until it succeeds. What was read
- * before remains until then, with its subject.
+ * before remains until then, with its subject, unless the key is refused.
  */
 export function useRead(read, subject) {
   const { key } = useAccess()
