@@ -111,11 +111,11 @@ function htmlOf({ file, title }, text) {
 <article>
 ${file === INDEX ? '' : '<a class="to-pages" href="#pages">All pages, and the sections of this one</a>'}
 ${html}
-<nav class="neighbours line" aria-label="Neighbours">
+<nav class="line ends" aria-label="Neighbours">
 ${neighbour('prev', pages[position - 1])}
 ${neighbour('next', pages[position + 1])}
 </nav>
-<p class="source"><a href="/${file}">This page as Markdown</a></p>
+<p class="hint"><a href="/${file}">This page as Markdown</a></p>
 </article>
 ${file === INDEX ? '' : navigation(file, renderer.sections)}
 </main>
@@ -125,7 +125,7 @@ ${file === INDEX ? '' : navigation(file, renderer.sections)}
 /** Links to all pages, and to the sections of this one. */
 function navigation(file, sections) {
   const lists = groups.map((group) => groupHtml(group, file, sections))
-  return `<nav id="pages" aria-label="Documentation">\n${lists.join('\n')}\n</nav>`
+  return `<nav id="pages" class="links" aria-label="Documentation">\n${lists.join('\n')}\n</nav>`
 }
 
 function groupHtml({ title, pages }, file, sections) {

@@ -81,10 +81,8 @@ const subscription = (headers, request) => ({
   },
 })
 
-const tabs = prepared
-  .trim()
-  .split('\n\n')
-  .map((query) => ({ query }))
+const queries = prepared.trim().split('\n\n')
+const tabs = queries.map((query) => ({ query }))
 
 // A link may bring an operation: in a tab of its own, and once, as the tab itself survives a reload.
 const link = new URLSearchParams(location.search)
@@ -104,9 +102,8 @@ const field = document.querySelector('.site input')
 /** With another fetcher, GraphiQL reads the schema again. */
 function show() {
   const fetcher = createFetcher(field.value)
-  const logo = createElement(GraphiQL.Logo, null, ' ')
   const properties = { fetcher, storage, defaultTabs: tabs, initialQuery: query, initialVariables: variables }
-  root.render(createElement(GraphiQL, properties, logo))
+  root.render(createElement(GraphiQL, properties))
 }
 
 field.value = sessionStorage.getItem(KEY) ?? ''

@@ -1,19 +1,8 @@
 // Two boards with numbered tickets: one sequence, with a sequence group for each board.
 
-import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
-import { Freshness, useLive, useNewest } from './live.js'
-import {
-  amount,
-  client,
-  html,
-  isRefused,
-  noteRefusal,
-  Outcome,
-  show,
-  useAccess,
-  useAction,
-  useKept,
-} from './page.js'
+import { useRef } from 'preact/hooks'
+import { Freshness, useLive } from './live.js'
+import { amount, client, html, Outcome, show, useAction, useKept, useRead } from './page.js'
 
 const BOARDS = ['NINJA', 'ROCK']
 
@@ -27,40 +16,20 @@ const IDS = `query Boards {
 
 const FIELDS = 'id name revision lastValue'
 
+const NEW_TICKET = `mutation NewTicket($board: String!) {
+  nextInSequence(name: "ticket", group: $board, namespace: "boards") { formatted group { ${FIELDS} } }
+}`
+
 const COUNTS = `subscription Counts($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { ${FIELDS} } } }`
 
-/** How long to wait before the ids are read again, in milliseconds. */
-const READ_AGAIN_MS = 1000
-
-/** The ids of the boards, by which the subscription finds them, and why they can't be read. */
-function useIds() {
-  const { key } = useAccess()
-  const [state, setState] = useState({ ids: null })
-  const [attempt, retry] = useReducer((count) => count + 1, 0)
-  useEffect(() => {
-    let timer
-    client.query(IDS).then(
-      ({ sequence }) => setState({ ids: BOARDS.map((name) => sequence[name].id) }),
-      (error) => {
-        noteRefusal(error)
-        setState((current) => ({ ids: null, error: current.error ?? error }))
-        if (!isRefused(error)) timer = setTimeout(retry, READ_AGAIN_MS)
-      },
-    )
-    return () => clearTimeout(timer)
-  }, [key, attempt])
-  return { ...state, retryNow: retry }
-}
-
 function Boards() {
-  const { ids, error, retryNow } = useIds()
-  const [groups, update] = useNewest()
-  const live = useLive(COUNTS, ids && { ids }, ({ nodes }) => update(nodes))
+  const { data, error, readAgain } = useRead((signal) => client.query(IDS, {}, { signal }))
+  const variables = data && { ids: BOARDS.map((name) => data.sequence[name].id) }
+  const { states, show: update, live } = useLive(COUNTS, variables)
+  const boardOf = (name) => html`<${Board} key=${name} name=${name} group=${states[name]} update=${update} />`
   return html`
-    <div class="tiles">
-      ${BOARDS.map((name) => html`<${Board} key=${name} name=${name} group=${groups[name]} update=${update} />`)}
-    </div>
-    <${Freshness} live=${ids ? live : { ...live, error, retryNow, state: 'waiting' }} />`
+    <div class="tiles">${BOARDS.map(boardOf)}</div>
+    <${Freshness} live=${data ? live : { ...live, error, retryNow: readAgain, state: 'waiting' }} />`
 }
 
 function Board({ name, group, update }) {
@@ -69,18 +38,13 @@ function Board({ name, group, update }) {
   /** The text whose ticket has no answer yet. */
   const [pending, setPending] = useKept(`pending ticket of ${name}`)
   const field = useRef()
-  const action = useAction(takeNumber, `ticket ${name}`)
+  const remember = `ticket ${name}`
+  const action = useAction(takeNumber, remember)
 
   async function takeNumber(typed) {
     const text = action.isUnanswered ? pending : typed
     setPending(text)
-    const { nextInSequence } = await client.mutate(
-      `mutation NewTicket($board: String!) {
-        nextInSequence(name: "ticket", group: $board, namespace: "boards") { formatted group { ${FIELDS} } }
-      }`,
-      { board: name },
-      { remember: `ticket ${name}` },
-    )
+    const { nextInSequence } = await client.mutate(NEW_TICKET, { board: name }, { remember })
     const { formatted, group } = nextInSequence
     setPending(undefined)
     setTickets([{ formatted, text }, ...tickets].slice(0, LISTED))
@@ -96,18 +60,18 @@ function Board({ name, group, update }) {
     if (text !== '' || action.isUnanswered) action.start(text)
   }
 
+  const itemOf = ({ formatted, text }) =>
+    html`<li key=${formatted}><strong>${formatted}</strong> ${text}</li>`
   return html`
     <section class="card board" aria-label=${name}>
       <h2>${name}</h2>
-      <p class="stock count">${group && amount(group.lastValue ?? 0, 'ticket')}</p>
+      <p class="stock">${group && amount(group.lastValue ?? 0, 'ticket')}</p>
       <form class="line" onSubmit=${submit}>
         <input type="text" maxlength="120" placeholder="A task" required aria-label=${`Task for ${name}`} ref=${field} />
         <button aria-label=${`New ticket on ${name}`}>New ticket</button>
       </form>
       <${Outcome} action=${action} on=${name} busy="Taking a number…" text=${(ticket) => `Your ticket is ${ticket}.`} failed="No ticket" doubt=${`The connection broke: “${pending}” may have a number already.`} />
-      <ol class="list">
-        ${tickets.map(({ formatted, text }) => html`<li key=${formatted}><strong>${formatted}</strong> ${text}</li>`)}
-      </ol>
+      <ol class="list">${tickets.map(itemOf)}</ol>
     </section>`
 }
 

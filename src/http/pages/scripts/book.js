@@ -1,8 +1,8 @@
 // The page of one book: copies sold, by hour and by day, and a button to buy one.
 
-import { Bars, DAY, HOUR } from './bars.js'
+import { Bars } from './bars.js'
 import { titles } from './books.js'
-import { Freshness, useLive, useNewest } from './live.js'
+import { Freshness, useLive } from './live.js'
 import { html, number, show } from './page.js'
 import { copies, Sale } from './sales.js'
 
@@ -19,23 +19,22 @@ const SALES = `subscription Sales($title: String!) {
   counters(names: [$title], namespace: "booksales") { ${FIELDS} }
 }`
 
-const TEXTS = {
-  amountOf: (value) => `${number(value)} sold`,
-  none: 'No sales yet in this time.',
-  untracked: 'These sales are not recorded.',
-}
-
 function Book() {
-  const [{ [title]: book }, update] = useNewest()
-  const live = useLive(SALES, { title }, ({ counters }) => update(counters))
+  const { states, show: update, live } = useLive(SALES, { title })
+  const book = states[title]
   const { timeZone, valueIn, hours, days } = book ?? {}
+  const chart = {
+    timeZone,
+    amountOf: (value) => `${number(value)} sold`,
+    none: 'No sales yet in this time.',
+    untracked: 'These sales are not recorded.',
+  }
   return html`
     <section class="card sale" aria-label="Sale">
-      <${Sale} title=${title} book=${book} update=${update} fields=${FIELDS} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
+      <${Sale} ...${{ title, book, update }} fields=${FIELDS} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
     </section>
-    <${Bars} id="hours" caption="Sold in each of the last 48 hours" label="Hour" buckets=${hours} parts=${HOUR} ...${{ timeZone, ...TEXTS }} />
-    <${Bars} id="days" caption="Sold on each of the last 30 days" label="Day" buckets=${days} parts=${DAY} ...${{ timeZone, ...TEXTS }} />
-    <p class="zone quietly">${timeZone && `Hours and days of the time zone ${timeZone}.`}</p>
+    <${Bars} id="hours" caption="Sold in each of the last 48 hours" period="HOUR" buckets=${hours} ...${chart} />
+    <${Bars} id="days" caption="Sold on each of the last 30 days" period="DAY" buckets=${days} ...${chart} />
     <${Freshness} live=${live} />`
 }
 

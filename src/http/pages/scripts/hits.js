@@ -1,8 +1,8 @@
 // A blog whose entries count their readers, in all and by hour.
 
 import { useState } from 'preact/hooks'
-import { Bars, HOUR } from './bars.js'
-import { Freshness, useLive, useNewest } from './live.js'
+import { Bars } from './bars.js'
+import { Freshness, useLive } from './live.js'
 import { amount, client, html, number, Outcome, ordinal, show, useAction } from './page.js'
 
 const entries = {
@@ -26,55 +26,49 @@ const HITS = `subscription Hits($names: [String!]!) {
   counters(names: $names, namespace: "hits") { ${FIELDS} }
 }`
 
+const READ = `mutation Read($title: String!) {
+  increment(name: $title, namespace: "hits") { value valueIn(period: HOUR) counter { ${FIELDS} } }
+}`
+
 function Blog() {
-  const [counters, update] = useNewest()
+  const { states: counters, show: update, live } = useLive(HITS, { names: titles })
   const [chosen, choose] = useState()
-  const live = useLive(HITS, { names: titles }, (data) => update(data.counters))
   const charted = chosen ?? titles[0]
   const { timeZone, hours } = counters[charted] ?? {}
   const entryOf = (title) =>
     html`<${Entry} key=${title} counter=${counters[title]} isOpen=${title === chosen} ...${{ title, choose, update }} />`
   return html`
     <div class="stack">${titles.map(entryOf)}</div>
-    <${Bars} id="hours" caption=${`Readers of “${charted}” in each of the last 48 hours`} label="Hour" buckets=${hours}
-      parts=${HOUR} timeZone=${timeZone} amountOf=${readers} none="Nobody has read it yet in this time."
-      untracked="Hours are not recorded here." />
-    <p class="zone quietly">${timeZone && `Hours of the time zone ${timeZone}.`}</p>
+    <${Bars} id="hours" caption=${`Readers of “${charted}” in each of the last 48 hours`} period="HOUR" buckets=${hours}
+      timeZone=${timeZone} amountOf=${readers} none="Nobody has read it yet in this time." untracked="Hours are not recorded here." />
     <${Freshness} live=${live} />`
 }
 
 const readers = (count) => amount(count, 'reader')
 
 function Entry({ title, counter, isOpen, choose, update }) {
-  const name = `read ${title}`
+  const remember = `read ${title}`
   const action = useAction(async () => {
-    const { increment } = await client.mutate(
-      `mutation Read($title: String!) {
-        increment(name: $title, namespace: "hits") { value valueIn(period: HOUR) counter { ${FIELDS} } }
-      }`,
-      { title },
-      { remember: name },
-    )
+    const { increment } = await client.mutate(READ, { title }, { remember })
     if (increment.counter) update([increment.counter])
     return increment
-  }, name)
+  }, remember)
 
   function toggle() {
     choose(isOpen ? undefined : title)
     if (!isOpen) action.start()
   }
 
+  const thisHour = counter?.valueIn == null ? '' : `, ${number(counter.valueIn)} this hour`
+  const readText = ({ value, valueIn }) =>
+    `You are reader ${number(value)}${valueIn === null ? '' : `, the ${ordinal(valueIn)} this hour`}.`
   return html`
-    <article class="card entry">
+    <article class="card">
       <h2><button class="open" aria-expanded=${isOpen} onClick=${toggle}>${title}</button></h2>
-      <p class="stock">${counter && `${readers(counter.value)}${counter.valueIn == null ? '' : `, ${number(counter.valueIn)} this hour`}`}</p>
-      ${isOpen && html`<p class="body">${entries[title]}</p>`}
+      <p class="stock">${counter && readers(counter.value) + thisHour}</p>
+      ${isOpen && html`<p>${entries[title]}</p>`}
       <${Outcome} action=${action} on=${title} busy="Counting…" text=${readText} failed="Not counted" doubt="The connection broke: you may or may not be counted." />
     </article>`
-}
-
-function readText({ value, valueIn }) {
-  return `You are reader ${number(value)}${valueIn === null ? '' : `, the ${ordinal(valueIn)} this hour`}.`
 }
 
 show(Blog)

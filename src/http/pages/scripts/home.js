@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { titles } from './books.js'
-import { Freshness, useLive, useNewest } from './live.js'
+import { Freshness, useLive } from './live.js'
 import { html, number, ordinal, show, useKept } from './page.js'
 import { Request } from './request.js'
 import { Bought, SALES, usePurchase } from './sales.js'
@@ -13,30 +13,26 @@ const [TITLE] = titles
 const LISTED = 3
 
 function Home() {
-  const [books, update] = useNewest()
   const [own, setOwn] = useKept('own copies', [])
   const [sales, setSales] = useState([])
-  const live = useLive(SALES, { titles }, ({ counters }) => {
-    const sold = counters.filter(Boolean).flatMap(({ name, revision, value }) => {
-      const before = books[name]
-      return before?.revision < revision && before.value < value
-        ? [{ name, first: before.value + 1, last: value }]
-        : []
-    })
-    if (sold.length > 0) setSales((all) => [...sold, ...all].slice(0, 2 * LISTED))
-    update(counters)
-  })
+  const { states: books, show: update, live } = useLive(SALES, { titles }, { onEvent: noteSales })
+
+  function noteSales(changed) {
+    const sold = changed.filter((counter) => books[counter?.name]?.value < counter?.value)
+    const sale = ({ name, value }) => ({ name, first: books[name].value + 1, last: value })
+    if (sold.length > 0) setSales((all) => [...sold.map(sale), ...all].slice(0, 2 * LISTED))
+  }
   // More than the page can list of others, among which an event may bring one of them.
   const onBought = (copy) => setOwn([copy, ...own].slice(0, 100))
   const purchase = usePurchase({ title: TITLE, book: books[TITLE], update, onBought })
   const [mine] = own
   return html`
-    <div class="feel">
-      <section class="sale" aria-label="Your copy">
+    <div class="feel tiles">
+      <section aria-label="Your copy">
         <${Plate} copy=${mine} />
         <div class="line">
           <button class="buy" onClick=${() => purchase.start()}>Buy a copy</button>
-          <p class="stock">${stockText(books[TITLE], purchase)}</p>
+          <p class="stock">${purchase.isLong ? 'Buying…' : books[TITLE] && `${number(books[TITLE].value)} sold so far`}</p>
         </div>
         <${Bought} title=${TITLE} purchase=${purchase} />
       </section>
@@ -44,11 +40,6 @@ function Home() {
     </div>
     <${Others} sales=${sales} own=${own} />
     <${Freshness} live=${live} />`
-}
-
-function stockText(book, { isLong }) {
-  if (isLong) return 'Buying…'
-  return book && `${number(book.value)} sold so far`
 }
 
 function Plate({ copy }) {
@@ -67,16 +58,15 @@ function Others({ sales, own }) {
   const isMine = ({ name, first, last }) =>
     name === TITLE && first === last && own.some(({ value }) => value === last)
   const others = sales.filter((sale) => !isMine(sale)).slice(0, LISTED)
+  const itemOf = ({ name, first, last }) => {
+    const numbers = first < last ? `Nos. ${spaced(first)}–${spaced(last)}` : `No. ${spaced(last)}`
+    return html`<li key=${`${name} ${last}`}><strong>${numbers}</strong> ${name}</li>`
+  }
   return html`
     <section class="others" aria-labelledby="others">
       <h2 id="others">Sold to others just now</h2>
-      <ol class="list line">
-        ${others.map(
-          ({ name, first, last }) => html`
-            <li key=${`${name} ${last}`}><strong>${first < last ? `Nos. ${spaced(first)}–${spaced(last)}` : `No. ${spaced(last)}`}</strong> ${name}</li>`,
-        )}
-      </ol>
-      ${others.length === 0 && html`<p class="quietly">Nobody else has bought one yet. Open <a href="/shop" target="_blank">the shop</a> in a second window, and look here.</p>`}
+      ${others.length > 0 && html`<ol class="list">${others.map(itemOf)}</ol>`}
+      ${others.length === 0 && html`<p class="muted">Nobody else has bought one yet. Open <a href="/shop" target="_blank">the shop</a> in a second window, and look here.</p>`}
     </section>`
 }
 

@@ -1,51 +1,55 @@
 // An invoice whose number is reserved when the person begins it, and confirmed when it is issued.
 //
 // What survives a reload: first the key, which the client remembers, and for which the API returns the same reservation
-// again; then the reservation's id.
+// again; then the reservation.
 
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { client, html, show, useAction, useKept } from './page.js'
 
-const TTL_SECONDS = 900
-
 /** How long to wait before checking again whether the reservation has expired, in milliseconds. */
-const ASK_AGAIN_MS = 5000
+const ASK_AGAIN_MS = 2000
 
 /** The action of reserving a number, whose key the client remembers. */
 const RESERVING = 'invoice'
 
 const FIELDS = 'id formatted state expiresAt'
 
+const DEFINE = `mutation Define {
+  defineSequence(
+    name: "invoice"
+    namespace: "shop"
+    definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
+  ) { id }
+}`
+
+const RESERVE = `mutation Reserve {
+  reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: 900) { ${FIELDS} }
+}`
+
+const LOOK = `query Look($id: ID!) { node(id: $id) { ... on Reservation { ${FIELDS} } } }`
+
 const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 
 /** Reserves a number, or gets the reservation that was made with the same key. */
 async function reserve() {
   // Changes nothing if it is already defined; a key that may only take numbers needs it to be.
-  const defined = untilAnswered(`mutation Define {
-    defineSequence(
-      name: "invoice"
-      namespace: "shop"
-      definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
-    ) { id }
-  }`)
-  await defined.catch((error) => {
+  await untilAnswered(DEFINE).catch((error) => {
     if (error.code !== 'FORBIDDEN') throw error
   })
-  const { reserveInSequence } = await client.mutate(
-    `mutation Reserve($ttl: Int!) {
-      reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: $ttl) { ${FIELDS} }
-    }`,
-    { ttl: TTL_SECONDS },
-    { remember: RESERVING },
-  )
+  const { reserveInSequence } = await client.mutate(RESERVE, {}, { remember: RESERVING })
   return reserveInSequence
 }
 
-async function look(id) {
-  const query = `query Look($id: ID!) { node(id: $id) { ... on Reservation { ${FIELDS} } } }`
-  const { node } = await client.query(query, { id })
-  // The sequence was deleted, and the reservation with it.
-  return node ?? { id, formatted: '', state: 'EXPIRED' }
+/** Confirms or releases a reservation, by the `name` of the mutation. */
+async function settle(name, reservation) {
+  try {
+    const mutation = `mutation Settle($id: ID!) { ${name}(id: $id) { ${FIELDS} } }`
+    const settled = await untilAnswered(mutation, { id: reservation.id })
+    return settled[name]
+  } catch (error) {
+    if (error.code !== 'RESERVATION_CLOSED') throw error
+    return { ...reservation, state: error.extensions.state }
+  }
 }
 
 /** Sends a mutation that takes no key, as repeating it changes nothing, until there is an answer: four times. */
@@ -60,109 +64,88 @@ async function untilAnswered(mutation, variables, attempt = 1) {
 }
 
 function Invoice() {
-  const [id, setId] = useKept('reservation')
+  const [reservation, keep] = useKept('invoice')
   const [customer, setCustomer] = useKept('customer', '')
-  const [reservation, setReservation] = useState()
   const field = useRef()
   const write = useRef()
-  const getting = useAction(async (known) => {
-    const got = await (known ? look(known) : reserve())
-    setId(got.id)
-    setReservation(got)
-  })
-  const settling = useAction(async (name) => {
-    try {
-      const settled = await untilAnswered(`mutation Settle($id: ID!) { ${name}(id: $id) { ${FIELDS} } }`, {
-        id,
-      })
-      setReservation(settled[name])
-    } catch (error) {
-      if (error.code !== 'RESERVATION_CLOSED') throw error
-      setReservation({ ...reservation, state: error.extensions.state })
-    }
-  })
-  const state = stateOf(getting, settling, reservation)
-  const isOpen = state === 'RESERVED'
+  const action = useAction(async (name) => keep(await (name ? settle(name, reservation) : reserve())))
+  const { isRunning, isLong, error } = action
+  const isOpen = !isRunning && reservation?.state === 'RESERVED'
 
   useEffect(() => {
-    if (id || client.remembered(RESERVING)) getting.start(id)
+    if (!reservation && client.remembered(RESERVING)) action.start()
   }, [])
 
   useEffect(() => {
-    if (reservation?.state !== 'RESERVED') return
+    if (!isOpen) return
+    let isCurrent = true
+    const { id, expiresAt } = reservation
+    async function check() {
+      // Null: the sequence was deleted, and the reservation with it.
+      const { node } = await client.query(LOOK, { id }).catch(() => ({ node: { ...reservation } }))
+      if (isCurrent) keep(node ?? { ...reservation, state: 'EXPIRED' })
+    }
     // The database's clock decides, and this machine's may differ.
-    const expiry = setTimeout(
-      async () => {
-        const found = await look(reservation.id).catch(() => ({ ...reservation }))
-        setReservation((current) => (current === reservation ? found : current))
-      },
-      Math.max(new Date(reservation.expiresAt) - Date.now(), ASK_AGAIN_MS),
-    )
-    return () => clearTimeout(expiry)
-  }, [reservation])
+    const timer = setTimeout(check, Math.max(new Date(expiresAt) - Date.now(), ASK_AGAIN_MS))
+    return () => {
+      isCurrent = false
+      clearTimeout(timer)
+    }
+  }, [isOpen, reservation])
 
   function begin() {
-    const isRetry = state === 'failed'
-    if (!isRetry) {
-      setId(undefined)
+    if (reservation) {
+      keep()
       setCustomer('')
     }
-    getting.start(isRetry ? id : undefined)
+    action.start()
     // Now, as the button disappears; the answer may not move focus.
     write.current.hidden = false
     field.current.focus()
   }
 
-  function settle(event, name) {
+  function close(event, name) {
     event.preventDefault()
-    if (isOpen) settling.start(name)
+    if (isOpen) action.start(name)
   }
 
+  const without = error ? 'failed' : 'none'
+  const state = isRunning ? 'waiting' : (reservation?.state ?? without)
   const { formatted, expiresAt } = reservation ?? {}
   const [number, status, button] = {
     none: ['', 'No invoice begun yet.', 'Begin an invoice'],
-    getting: ['…', ''],
+    waiting: [formatted ?? '…', ''],
     failed: ['–', '', 'Try again'],
     RESERVED: [formatted, isOpen && `Yours until ${times.format(new Date(expiresAt))}.`],
-    closing: [formatted, ''],
     CONFIRMED: [formatted, `Issued${customer ? ` to ${customer}` : ''}.`, 'Next invoice'],
     RELEASED: [formatted, 'Discarded: the next invoice gets this number.', 'Next invoice'],
     EXPIRED: [formatted, 'The time is over: another invoice may have this number.', 'Next invoice'],
   }[state]
-  const progress = (getting.isLong && 'Getting the number…') || (settling.isLong && 'One moment…')
   return html`
-    <form class="card invoice" onSubmit=${(event) => settle(event, 'confirmReservation')}>
+    <form class="card" onSubmit=${(event) => close(event, 'confirmReservation')}>
       <div role="status">
-        <p class="number">${number}</p>
+        <p class="value">${number}</p>
         <p class="stock">${status}</p>
       </div>
-      <div id="invoice" ref=${write} hidden=${state === 'none'}>
-        <label>To <input type="text" id="customer" maxlength="120" placeholder="Customer" required ref=${field} value=${customer} readonly=${!['getting', 'failed', 'RESERVED'].includes(state)} onInput=${({ target }) => setCustomer(target.value)} /></label>
-        <p class="line">
+      <div ref=${write} hidden=${state === 'none'}>
+        <label class="muted" for="customer">To</label>
+        <input type="text" id="customer" maxlength="120" placeholder="Customer" required ref=${field} value=${customer} readonly=${reservation && !isOpen} onInput=${({ target }) => setCustomer(target.value)} />
+        <p class="line buttons">
           <button aria-disabled=${!isOpen}>Issue invoice</button>
-          <button type="button" id="discard" class="quiet" aria-disabled=${!isOpen} onClick=${(event) => settle(event, 'releaseReservation')}>Discard</button>
+          <button type="button" id="discard" class="quiet" aria-disabled=${!isOpen} onClick=${(event) => close(event, 'releaseReservation')}>Discard</button>
         </p>
       </div>
-      <p class="progress" role="status">${progress}</p>
-      <p class="problem" role="alert">${problemText(getting, settling)}</p>
-      <button type="button" id="begin" hidden=${!button} onClick=${begin}>${button}</button>
+      <p class="muted" role="status">${isLong && (reservation ? 'One moment…' : 'Getting the number…')}</p>
+      <p class="problem" role="alert">${error && problemText(error, reservation)}</p>
+      <button type="button" hidden=${!button} onClick=${begin}>${button}</button>
     </form>`
 }
 
-/** `none`, `getting` (reserving or reading), `failed`, `closing` (confirming or releasing), or that of the reservation. */
-function stateOf(getting, settling, reservation) {
-  if (getting.isRunning) return 'getting'
-  if (getting.error) return 'failed'
-  if (settling.isRunning) return 'closing'
-  return reservation?.state ?? 'none'
-}
-
-function problemText({ error: missing }, { error }) {
-  if (missing) return `There is no number now: ${missing.message}`
-  if (!error) return ''
-  return error.isOutcomeUnknown
+function problemText({ message, isOutcomeUnknown }, reservation) {
+  if (!reservation) return `There is no number now: ${message}`
+  return isOutcomeUnknown
     ? 'The connection broke: this may or may not be done. Try again: it is done only once.'
-    : `Not done: ${error.message}`
+    : `Not done: ${message}`
 }
 
 show(Invoice)

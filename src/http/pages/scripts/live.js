@@ -1,23 +1,34 @@
 // Numbers that a page keeps live, and whether they may be old.
 
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
-import { newer } from '/client.js'
 import { andFocus, client, html, isRefused, noteRefusal, useAccess, useIsLong } from './page.js'
 
-/** The first event has all that is shown, the others what changed. Null instead of variables: nothing to watch yet. */
-export function useLive(document, variables, show) {
+/**
+ * The states of counters and other things by their name or id, kept newest by a subscription, and `show` for those that
+ * come otherwise: the client returns none that is older than one before. Without variables, there is nothing to watch yet.
+ */
+export function useLive(document, variables, { by = 'name', onEvent } = {}) {
   const { key } = useAccess()
   const [live, setLive] = useState({ state: 'connecting', hasNumbers: false, error: undefined })
+  const [states, show] = useReducer((known, changed) => {
+    const next = { ...known }
+    // Null: the key is not for it.
+    for (const state of changed.filter(Boolean)) next[state[by]] = { ...next[state[by]], ...state }
+    return next
+  }, {})
   const stream = useRef()
   const latest = useRef()
-  latest.current = show
+  latest.current = onEvent
   const text = JSON.stringify(variables)
   useEffect(() => {
-    if (text === 'null') return
+    if (!text) return
     // Keeps the first error: screen readers would announce each new text.
     stream.current = client.subscribe(document, JSON.parse(text), {
+      // The first event has all that is shown, the others what changed.
       onData(data) {
-        latest.current(data)
+        const [changed] = Object.values(data)
+        latest.current?.(changed)
+        show(changed)
         setLive({ state: 'open', hasNumbers: true, error: undefined })
       },
       onError(error) {
@@ -28,28 +39,21 @@ export function useLive(document, variables, show) {
     })
     return () => stream.current.stop()
   }, [document, text, key])
-  return { ...live, retryNow: () => stream.current?.retryNow() }
-}
-
-/** The newest known states by name, and a function that takes states: answers may arrive out of order. */
-export function useNewest() {
-  return useReducer((known, states) => {
-    const next = { ...known }
-    // Null: the key is not for it.
-    for (const state of states.filter(Boolean)) next[state.name] = newer(next[state.name], state)
-    return next
-  }, {})
+  return { states, show, live: { ...live, retryNow: () => stream.current?.retryNow() } }
 }
 
 /** Says that numbers are loading, or why they may be old, and lets a person retry now. */
 export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
   const isLoading = useIsLong(!hasNumbers && !error)
-  const canRetry = error && !isRefused(error) && state !== 'open'
+  const canRetry = error && !isRefused(error)
+  // Beside the field for a key stands why there are none.
+  const text = (canRetry || hasNumbers) && error ? staleText(error, hasNumbers) : ''
+  const retry = html`<button class="link" onClick=${andFocus('.freshness', retryNow)}>Retry now</button>`
   return html`
-    <div class="freshness" tabindex="-1">
-      <p class="progress" role="status">${isLoading && 'Loading the numbers…'}</p>
-      <p class="problem" role="alert">${error && !isRefused(error) && staleText(error, hasNumbers)}</p>
-      ${canRetry && html`<p class="waiting">${state !== 'ended' && 'Waiting to reconnect. '}<button class="link" onClick=${andFocus('.freshness', retryNow)}>Retry now</button></p>`}
+    <div class="freshness line" tabindex="-1">
+      <p class="muted" role="status">${isLoading && 'Loading the numbers…'}</p>
+      <p class="problem" role="alert">${text}</p>
+      ${canRetry && state !== 'open' && html`<p>${state !== 'ended' && 'Waiting to reconnect. '}${retry}</p>`}
     </div>`
 }
 

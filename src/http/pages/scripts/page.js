@@ -1,14 +1,15 @@
 // What all pages share: the client with the key of this tab, actions, and how numbers are written.
 
 import htm from 'htm'
-import { h, render } from 'preact'
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { createContext, h, render } from 'preact'
+import { useContext, useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { createClient } from '/client.js'
 
 export const html = htm.bind(h)
 
 /** Shows a page, below the field for a key. */
-export const show = (Page) => render(html`<${KeyField} /><${Page} />`, document.querySelector('#app'))
+export const show = (Page) =>
+  render(html`<${Root}><${KeyField} /><${Page} /><//>`, document.querySelector('#app'))
 
 /** Where the key of this tab is kept, by GraphiQL too. */
 const KEY = 'nth-key'
@@ -16,41 +17,65 @@ const KEY = 'nth-key'
 /** How long an answer may take before the page shows progress, in milliseconds. */
 const PROGRESS_AFTER_MS = 300
 
+/** How long to wait before what failed is read again, in milliseconds. */
+const READ_AGAIN_MS = 2000
+
 const readKey = () => sessionStorage.getItem(KEY) ?? undefined
 
 export const client = createClient({ key: readKey })
 
 /** Which key the tab uses, and the error by which the server asked for another one. */
-let access = { key: readKey(), refusal: undefined }
-const listeners = new Set()
+const Access = createContext()
+export const useAccess = () => useContext(Access)
+let setAccess
 
-function setAccess(next) {
-  access = next
-  for (const listener of listeners) listener(next)
+/** What all components of a page stand in. */
+export function Root({ children }) {
+  const [access, set] = useState({ key: readKey() })
+  setAccess = set
+  return html`<${Access.Provider} value=${access}>${children}<//>`
 }
 
 /** Uses a key from now on; undefined: none. */
 export function setKey(key) {
   if (key) sessionStorage.setItem(KEY, key)
   else sessionStorage.removeItem(KEY)
-  setAccess({ key, refusal: undefined })
-}
-
-export function useAccess() {
-  const [current, setCurrent] = useState(access)
-  useEffect(() => {
-    listeners.add(setCurrent)
-    setCurrent(access)
-    return () => listeners.delete(setCurrent)
-  }, [])
-  return current
+  setAccess({ key })
 }
 
 /** Whether another key could help. Then `KeyField` asks for it. */
 export const isRefused = ({ code }) => code === 'UNAUTHENTICATED' || code === 'FORBIDDEN'
 
 export function noteRefusal(error) {
-  if (isRefused(error)) setAccess({ ...access, refusal: error })
+  if (isRefused(error)) setAccess((access) => ({ ...access, refusal: error }))
+}
+
+/**
+ * Calls `read` at first, with another key or another `subject`, by `readAgain`, and until it succeeds. What was read
+ * before remains until then, with its subject, unless the key is refused.
+ */
+export function useRead(read, subject) {
+  const { key } = useAccess()
+  const [result, setResult] = useState({})
+  const [attempt, readAgain] = useReducer((count) => count + 1, 0)
+  useEffect(() => {
+    let timer
+    const leaving = new AbortController()
+    const { signal } = leaving
+    function fail(error) {
+      if (signal.aborted) return
+      noteRefusal(error)
+      const isStillShown = (shown) => shown.data && shown.subject === subject && !isRefused(error)
+      setResult((shown) => (isStillShown(shown) ? shown : { error, subject }))
+      if (error.retryable) timer = setTimeout(readAgain, READ_AGAIN_MS)
+    }
+    read(signal).then((data) => signal.aborted || setResult({ data, subject }), fail)
+    return () => {
+      leaving.abort()
+      clearTimeout(timer)
+    }
+  }, [key, subject, attempt])
+  return { ...result, readAgain }
 }
 
 /** A form that takes a key for this tab, or forgets it. */
@@ -81,9 +106,9 @@ export function KeyForm({ problem }) {
 export function KeyField() {
   const { key, refusal } = useAccess()
   const forget = html`<button class="link" onClick=${() => setKey()}>Forget it</button>`
-  if (!refusal) return key && html`<p class="using quietly">This tab uses an API key. ${forget}</p>`
+  if (!refusal) return key && html`<p class="hint">This tab uses an API key. ${forget}</p>`
   const problem = key ? refusal.message : 'This server asks for an API key.'
-  return html`<section class="card access" aria-label="Access"><${KeyForm} problem=${problem} /></section>`
+  return html`<section class="card" aria-label="Access"><${KeyForm} problem=${problem} /></section>`
 }
 
 /** Whether something has lasted so long that the page shows it. */
@@ -144,12 +169,7 @@ export function andFocus(selector, act) {
 }
 
 /** A text to copy, below a line with what it is and the button. */
-export function Copyable({
-  text,
-  label,
-  button = 'Copy',
-  children = html`<span class="hint">${label}</span>`,
-}) {
+export function Copyable({ text, label, button = 'Copy', children }) {
   const source = useRef()
   const [done, setDone] = useState({})
   async function copy() {
@@ -160,7 +180,7 @@ export function Copyable({
   }
   return html`
     <div class="line ends">
-      ${children} <span role="status">${done.text === text && done.result}</span>
+      ${children ?? html`<span class="hint">${label}</span>`} <span role="status">${done.text === text && done.result}</span>
       <button type="button" class="link" onClick=${copy}>${button}</button>
     </div>
     <pre tabindex="0" aria-label=${label}><code ref=${source}>${text}</code></pre>`

@@ -16,10 +16,9 @@ const ways = {
   curl: (title, key) =>
     `curl ${url} \\${key ? `\n  -H "Authorization: Bearer $NTH_KEY" \\` : ''}
   --json '{
-  "query": "mutation ($shop: String!, $book: String!) {
-    increment(namespace: $shop, name: $book) { value valueIn(period: MONTH) } }",
+  "query": "mutation ($shop: String!, $book: String!) { increment(namespace: $shop, name: $book) { value valueIn(period: MONTH) } }",
   "variables": { "shop": "booksales", "book": "${title}" }
-}'`.replace(/\{\n {4}increment/, '{ increment'),
+}'`,
   fetch: (title, key) => `const query = \`mutation ($book: String!) {
   increment(namespace: "booksales", name: $book) { value }
 }\`
@@ -57,6 +56,6 @@ export function Request({ title, copy }) {
       <${Copyable} text=${ways[way](title, key)} label="The request">
         <fieldset class="line segments" aria-label="The request as">${Object.keys(ways).map(radioOf)}</fieldset>
       <//>
-      <p class="answer quietly">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
+      <p class="answer muted">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
     </section>`
 }

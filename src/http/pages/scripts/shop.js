@@ -1,7 +1,7 @@
 // The shop: all books, how many copies of each were sold, and a button to buy one.
 
 import { edition, titles } from './books.js'
-import { Freshness, useLive, useNewest } from './live.js'
+import { Freshness, useLive } from './live.js'
 import { client, html, show } from './page.js'
 import { SALES, Sale } from './sales.js'
 
@@ -9,17 +9,17 @@ const COVERS = ['#b4472f', '#d9982b', '#5f6f2e', '#2f6690', '#5a3e73', '#8a6d1f'
 
 let isPrinted = false
 
+const PRINT = `mutation PrintEdition($title: String!, $copies: SafeInt!) {
+  defineCounter(name: $title, definition: { maxValue: $copies }, namespace: "booksales") { maxValue }
+}`
+
 /** Sets once how many copies of the edition exist. After that the API rejects any further one. */
-async function printEdition() {
+async function printEdition(changed) {
+  const isUnlimited = changed.some((counter) => counter?.name === edition.title && counter.maxValue === null)
+  if (!isUnlimited || isPrinted) return
   isPrinted = true
   try {
-    await client.mutate(
-      `mutation PrintEdition($title: String!, $copies: SafeInt!) {
-        defineCounter(name: $title, definition: { maxValue: $copies }, namespace: "booksales") { maxValue }
-      }`,
-      edition,
-      { idempotencyKey: null },
-    )
+    await client.mutate(PRINT, edition, { idempotencyKey: null })
   } catch (error) {
     // If more copies were sold before, the edition can't be limited. Otherwise the next state leads here again.
     isPrinted = error.code === 'LIMIT_REACHED'
@@ -27,24 +27,16 @@ async function printEdition() {
 }
 
 function Shop() {
-  const [books, update] = useNewest()
-  const live = useLive(SALES, { titles }, ({ counters }) => {
-    update(counters)
-    const limited = counters.find((counter) => counter?.name === edition.title)
-    if (limited?.maxValue === null && !isPrinted) printEdition()
-  })
+  const { states: books, show: update, live } = useLive(SALES, { titles }, { onEvent: printEdition })
+  const itemOf = (title, place) => html`
+    <li key=${title} class="card sale">
+      <div class="cover" style=${{ backgroundColor: COVERS[place] }} aria-hidden="true"></div>
+      <${Sale} title=${title} book=${books[title]} update=${update}>
+        <h2><a href=${`/book?${new URLSearchParams({ title })}`}>${title}</a></h2>
+      <//>
+    </li>`
   return html`
-    <ul class="list stack" aria-label="Books">
-      ${titles.map(
-        (title, place) => html`
-          <li key=${title} class="card sale">
-            <div class="cover" style=${{ backgroundColor: COVERS[place] }} aria-hidden="true"></div>
-            <${Sale} title=${title} book=${books[title]} update=${update}>
-              <h2><a href=${`/book?${new URLSearchParams({ title })}`}>${title}</a></h2>
-            <//>
-          </li>`,
-      )}
-    </ul>
+    <ul class="list stack" aria-label="Books">${titles.map(itemOf)}</ul>
     <${Freshness} live=${live} />`
 }
 

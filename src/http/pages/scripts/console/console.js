@@ -2,19 +2,15 @@
 
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isRefused, KeyForm, noteRefusal, useAccess, useIsLong } from '/page.js'
+import { client, html, isRefused, KeyForm, Root, useAccess, useIsLong, useRead } from '/page.js'
 import { countersView, counterView } from './counters.js'
 import { homeView, searchView } from './home.js'
 import { keysView } from './keys.js'
-import { addressOf, go, grantText, Name, quoted, readAddress, useTyped } from './parts.js'
+import { addressOf, go, Name, quoted, readAddress, rightsText, useTyped } from './parts.js'
 import { sequencesView, sequenceView } from './sequences.js'
 
-/** How long to wait before what failed is read again, and after a letter before names are searched, in milliseconds. */
-const RETRY_MS = 2000
+/** How long to wait after a letter before names are searched, in milliseconds. */
 const SEARCH_AFTER_MS = 200
-
-/** How many grants are written out, and names of each: a key may have a hundred. */
-const SHOWN = 3
 
 function viewOf({ view, namespace, list, counter, sequence, prefix }) {
   if (view === 'keys') return keysView
@@ -28,60 +24,41 @@ const newVisit = () => ({ address: readAddress(), focused: document.activeElemen
 
 /** Shows the present address. What was shown before remains until that is read. */
 function App() {
-  const { key } = useAccess()
   const [visit, setVisit] = useState(newVisit)
-  const [shown, setShown] = useState()
-  const isLong = useIsLong(shown?.visit !== visit)
+  const shown = useRead((signal) => viewOf(visit.address).read(visit.address, signal), visit)
+  const isLong = useIsLong(shown.subject !== visit)
   useEffect(() => addEventListener('popstate', () => setVisit(newVisit())), [])
-  useEffect(() => {
-    const leaving = new AbortController()
-    const { signal } = leaving
-    const view = viewOf(visit.address)
-    async function read() {
-      try {
-        const data = await view.read(visit.address, signal)
-        if (!signal.aborted) setShown({ visit, view, data })
-      } catch (error) {
-        if (signal.aborted) return
-        noteRefusal(error)
-        setShown({ visit, view: failedView, data: error })
-        if (error.retryable) setTimeout(() => signal.aborted || read(), RETRY_MS)
-      }
-    }
-    read()
-    return () => leaving.abort()
-  }, [visit, key])
   return html`
     <header class="line ends top">
       <h1>Console</h1>
       <${Search} address=${visit.address} />
     </header>
     <${Access} />
-    <p class="progress" role="status">${isLong && 'Loading…'}</p>
-    ${shown && html`<${Shown} ...${shown} />`}`
+    <p class="muted" role="status">${isLong && 'Loading…'}</p>
+    ${shown.subject && html`<${Shown} ...${shown} />`}`
 }
 
-/** A view has `read`, `title`, the part of the address that is `named` in it, `summaryOf` the data, and `View`. */
-function Shown({ visit: { address, focused }, view, data }) {
+/** A view has `read`, `title`, the part of the address that is `named` in it, and `View`. */
+function Shown({ subject: { address, focused }, data, error, readAgain }) {
+  const view = error ? failedView : viewOf(address)
   const { namespace, counter, sequence } = address
   const heading = useRef()
   const isFirst = useRef(true)
   useLayoutEffect(() => {
     const now = document.activeElement
     const hasMoved = now !== focused && now !== document.body
-    // Somebody who searches goes on typing.
-    const isSearching = focused.isConnected && focused.closest('[role=search]')
-    if (!isFirst.current && !hasMoved && !isSearching) heading.current.focus()
+    // Somebody who searches goes on typing, and somebody who chooses a period may choose another.
+    const isChoosing = focused.isConnected && focused.closest('[role=search], .segments')
+    if (!isFirst.current && !hasMoved && !isChoosing) heading.current.focus()
     isFirst.current = false
   }, [focused, address])
   const name = address[view.named]
   const names = new Set([name, namespace, 'Console · Nth'].filter((part) => part !== undefined))
   document.title = [...names].join(' · ')
-  const linkTo = (kind, list) => {
-    const isCurrent = kind === view.title
-    const href = addressOf({ namespace, list })
-    return html`<a href=${href} aria-current=${isCurrent ? 'page' : undefined}>${kind} <${Name} text=${namespace} /></a>`
-  }
+  const linkTo = (kind, list) => html`
+    <a href=${addressOf({ namespace, list })} aria-current=${kind === view.title ? 'page' : undefined}>
+      ${kind} <${Name} text=${namespace} />
+    </a>`
   const links = html`
     <nav class="line links" aria-label="Namespace">
       <a href="/console">Home</a> ${linkTo('Counters of')} ${linkTo('Sequences of', 'sequences')}
@@ -89,20 +66,24 @@ function Shown({ visit: { address, focused }, view, data }) {
   return html`
     ${namespace !== undefined && links}
     <h2 tabindex="-1" ref=${heading}>${view.title} ${name !== undefined && html`<${Name} text=${name} />`}</h2>
-    <p class="unseen" role="status" id="summary">${view.summaryOf?.(data)}</p>
-    <${view.View} key=${JSON.stringify([view.title, namespace, counter, sequence])} address=${address} data=${data} />`
+    <p class="unseen" role="status" id="summary">${data?.connection && summaryOf(data.connection)}</p>
+    <${view.View} key=${JSON.stringify([view.title, namespace, counter, sequence])} ...${{ address, data, error, readAgain }} />`
 }
 
 const failedView = {
   title: "This can't be shown",
-  View({ data: error }) {
-    const again = html`<button type="button" class="quiet" onClick=${() => go(readAddress(), true)}>Retry now</button>`
+  View({ error, readAgain }) {
+    const again = html`<button type="button" class="quiet" onClick=${readAgain}>Retry now</button>`
     // What is refused is said beside the field for a key.
     return html`
       <p class="problem" role=${isRefused(error) ? undefined : 'alert'}>${error.message}</p>
       <p class="line buttons">${again} ${error.retryable && html`<span class="hint">This page keeps trying.</span>`}</p>`
   },
 }
+
+/** What a screen reader says once a page of a list is shown. */
+const summaryOf = ({ nodes, pageInfo }) =>
+  `${nodes.length} shown${pageInfo.hasNextPage ? ', more on the next page' : ''}.`
 
 function Search({ address: { namespace, view, prefix } }) {
   const timer = useRef()
@@ -121,49 +102,27 @@ function Search({ address: { namespace, view, prefix } }) {
     </form>`
 }
 
-const KINDS = {
-  ANONYMOUS: () => 'You use no API key',
-  KEY: ({ key }) => `You use the API key ${quoted(key.label)} (${key.prefix}…)`,
-  TOKEN: () => 'You use a token',
-  ADMIN: () => "You use the administrator's key",
-}
+const KINDS = { ANONYMOUS: 'no API key', TOKEN: 'a token', ADMIN: "the administrator's key" }
 
 const VIEWER =
   '{ viewer { kind key { label prefix } grants { scopes namespace names prefix maxDelta maxCount } } }'
 
 function Access() {
   const { key, refusal } = useAccess()
-  const [viewer, setViewer] = useState()
-  const details = useRef()
-  useEffect(() => {
-    const leaving = new AbortController()
-    const { signal } = leaving
-    // If it fails, the view says why.
-    client.query(VIEWER, {}, { signal }).then(
-      ({ viewer }) => setViewer(viewer),
-      () => signal.aborted || setViewer(),
-    )
-    return () => leaving.abort()
-  }, [key])
-  useLayoutEffect(() => {
-    if (refusal) details.current.open = true
-  }, [refusal])
+  // If it fails, the view says why.
+  const { viewer } = useRead((signal) => client.query(VIEWER, {}, { signal })).data ?? {}
+  const own = viewer?.key
+  const credential = own ? `the API key ${quoted(own.label)} (${own.prefix}…)` : KINDS[viewer?.kind]
   const mayManageKeys = viewer?.grants.some(({ scopes }) => scopes.includes('ADMIN'))
   return html`
-    <section id="access" class="line links" aria-label="Access">
-      <p>${viewer && `${KINDS[viewer.kind](viewer)}: you may ${rightsText(viewer.grants)}.`}</p>
+    <section id="access" class="line links muted" aria-label="Access">
+      <p>${viewer && `You use ${credential}: you may ${rightsText(viewer.grants)}.`}</p>
       ${mayManageKeys && html`<a href="/console?view=keys">API keys</a>`}
-      <details ref=${details}>
+      <details open=${refusal !== undefined}>
         <summary>${key ? 'Change the key' : 'Use an API key'}</summary>
         <${KeyForm} problem=${refusal && `${refusal.message} Enter ${key ? 'another' : 'an'} API key.`} />
       </details>
     </section>`
-}
-
-function rightsText(grants) {
-  const texts = grants.slice(0, SHOWN).map((grant) => grantText(grant, SHOWN))
-  if (grants.length > SHOWN) texts.push(`${grants.length - SHOWN} more`)
-  return texts.join('; ') || 'do nothing here'
 }
 
 /** Shows links of the console without loading the page again. */
@@ -175,4 +134,4 @@ document.addEventListener('click', (event) => {
   go(Object.fromEntries(new URLSearchParams(link.search)))
 })
 
-render(html`<${App} />`, document.querySelector('main'))
+render(html`<${Root}><${App} /><//>`, document.querySelector('main'))

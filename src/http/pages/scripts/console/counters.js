@@ -1,12 +1,12 @@
 // The counters of a namespace, and one of them: its value, its history, its definition, and what can be done to it.
 
-import { useState } from 'preact/hooks'
-import { Bars, DAY, HOUR } from '/bars.js'
+import { Bars, CHARTS } from '/bars.js'
+import { Freshness } from '/live.js'
 import { client, html, number } from '/page.js'
-import { Dangers, DefinitionForm, Detail, Field, MutationForm } from './forms.js'
+import { DefinitionForm, Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
-const { addedText, Live, Moving, NameLink, numberText, Section, Time } = parts
+const { addedText, Moving, NameLink, numberText, Section, Time } = parts
 
 const ORDERS = [
   ['NAME_ASC', 'Name'],
@@ -28,25 +28,26 @@ const LIVE_COUNTERS = `subscription LiveCounters($ids: [ID!]!) { nodes(ids: $ids
 export const countersView = {
   title: 'Counters of',
   named: 'namespace',
-  summaryOf: ({ namespace }) => parts.summaryOf(namespace?.counters),
-  read: ({ namespace: name, prefix = '', order = 'NAME_ASC', ...page }, signal) =>
-    parts.readList(COUNTERS, { name, prefix, order, ...parts.pageIn(page) }, signal),
-  View({ address, data: { namespace: read, refusal } }) {
+  read({ namespace: name, prefix = '', order = 'NAME_ASC', ...page }, signal) {
+    const variables = { name, prefix, order, ...parts.pageIn(page) }
+    return parts.readList(COUNTERS, variables, signal, ({ namespace }) => namespace?.counters)
+  },
+  View({ address, data: { connection, refusal } }) {
     const { namespace } = address
-    const connection = read?.counters
-    const { live, nodeOf } = parts.useNodes(LIVE_COUNTERS, connection?.nodes ?? [])
-    const rowOf = ({ id, name }) => {
-      const { value, updatedAt, valueIn } = nodeOf(id)
-      const link = html`<${NameLink} namespace=${namespace} counter=${name} text=${name} />`
-      return [link, html`<${Moving} value=${value} />`, addedText(valueIn), html`<${Time} at=${updatedAt} />`]
-    }
+    const { live, nodes } = parts.useNodes(LIVE_COUNTERS, connection?.nodes ?? [])
+    const rowOf = ({ name, value, updatedAt, valueIn }) => [
+      html`<${NameLink} namespace=${namespace} counter=${name} text=${name} />`,
+      html`<${Moving} value=${value} />`,
+      addedText(valueIn),
+      html`<${Time} at=${updatedAt} />`,
+    ]
     return html`
       <${parts.NameForm} address=${address} orders=${ORDERS} hint="Open also takes a new name: a counter is created on first use."
         open=${(counter) => ({ namespace, counter })} />
-      <${parts.List} ...${{ address, connection, refusal, rowOf }} caption="Counters"
+      <${parts.List} ...${{ address, refusal, rowOf }} connection=${connection && { ...connection, nodes }} caption="Counters"
         columns=${[['Counter'], ['Value', 'amount'], ['Today', 'amount wide'], ['Last change', 'amount']]}
         empty="No counter was written or defined in this namespace." />
-      ${connection?.nodes.length > 0 && html`<${Live} live=${live} />`}`
+      ${nodes.length > 0 && html`<${Freshness} live=${live} />`}`
   },
 }
 
@@ -71,24 +72,24 @@ export const counterView = {
   title: 'Counter',
   named: 'counter',
   read: ({ namespace, counter: name }, signal) => client.query(COUNTER, { name, namespace }, { signal }),
-  View({ address: { namespace, counter: name, ...address }, data: { counter } }) {
-    const [{ definition, saves }, setSaved] = useState({ definition: counter, saves: 0 })
-    const [period, setPeriod] = useState(CHARTS[address.period] ? address.period : 'DAY')
-    // A definition may change the totals: with another variable, the subscription sends all of them again.
-    const variables = { period, last: CHARTS[period].last, saves }
-    const { live, nodeOf } = parts.useNodes(LIVE_COUNTER, [counter], variables)
-    const { value, today, month, createdAt, updatedAt, timeZone, history } = nodeOf(counter.id)
+  View({ address: { namespace, counter: name, ...address }, data: { counter }, readAgain }) {
+    const period = CHARTS[address.period] ? address.period : 'DAY'
+    // A definition may change the totals: with other variables, the subscription sends all of them again.
+    const { periods, timeZone: definedZone } = counter
+    const variables = { period, last: CHARTS[period].last, periods, definedZone }
+    const { live, nodes } = parts.useNodes(LIVE_COUNTER, [counter], variables)
+    const [{ value, today, month, createdAt, updatedAt, timeZone, history }] = nodes
     const changed = ({ value, previousValue, appliedDelta }) =>
       `${numberText(value)}: ${numberText(appliedDelta)} added to ${numberText(previousValue)}.`
     const totals = Object.entries({ today, 'this month': month }).filter(([, total]) => total != null)
     const times = html`Created <${Time} at=${createdAt} />, last change <${Time} at=${updatedAt} />.`
     const panel = html`
       <p class="value"><${Moving} value=${value} /></p>
-      <p class="quietly">${totals.map(([when, total]) => `${addedText(total)} ${when}`).join(', ') || '\u00a0'}</p>
-      <p class="quietly">${createdAt === null ? 'Neither written nor defined yet: it is created on first use.' : times}</p>
+      <p class="muted">${totals.map(([when, total]) => `${addedText(total)} ${when}`).join(', ') || '\u00a0'}</p>
+      <p class="muted">${createdAt === null ? 'Neither written nor defined yet: it is created on first use.' : times}</p>
       <div class="line tries">
-        <${MutationForm} submit="Increment" mutation="increment" selection=${CHANGE} done=${changed} />
-        <${MutationForm} class="line" submit="Add" mutation="incrementBy" selection=${CHANGE} done=${changed}>
+        <${MutationForm} kind="line" submit="Increment" mutation="increment" selection=${CHANGE} done=${changed} />
+        <${MutationForm} kind="line" submit="Add" mutation="incrementBy" selection=${CHANGE} done=${changed}>
           <${Field} id="delta" label="Add" kind="number" value="10" />
         <//>
       </div>`
@@ -104,49 +105,32 @@ export const counterView = {
       done: () => parts.leave('counter', name, { namespace }),
     }
     return html`
-      <${Detail} panel=${panel}>
-        <${Section} title="History"><${History} ...${{ period, history, timeZone }} choose=${setPeriod} /><//>
-        <${DefinitionForm} ...${{ definition }} mutation="defineCounter" selection=${DEFINITION}
-          fields=${FIELDS} save=${(definition) => setSaved({ definition, saves: saves + 1 })} />
-        <${Dangers} title="Reset or delete" questions=${[reset, deletion]} />
-        <${Live} live=${live} />
+      <${Detail} ...${{ panel, live }} dangers="Reset or delete" questions=${[reset, deletion]}>
+        <${Section} title="History"><${History} ...${{ period, history, timeZone }} /><//>
+        <${DefinitionForm} definition=${counter} mutation="defineCounter" selection=${DEFINITION}
+          fields=${FIELDS} saved=${readAgain} />
       <//>`
   },
 }
 
-const OVERFLOWS = { REJECT: 'Reject the addition', SATURATE: 'Add up to the bound' }
-
 const FIELDS = [
   ['minValue', 'Lowest value', { kind: 'number', placeholder: 'none' }],
   ['maxValue', 'Highest value', { kind: 'number', placeholder: 'none' }],
-  ['overflow', 'At a bound', { kind: OVERFLOWS }],
+  ['overflow', 'At a bound', { kind: { REJECT: 'Reject', SATURATE: 'Add up to it' } }],
   ['timeZone', 'Time zone', { hint: 'Empty: the namespace’s.' }],
   ['slots', 'Slots', { kind: 'number', hint: 'Above 1, numbers are not unique, and there are no bounds.' }],
 ]
 
-const CHARTS = {
-  HOUR: { last: 48, text: 'Hour', labels: HOUR },
-  DAY: { last: 30, text: 'Day', labels: DAY },
-  WEEK: { last: 26, text: 'Week', labels: DAY },
-  MONTH: { last: 24, text: 'Month', labels: { month: 'short', year: 'numeric' } },
-  YEAR: { last: 10, text: 'Year', labels: { year: 'numeric' } },
-}
-
 /** `history` is undefined until it was read; null if neither this period nor a finer one is kept. */
-function History({ period, history, timeZone, choose }) {
-  const { last, text, labels } = CHARTS[period]
-  function change({ target }) {
-    // The view is the same, so it isn't shown anew.
-    window.history.replaceState(null, '', parts.addressOf({ ...parts.readAddress(), period: target.value }))
-    choose(target.value)
-  }
-  const choiceOf = ([name, { text }]) => html`
-    <label><input type="radio" name="period" value=${name} checked=${name === period} onChange=${change} />${text}</label>`
-  const caption = `Added in each of the last ${last} ${text.toLowerCase()}s`
+function History({ period, history, timeZone }) {
+  const { last, label } = CHARTS[period]
+  const change = ({ target }) => parts.go({ ...parts.readAddress(), period: target.value }, true)
+  const choiceOf = ([name, { label }]) => html`
+    <label><input type="radio" name="period" value=${name} checked=${name === period} onChange=${change} />${label}</label>`
+  const caption = `Added in each of the last ${last} ${label.toLowerCase()}s`
   return html`
     <fieldset class="line segments"><legend class="unseen">Totals of each</legend>${Object.entries(CHARTS).map(choiceOf)}</fieldset>
-    <${Bars} key=${period} ...${{ caption, label: text, parts: labels, timeZone }} amountOf=${(value) => `${number(value)} added`}
+    <${Bars} key=${period} ...${{ caption, period, timeZone }} amountOf=${(value) => `${number(value)} added`}
       buckets=${history && history.length !== last ? undefined : history} none="Nothing was added in this time."
-      untracked="The definition keeps neither these totals nor finer ones." />
-    <p class="hint">Periods of the time zone ${timeZone}.</p>`
+      untracked="The definition keeps neither these totals nor finer ones." />`
 }

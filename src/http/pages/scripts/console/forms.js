@@ -2,6 +2,7 @@
 
 import { createContext } from 'preact'
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { Freshness } from '/live.js'
 import { Copyable, client, html, useAction, useKept } from '/page.js'
 import { quoted, readAddress, Section } from './parts.js'
 
@@ -56,9 +57,13 @@ function argsFor(values) {
   return { name: counter ?? sequence, ...Object.fromEntries(given), namespace }
 }
 
-/** Sends the fields, or what `argsOf` makes of them. `done` gets the result and returns what to report of it. */
-export function MutationForm({ mutation, selection, argsOf, done, submit, buttons, children, ...rest }) {
+/**
+ * Sends the fields, or what `argsOf` makes of them. `done` gets the result and the form, and returns what to report. With
+ * other `initial` values, the fields show them.
+ */
+export function MutationForm({ mutation, selection, argsOf, done, initial, submit, beside, kind, children }) {
   const form = useRef()
+  useLayoutEffect(() => form.current.reset(), [initial])
   const onSent = useContext(OnSent)
   const isKeyed = KEYED.includes(mutation)
   const [sent, keepSent] = useKept(`nth-sent ${mutation} ${JSON.stringify(argsFor({}))}`)
@@ -66,7 +71,7 @@ export function MutationForm({ mutation, selection, argsOf, done, submit, button
     onSent(text)
     if (isKeyed) keepSent(text)
     const data = await client.mutate(text, undefined, isKeyed ? { remember: text } : { idempotencyKey: null })
-    return done(data[mutation])
+    return done(data[mutation], form.current)
   }, sent)
   function send(event) {
     event.preventDefault()
@@ -74,9 +79,9 @@ export function MutationForm({ mutation, selection, argsOf, done, submit, button
   }
   const problem = problemOf(error, isUnanswered, form.current)
   return html`
-    <form ref=${form} novalidate onSubmit=${send} ...${rest}>
+    <form ref=${form} class=${kind} novalidate onSubmit=${send}>
       <${Problem.Provider} value=${problem}>${children}<//>
-      <p class="line buttons"><button>${submit}</button> ${buttons}</p>
+      <p class="line buttons"><button>${submit}</button> ${beside}</p>
       <p class="result" role="status">${isLong ? 'Waiting for the answer…' : isRunning ? '' : result}</p>
       <p class="problem" role="alert">${problem.argument === undefined && problem.message}</p>
       ${isUnanswered && html`<button type="button" class="quiet" onClick=${() => start(sent)}>Try again</button>`}
@@ -125,11 +130,9 @@ function definitionIn(values, hasPeriods) {
 }
 
 /** Sends only what a person changed: somebody else may have changed the rest. `fields`: member, label, properties. */
-export function DefinitionForm({ definition, mutation, selection, fields, save }) {
-  const place = useRef()
+export function DefinitionForm({ definition, mutation, selection, fields, saved }) {
   const hasPeriods = definition.periods !== undefined
-  const defined = JSON.stringify([definition.periods, ...fields.map(([id]) => definition[id])])
-  useLayoutEffect(() => place.current.querySelector('form').reset(), [defined])
+  const initial = JSON.stringify([definition.periods, ...fields.map(([id]) => definition[id])])
   function argsOf(values, form) {
     const first = form.cloneNode(true)
     first.reset()
@@ -138,20 +141,18 @@ export function DefinitionForm({ definition, mutation, selection, fields, save }
     const changes = now.filter(([name, value]) => literal(value) !== literal(before[name]))
     return argsFor({ definition: Object.fromEntries(changes) })
   }
-  function done(saved) {
-    save(saved)
+  function done() {
+    saved()
     return 'Saved.'
   }
   const fieldOf = ([id, label, more]) =>
     html`<${Field} ...${{ id, label, ...more }} argument="definition.${id}" value=${definition[id] ?? ''} />`
   return html`
     <${Section} title="Definition">
-      <div ref=${place}>
-        <${MutationForm} ...${{ mutation, selection, argsOf, done }} submit="Save">
-          <div class="columns">${fields.map(fieldOf)}</div>
-          ${hasPeriods && html`<${PeriodsField} periods=${definition.periods} />`}
-        <//>
-      </div>
+      <${MutationForm} ...${{ mutation, selection, argsOf, done, initial }} submit="Save">
+        <div class="tiles columns">${fields.map(fieldOf)}</div>
+        ${hasPeriods && html`<${PeriodsField} periods=${definition.periods} />`}
+      <//>
     <//>`
 }
 
@@ -159,34 +160,26 @@ export function DefinitionForm({ definition, mutation, selection, fields, save }
 export function Question({ name, label, text, done, fields, ...form }) {
   const dialog = useRef()
   const [isOpen, setIsOpen] = useState(false)
+  const [result, setResult] = useState()
   useLayoutEffect(() => void (isOpen && dialog.current.showModal()), [isOpen])
   const close = () => dialog.current.close()
-  const closed = (result) => {
+  function closed(answer) {
     close()
-    return done(result)
+    setResult(done(answer))
   }
   const cancel = html`<button type="button" class="quiet" onClick=${close}>Cancel</button>`
   const content = html`
     <h2 id="question">${form.submit} ${quoted(name)}?</h2>
     <p>${text}</p>
-    <${MutationForm} ...${form} done=${closed} buttons=${cancel}>${fields}<//>`
+    <${MutationForm} ...${form} done=${closed} beside=${cancel}>${fields}<//>`
   return html`
     <button type="button" class="quiet danger" aria-label=${label} onClick=${() => setIsOpen(true)}>${form.submit}…</button>
+    <span class="result" role="status">${result}</span>
     <dialog class="card" ref=${dialog} aria-labelledby="question" onClose=${() => setIsOpen(false)}>${isOpen && content}</dialog>`
 }
 
-export function Dangers({ title, questions }) {
-  const [result, setResult] = useState('')
-  const questionOf = (question) =>
-    html`<${Question} ...${question} done=${(answer) => setResult(question.done(answer) || '')} />`
-  return html`
-    <${Section} title=${title}>
-      <div class="line buttons">${questions.map(questionOf)}</div>
-      <p class="result" role="status">${result}</p>
-    <//>`
-}
-
-export function Detail({ panel, children }) {
+/** All about one thing: a `panel` with the GraphQL that was sent, more sections, and questions about its `dangers`. */
+export function Detail({ panel, children, dangers, questions, live }) {
   const [sent, setSent] = useState()
   return html`
     <${OnSent.Provider} value=${setSent}>
@@ -195,6 +188,10 @@ export function Detail({ panel, children }) {
         ${sent !== undefined && html`<${Copyable} text=${sent} label="GraphQL that was sent" button="Copy GraphQL" />`}
       </div>
       ${children}
+      <${Section} title=${dangers}>
+        <div class="line">${questions.map((question) => html`<${Question} ...${question} />`)}</div>
+      <//>
+      ${live && html`<${Freshness} live=${live} />`}
     <//>`
 }
 

@@ -1,6 +1,7 @@
 // The home of the console, which shows what is happening, and the search over all names.
 
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
+import { Freshness } from '/live.js'
 import { html } from '/page.js'
 import * as parts from './parts.js'
 
@@ -29,50 +30,41 @@ const LIVE = `subscription LiveHome($ids: [ID!]!) {
   }
 }`
 
-const readHome = (address, signal) => parts.readList(HOME, parts.pageIn(address, NAMESPACES), signal)
-
 export const homeView = {
   title: 'What is happening',
-  read: readHome,
-  summaryOf: ({ namespaces }) => parts.summaryOf(namespaces),
-  View({ address, data }) {
-    const [{ namespaces, refusal }, setData] = useState(data)
+  read: (address, signal) =>
+    parts.readList(HOME, parts.pageIn(address, NAMESPACES), signal, ({ namespaces }) => namespaces),
+  View({ address, data, readAgain }) {
     useEffect(() => {
-      setData(data)
-      const leaving = new AbortController()
-      // If it fails, the subscription says why.
-      const look = () => document.hidden || readHome(address, leaving.signal).then(setData, () => {})
-      const timer = setInterval(look, LOOK_MS)
-      leaving.signal.addEventListener('abort', () => clearInterval(timer))
-      return () => leaving.abort()
-    }, [data])
+      const timer = setInterval(() => document.hidden || readAgain(), LOOK_MS)
+      return () => clearInterval(timer)
+    }, [])
     const rowOf = ({ name, timeZone, counters }) => [
       html`<${NameLink} namespace=${name} text=${name} />`,
       html`<${Time} at=${counters?.nodes[0]?.updatedAt} never="–" />`,
       timeZone,
     ]
-    const open = html`<a href=${addressOf({ namespace: 'default' })}>Open the namespace default</a>`
+    const empty = html`
+      Nothing has been counted or numbered yet. <a href=${addressOf({ namespace: 'default' })}>Open the namespace default</a>,
+      and create a counter or a sequence.`
     return html`
-      <${MovingCounters} namespaces=${namespaces?.nodes ?? []} />
+      <${MovingCounters} namespaces=${data.connection?.nodes ?? []} />
       <h3>Namespaces</h3>
-      <${List} ...${{ address, refusal, rowOf }} connection=${namespaces} caption="Namespaces"
-        columns=${[['Namespace'], ['Last change', 'amount'], ['Time zone of new names', 'wide']]}
-        empty=${html`Nothing has been counted or numbered yet. ${open}, and create a counter or a sequence.`} />`
+      <${List} ...${{ address, rowOf, empty, ...data }} caption="Namespaces"
+        columns=${[['Namespace'], ['Last change', 'amount'], ['Time zone of new names', 'wide']]} />`
   },
 }
 
 /** The counters that changed last. They keep their places until another one has changed. */
 function MovingCounters({ namespaces }) {
-  const [shown, setShown] = useState([])
+  const shown = useRef([])
   const of = ({ name, counters }) => counters?.nodes.map((node) => ({ ...node, namespace: name })) ?? []
   const changed = namespaces.flatMap(of).filter(({ updatedAt }) => updatedAt !== null)
   changed.sort((one, other) => other.updatedAt.localeCompare(one.updatedAt)).splice(MOVING)
-  const isSame = changed.every(({ id }) => shown.some((counter) => counter.id === id))
-  const counters = isSame && changed.length === shown.length ? shown : changed
-  useEffect(() => setShown(counters), [counters])
-  const { live, nodeOf } = parts.useNodes(LIVE, counters)
-  const tileOf = ({ id, name, namespace }) => {
-    const { value, updatedAt, valueIn, history } = nodeOf(id)
+  const isShown = ({ id }) => shown.current.some((counter) => counter.id === id)
+  if (changed.length !== shown.current.length || !changed.every(isShown)) shown.current = changed
+  const { live, nodes } = parts.useNodes(LIVE, shown.current)
+  const tileOf = ({ id, name, namespace, value, updatedAt, valueIn, history }) => {
     const hours = history?.map(({ value }) => Math.max(value, 0)) ?? []
     const barOf = (added, hour) => {
       const height = 4 + (96 * added) / Math.max(1, ...hours)
@@ -83,14 +75,14 @@ function MovingCounters({ namespaces }) {
         <p><${NameLink} namespace=${namespace} counter=${name} text=${name} /></p>
         <p class="line hint ends"><${Name} text=${namespace} /><${Time} at=${updatedAt} /></p>
         <p class="value"><${Moving} value=${value} /></p>
-        <svg aria-hidden="true" viewBox="0 0 24 100" preserveAspectRatio="none">${hours.map(barOf)}</svg>
+        <svg aria-hidden="true" height="32" viewBox="0 0 24 100" preserveAspectRatio="none">${hours.map(barOf)}</svg>
         <p class="hint">${valueIn == null ? '\u00a0' : `${addedText(valueIn)} today`}</p>
       </li>`
   }
-  if (counters.length === 0) return null
+  if (nodes.length === 0) return null
   return html`
-    <ul class="list moving" aria-label="Counters that changed last">${counters.map(tileOf)}</ul>
-    <${parts.Live} live=${live} />`
+    <ul class="list tiles moving" aria-label="Counters that changed last">${nodes.map(tileOf)}</ul>
+    <${Freshness} live=${live} />`
 }
 
 /** Items of each kind that a search shows in a namespace. */
@@ -108,29 +100,30 @@ const SEARCH = `query Search($prefix: String!, ${parts.PAGE_VARIABLES}) {
   }
 }`
 
-function foundIn({ named, namespaces }) {
+function connectionIn({ named, namespaces }) {
   const of = (kind, list, namespace) => list?.nodes.map((node) => ({ ...node, kind, namespace })) ?? []
   const within = ({ name, counters, sequences }) => [
     ...of('counter', counters, name),
     ...of('sequence', sequences, name),
   ]
-  return [...of('namespace', named), ...(namespaces?.nodes.flatMap(within) ?? [])]
+  const nodes = [...of('namespace', named), ...(namespaces?.nodes.flatMap(within) ?? [])]
+  return namespaces && { nodes, pageInfo: namespaces.pageInfo }
 }
 
 export const searchView = {
   title: 'Names that start with',
   named: 'prefix',
-  summaryOf: ({ connection }) => parts.summaryOf(connection),
   async read({ prefix, ...page }, signal) {
     // Names are compared exactly: those that begin with the other case are meant, too.
     const [first = ''] = prefix
     const other = first === first.toUpperCase() ? first.toLowerCase() : first.toUpperCase()
     const prefixes = new Set([prefix, other + prefix.slice(first.length)])
-    const search = (prefix) => parts.readList(SEARCH, { prefix, ...parts.pageIn(page, NAMESPACES) }, signal)
+    const search = (prefix) =>
+      parts.readList(SEARCH, { prefix, ...parts.pageIn(page, NAMESPACES) }, signal, connectionIn)
     const answers = await Promise.all([...prefixes].map(search))
-    const [{ namespaces, refusal }] = answers
-    const connection = namespaces && { nodes: answers.flatMap(foundIn), pageInfo: namespaces.pageInfo }
-    return { connection, refusal }
+    const [{ connection, refusal }] = answers
+    const nodes = answers.flatMap((answer) => answer.connection?.nodes ?? [])
+    return { connection: connection && { ...connection, nodes }, refusal }
   },
   View({ address, data }) {
     const rowOf = ({ name, kind, value, namespace }) => [
@@ -142,7 +135,7 @@ export const searchView = {
     const { prefix } = address
     return html`
       <${List} ...${{ address, rowOf, ...data }} caption="Found" columns=${[['Name'], ['Value', 'amount'], ['Namespace']]} />
-      <p class="quietly">
+      <p class="muted">
         At most ${FOUND} of each namespace are shown. Names need no creation: open ${' '}
         <a href=${addressOf({ namespace: prefix })}>the namespace ${quoted(prefix)}</a> or ${' '}
         <a href=${addressOf({ namespace: 'default', counter: prefix })}>the counter ${quoted(prefix)} in default</a>.

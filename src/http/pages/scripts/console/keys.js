@@ -1,11 +1,11 @@
 // API keys: a page of the list, a form that creates one, and revocation.
 
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { Copyable, client, html } from '/page.js'
 import { Field, MutationForm, Question } from './forms.js'
 import * as parts from './parts.js'
 
-const { grantText, List, Name, Section, Time, timeText } = parts
+const { List, Name, Section, Time, timeText } = parts
 
 const KEYS = `query ApiKeys(${parts.PAGE_VARIABLES}) {
   apiKeys(${parts.PAGE_ARGUMENTS}) {
@@ -24,24 +24,18 @@ async function readKeys({ after, before }, signal) {
   const { hasNextPage, hasPreviousPage, startCursor, endCursor } = apiKeys.pageInfo
   const cursors = { startCursor: endCursor, endCursor: startCursor }
   const pageInfo = { hasNextPage: hasPreviousPage, hasPreviousPage: hasNextPage, ...cursors }
-  return { nodes: apiKeys.nodes.toReversed(), pageInfo }
+  return { connection: { nodes: apiKeys.nodes.toReversed(), pageInfo } }
 }
 
 const COLUMNS = [['Key'], ['May'], ['Used by', 'wide'], ['Created', 'wide'], ['Last used', 'wide'], ['Valid']]
 
 export const keysView = {
   title: 'API keys',
-  summaryOf: parts.summaryOf,
   read: readKeys,
-  View({ address, data }) {
-    const [connection, setData] = useState(data)
-    useLayoutEffect(() => setData(data), [data])
-    // Those that exist are unchanged, so it doesn't matter much if the list can't be read again.
-    const readAgain = () => readKeys(address).then(setData, () => {})
+  View({ address, data, readAgain }) {
     const rowOf = ({ id, label, prefix, grants, origins, perMinute, createdAt, lastUsedAt, ...validity }) => {
-      function revoked({ revokedAt }) {
-        const nodes = connection.nodes.map((key) => (key.id === id ? { ...key, revokedAt } : key))
-        setData({ ...connection, nodes })
+      function revoked() {
+        readAgain()
         // Its button is going.
         document.getElementById(id).focus()
       }
@@ -50,7 +44,7 @@ export const keysView = {
           selection="revokedAt" text="It stops working within two seconds, and can’t be restored." done=${revoked} />`
       return [
         html`<${Name} text=${label} /><br /><code>${prefix}…</code>`,
-        grants.map((grant) => grantText(grant)).join('; '),
+        parts.rightsText(grants),
         [origins?.join(', ') ?? 'servers', perMinute !== null && `: ${perMinute} changes a minute`],
         html`<${Time} at=${createdAt} />`,
         html`<${Time} at=${lastUsedAt} />`,
@@ -58,8 +52,8 @@ export const keysView = {
       ]
     }
     return html`
-      <${Section} title="Create a key"><${CreateForm} done=${readAgain} /><//>
-      <${List} ...${{ address, connection, rowOf }} caption="API keys" columns=${COLUMNS} empty="There are no API keys." />`
+      <${CreateForm} done=${readAgain} />
+      <${List} ...${{ address, rowOf, ...data }} caption="API keys" columns=${COLUMNS} empty="There are no API keys." />`
   },
 }
 
@@ -91,7 +85,6 @@ const FIELDS = {
 
 function CreateForm({ done }) {
   const [secret, setSecret] = useState()
-  const place = useRef()
   function argsOf({ label, origins, perMinute, expiresAt, namespace, ...others }) {
     const { names, prefix, maxDelta, maxCount, ...checks } = others
     const scopes = Object.keys(SCOPES).filter((scope) => checks[scope])
@@ -100,9 +93,9 @@ function CreateForm({ done }) {
     const end = expiresAt === '' ? null : new Date(expiresAt).toISOString()
     return { label, grants: [{ scopes: scopes.map(Symbol), ...limits }], origins, perMinute, expiresAt: end }
   }
-  function created({ secret, key }) {
+  function created({ secret, key }, form) {
     setSecret(secret)
-    place.current.querySelector('form').reset()
+    form.reset()
     done()
     return `Created: ${key.prefix}…`
   }
@@ -111,14 +104,14 @@ function CreateForm({ done }) {
   const fieldOf = ([argument, [label, more]]) =>
     html`<${Field} id=${argument.split('.').pop()} ...${{ argument, label, ...more }} />`
   return html`
-    <div ref=${place}>
+    <${Section} title="Create a key">
       <${MutationForm} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${created}>
         <${Field} id="label" label="Label" hint="What it is for." maxlength="191" />
         <${Field} id="scopes" label="Scopes" argument="grants.0.scopes">
-          <div class="columns">${Object.entries(SCOPES).map(scopeOf)}</div>
+          <div class="tiles columns">${Object.entries(SCOPES).map(scopeOf)}</div>
         <//>
-        <div class="columns">${Object.entries(FIELDS).map(fieldOf)}</div>
+        <div class="tiles columns">${Object.entries(FIELDS).map(fieldOf)}</div>
       <//>
       ${secret !== undefined && html`<${Copyable} text=${secret} label="Copy the key now: it is not shown again." button="Copy the key" />`}
-    </div>`
+    <//>`
 }

@@ -1,7 +1,7 @@
 // What the views of the console share: addresses, names, times, rights in words, pages of lists, and live numbers.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { Freshness, useLive } from '/live.js'
+import { useLive } from '/live.js'
 import { client, html, isRefused, noteRefusal, number } from '/page.js'
 
 /** The parts of the present address, all of them texts: `view`, `namespace`, `list`, `counter`, `sequence`, … */
@@ -70,15 +70,16 @@ const VERBS = {
   DEFINE: () => 'define',
 }
 
-/** What a grant allows: "read and add up to 5 on names that start with “a” in “shop”", with so many names at most. */
-export function grantText({ scopes, namespace, names, prefix, ...limits }, maxNames = 100) {
+/** What a grant allows: "read and add up to 5 on names that start with “a” in “shop”". */
+function grantText({ scopes, namespace, names, prefix, ...limits }) {
   if (scopes.includes('ADMIN')) return 'do everything, also manage API keys'
   const verbs = lists.format(scopes.map((scope) => VERBS[scope](limits)))
-  const more = names?.length > maxNames ? [`${names.length - maxNames} more`] : []
   const start = prefix === '' ? 'every name' : `names that start with ${quoted(prefix)}`
-  const text = names ? lists.format([...names.slice(0, maxNames).map(quoted), ...more]) : start
+  const text = names ? lists.format(names.map(quoted)) : start
   return `${verbs} on ${text} in ${namespace === null ? 'every namespace' : quoted(namespace)}`
 }
+
+export const rightsText = (grants) => grants.map(grantText).join('; ') || 'do nothing here'
 
 export const Section = ({ title, children }) =>
   html`<section class="card panel" aria-label=${title}><h3>${title}</h3>${children}</section>`
@@ -93,20 +94,17 @@ export const pageIn = ({ after, before }, size = 50) =>
   before === undefined ? { first: size, after } : { last: size, before }
 
 /** Reads a list, or why the caller may not: a key may allow single names, or a prefix only, and what is beside it stays. */
-export async function readList(query, variables, signal) {
+export async function readList(query, variables, signal, connectionIn) {
   try {
-    return await client.query(query, variables, { signal })
+    return { connection: connectionIn(await client.query(query, variables, { signal })) }
   } catch (error) {
     if (!isRefused(error)) throw error
     // Of what all namespaces have, those are shown that the key allows.
+    const connection = error.data && connectionIn(error.data)
     if (!error.data?.namespaces) noteRefusal(error)
-    return { ...error.data, refusal: error }
+    return { connection, refusal: error }
   }
 }
-
-/** What a screen reader says once a page of a list is shown. */
-export const summaryOf = (connection) =>
-  `${connection?.nodes.length ?? 0} shown${connection?.pageInfo.hasNextPage ? ', more on the next page' : ''}.`
 
 /** `rowOf` returns the cells of an item; `columns` are pairs of heading and class; `empty` says why there is nothing. */
 export function List({ address, caption, columns, connection, refusal, rowOf, empty }) {
@@ -160,6 +158,14 @@ export function NameForm({ address, orders, hint, open }) {
     const search = { prefix: prefix.value || undefined, order: isSorted ? order.value : undefined }
     go({ ...address, ...search, after: undefined, before: undefined })
   }
+  const order = () => html`
+    <div class="field">
+      <label for="order">Order</label>
+      <select id="order" value=${address.order ?? orders[0][0]} onChange=${submit} aria-describedby="order-hint">
+        ${orders.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+      </select>
+      <p class="hint" id="order-hint">Search results are in the order of names.</p>
+    </div>`
   return html`
     <form class="line" role="search" aria-label="Names in the list" onSubmit=${submit}>
       <div class="field">
@@ -168,41 +174,15 @@ export function NameForm({ address, orders, hint, open }) {
         <p class="hint">${hint}</p>
       </div>
       <button class="quiet">Search</button>
-      ${open && html`<button class="quiet" value="open">Open</button>`}
-      ${
-        orders &&
-        html`
-          <div class="field">
-            <label for="order">Order</label>
-            <select id="order" value=${address.order ?? orders[0][0]} onChange=${submit} aria-describedby="order-hint">
-              ${orders.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
-            </select>
-            <p class="hint" id="order-hint">Search results are in the order of names.</p>
-          </div>`
-      }
+      ${open && html`<button class="quiet" value="open">Open</button>`} ${orders && order()}
     </form>`
 }
 
-/** The newer of two states of an object, with what only the older one has. Null is a state, too. */
-const merged = (before, after) =>
-  before?.revision > after.revision ? { ...after, ...before } : { ...before, ...after }
-
-/** Keeps objects at their newest states by a subscription with their `ids`. `show` takes what is heard elsewhere. */
+/** Keeps `nodes` at their newest states by a subscription with their ids. `show` takes what is heard elsewhere. */
 export function useNodes(document, nodes, variables) {
-  const [heard, setHeard] = useState({})
-  const show = (node) => setHeard((current) => ({ ...current, [node.id]: merged(current[node.id], node) }))
   const ids = nodes.map(({ id }) => id)
-  const live = useLive(document, ids.length === 0 ? null : { ids, ...variables }, (data) => {
-    for (const node of data.nodes) if (node) show(node)
-  })
-  const read = new Map(nodes.map((node) => [node.id, node]))
-  const nodeOf = (id) => (heard[id] ? merged(read.get(id), heard[id]) : read.get(id))
-  return { live: { ...live, hasNumbers: true }, show, nodeOf }
-}
-
-/** Whether the numbers of a view may be old, and why. */
-export function Live({ live }) {
-  const { error } = live
-  if (!error || !isRefused(error)) return html`<${Freshness} live=${live} />`
-  return html`<p class="problem">The numbers may be old: ${error.message}</p>`
+  const watched = ids.length === 0 ? undefined : { ids, ...variables }
+  const { states, show, live } = useLive(document, watched, { by: 'id' })
+  const newest = nodes.map((node) => ({ ...node, ...states[node.id] }))
+  return { nodes: newest, show, live: { ...live, hasNumbers: true } }
 }

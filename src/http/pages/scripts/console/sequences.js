@@ -1,11 +1,10 @@
 // The sequences of a namespace, and one of them: its groups, its reservations, its definition, and what can be done to it.
 
-import { useLayoutEffect, useState } from 'preact/hooks'
 import { client, html, useKept } from '/page.js'
-import { Dangers, DefinitionForm, Detail, Field, MutationForm } from './forms.js'
+import { DefinitionForm, Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
-const { List, Live, Name, NameForm, NameLink, quoted, Section, Time } = parts
+const { List, Name, NameForm, NameLink, quoted, Section, Time } = parts
 
 const SEQUENCES = `query Sequences($name: String!, $prefix: String!, ${parts.PAGE_VARIABLES}) {
   namespace(name: $name) {
@@ -16,10 +15,11 @@ const SEQUENCES = `query Sequences($name: String!, $prefix: String!, ${parts.PAG
 export const sequencesView = {
   title: 'Sequences of',
   named: 'namespace',
-  summaryOf: ({ namespace }) => parts.summaryOf(namespace?.sequences),
-  read: ({ namespace: name, prefix = '', ...page }, signal) =>
-    parts.readList(SEQUENCES, { name, prefix, ...parts.pageIn(page) }, signal),
-  View({ address, data: { namespace: read, refusal } }) {
+  read({ namespace: name, prefix = '', ...page }, signal) {
+    const variables = { name, prefix, ...parts.pageIn(page) }
+    return parts.readList(SEQUENCES, variables, signal, ({ namespace }) => namespace?.sequences)
+  },
+  View({ address, data }) {
     const { namespace } = address
     const rowOf = ({ name, format, gapless, createdAt }) => [
       html`<${NameLink} namespace=${namespace} sequence=${name} text=${name} />`,
@@ -29,7 +29,7 @@ export const sequencesView = {
     return html`
       <${NameForm} address=${address} hint="Open also takes a new name: a sequence is created on first use."
         open=${(sequence) => ({ namespace, sequence })} />
-      <${List} ...${{ address, refusal, rowOf }} connection=${read?.sequences} caption="Sequences"
+      <${List} ...${{ address, rowOf, ...data }} caption="Sequences"
         columns=${[['Sequence'], ['Format'], ['Created', 'amount']]}
         empty="No sequence was used or defined in this namespace." />`
   },
@@ -50,29 +50,28 @@ const LIVE = `subscription LiveSequence($ids: [ID!]!) {
   nodes(ids: $ids) { ... on SequenceGroup { ${GROUP} } ... on Reservation { ${RESERVATION} } }
 }`
 
-const readSequence = ({ namespace, sequence: name, prefix = '', ...page }, signal) =>
-  client.query(SEQUENCE, { namespace, name, prefix, ...parts.pageIn(page) }, { signal })
-
 /** How many reservations a tab keeps in mind, the newest first. */
 const KEPT = 50
 
 export const sequenceView = {
   title: 'Sequence',
   named: 'sequence',
-  read: readSequence,
-  View({ address, data }) {
-    const { namespace, sequence: name } = address
-    const [{ sequence }, setData] = useState(data)
-    useLayoutEffect(() => setData(data), [data])
+  read: ({ namespace, sequence: name, prefix = '', ...page }, signal) =>
+    client.query(SEQUENCE, { namespace, name, prefix, ...parts.pageIn(page) }, { signal }),
+  View({ address, data: { sequence }, readAgain }) {
+    const { namespace, sequence: name, group } = address
     const [reserved, setReserved] = useKept(`reservations of ${sequence.id}`, [])
-    const { nodes } = sequence.groups
-    const { live, show, nodeOf } = parts.useNodes(LIVE, [...nodes, ...reserved.map((id) => ({ id }))])
+    const known = sequence.groups.nodes
+    const { live, show, nodes } = parts.useNodes(LIVE, [...known, ...reserved.map((id) => ({ id }))])
+    const groups = { ...sequence.groups, nodes: nodes.slice(0, known.length) }
+    // Those that were read.
+    const reservations = nodes.slice(known.length).filter(({ state }) => state)
 
     /** Shows the group in which a number was issued, or reads the page again if it isn't on it. */
     function showIssued(group) {
       if (!group) return
-      show(group)
-      if (!nodes.some(({ id }) => id === group.id)) readSequence(address).then(setData, () => {})
+      show([group])
+      if (!known.some(({ id }) => id === group.id)) readAgain()
     }
     function issued({ group, formatted, count, value, lastValue }) {
       showIssued(group)
@@ -81,7 +80,7 @@ export const sequenceView = {
     }
     function keep({ group, ...reservation }) {
       setReserved([...new Set([reservation.id, ...reserved])].slice(0, KEPT))
-      show(reservation)
+      show([reservation])
       showIssued(group)
       return `Reserved: ${quoted(reservation.formatted)}.`
     }
@@ -90,9 +89,8 @@ export const sequenceView = {
       return `The next number is ${quoted(group.nextFormatted)}.`
     }
     const times = html`Created <${Time} at=${sequence.createdAt} />.`
-    const { group } = address
     const panel = html`
-      <p class="quietly">${sequence.createdAt === null ? 'Neither used nor defined yet: it is created on first use.' : times}</p>
+      <p class="muted">${sequence.createdAt === null ? 'Neither used nor defined yet: it is created on first use.' : times}</p>
       <${TryForm} key=${`${group} ${sequence.gapless}`} ...${{ ...sequence, group, issued }} reserved=${keep} />`
     const restart = {
       ...{ name, submit: 'Restart', mutation: 'restartSequence', selection: GROUP, done: restarted },
@@ -107,13 +105,11 @@ export const sequenceView = {
       done: () => parts.leave('sequence', name, { namespace, list: 'sequences' }),
     }
     return html`
-      <${Detail} panel=${panel}>
-        ${sequence.gapless && html`<${Reservations} nodes=${reserved.map(nodeOf)} show=${show} />`}
-        <${Section} title="Groups"><${Groups} ...${{ address, sequence, nodeOf }} /><//>
+      <${Detail} panel=${panel} live=${nodes.length > 0 && live} dangers="Restart or delete" questions=${[restart, deletion]}>
+        ${sequence.gapless && html`<${Reservations} nodes=${reservations} show=${show} />`}
+        <${Section} title="Groups"><${Groups} ...${{ address, groups }} isGapless=${sequence.gapless} /><//>
         <${DefinitionForm} definition=${sequence} mutation="defineSequence" selection=${DEFINITION}
-          fields=${FIELDS} save=${(saved) => setData({ sequence: { ...sequence, ...saved } })} />
-        <${Dangers} title="Restart or delete" questions=${[restart, deletion]} />
-        ${nodes.length + reserved.length > 0 && html`<${Live} live=${live} />`}
+          fields=${FIELDS} saved=${readAgain} />
       <//>`
   },
 }
@@ -129,7 +125,7 @@ function TryForm({ gapless, group, issued, reserved }) {
     ? html`<${Field} id="ttlSeconds" label="Hold for seconds" kind="number" value="300" />`
     : html`<${Field} id="count" label="How many" kind="number" value="1" />`
   return html`
-    <${MutationForm} class="line" ...${{ mutation, submit, done }} selection="${selection} group { ${GROUP} }">
+    <${MutationForm} kind="line" ...${{ mutation, submit, done }} selection="${selection} group { ${GROUP} }">
       <${GroupField} value=${group} />${field}
     <//>`
 }
@@ -145,7 +141,7 @@ const STATES = {
 function Reservations({ nodes, show }) {
   const rowOf = ({ id, ...reservation }) => {
     function done(settled) {
-      show(settled)
+      show([settled])
       // Its button is going.
       document.getElementById(id).focus()
     }
@@ -158,8 +154,7 @@ function Reservations({ nodes, show }) {
       reservation.state === 'RESERVED' && html`<div class="line tries">${forms}</div>`,
     ]
   }
-  // Those that were read.
-  const connection = { nodes: nodes.filter(({ state }) => state), pageInfo: {} }
+  const connection = { nodes, pageInfo: {} }
   return html`
     <${Section} title="Reservations of this tab">
       <${List} address=${{}} ...${{ connection, rowOf }} caption="Reservations of this tab"
@@ -168,17 +163,14 @@ function Reservations({ nodes, show }) {
     <//>`
 }
 
-function Groups({ address, sequence: { gapless, groups }, nodeOf }) {
-  const [last, next] = gapless ? ['Furthest number', 'First free number'] : ['Last number', 'Next number']
-  const rowOf = ({ id, name }) => {
-    const { lastFormatted, nextFormatted, updatedAt } = nodeOf(id)
-    return [
-      html`<${NameLink} ...${{ ...address, group: name }} text=${name === '' ? html`<em>without a name</em>` : name} />`,
-      html`<${Name} text=${lastFormatted ?? 'none'} />`,
-      html`<${Name} text=${nextFormatted ?? 'exhausted'} />`,
-      html`<${Time} at=${updatedAt} />`,
-    ]
-  }
+function Groups({ address, groups, isGapless }) {
+  const [last, next] = isGapless ? ['Furthest number', 'First free number'] : ['Last number', 'Next number']
+  const rowOf = ({ name, lastFormatted, nextFormatted, updatedAt }) => [
+    html`<${NameLink} ...${{ ...address, group: name }} text=${name === '' ? html`<em>without a name</em>` : name} />`,
+    html`<${Name} text=${lastFormatted ?? 'none'} />`,
+    html`<${Name} text=${nextFormatted ?? 'exhausted'} />`,
+    html`<${Time} at=${updatedAt} />`,
+  ]
   return html`
     <${NameForm} address=${address} />
     <${List} ...${{ address, rowOf }} connection=${groups} caption="Groups"
