@@ -42,7 +42,7 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
     living.set(worker, number)
     worker.ended.then(() => {
       living.delete(worker)
-      return aggregate.keep(withWorker(worker.metrics(), number))
+      aggregate.keep(withWorker(worker.metrics(), number))
     })
     return worker
   }
