@@ -9,6 +9,7 @@ import { createConnection } from 'mysql2/promise'
 import type { Notices } from '../operations/log.ts'
 import { backoffMs, RESTART } from '../rules/errors.ts'
 import { commandLine, endProcess, execute, isHeld, unusable } from './dataDirectory.ts'
+import { reasonOf } from './errors.ts'
 import {
   fetchServer,
   findServer,
@@ -49,16 +50,8 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
     if (!existsSync(data))
       notices.info(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
     await initialise(program, data, signal)
-    const server = await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
-    try {
-      const connection = await createConnection(server.target)
-      await connection.query(`create database if not exists ${DATABASE}`)
-      await connection.end()
-    } catch (error) {
-      await server.stop()
-      throw error
-    }
-    return { target: { ...server.target, database: DATABASE }, close: server.stop }
+    const { target, stop } = await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
+    return { target, close: stop }
   } catch (error) {
     throw unusable(directory, error)
   }
@@ -114,12 +107,16 @@ export async function findRunningDatabase(directory: string): Promise<Target | u
   const deadline = performance.now() + STARTED_WITHIN_MS
   while (await isHeld(directory)) {
     const socketPath = (await findRunningServer(directory))?.socketPath
-    if (socketPath !== undefined) return { socketPath, user: 'root', database: DATABASE }
+    if (socketPath !== undefined) return targetOf(socketPath)
     if (performance.now() > deadline)
       throw new Error(`An Nth process uses ${directory}, but its database server did not start in time.`)
     await pause(SERVER_POLL_MS)
   }
   return undefined
+}
+
+function targetOf(socketPath: string): Target {
+  return { socketPath, user: 'root', database: DATABASE }
 }
 
 /** A database server that runs as a child of this process. */
@@ -151,7 +148,7 @@ const POLL_MS = 20
 export async function startPrivateServer(options: PrivateServerOptions) {
   const { program, directory, data, memoryMb, notices, signal } = options
   const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
-  const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
+  const target = targetOf(socketPath)
   const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
     ...memoryOptions(program, memoryMb),
@@ -175,7 +172,7 @@ export async function startPrivateServer(options: PrivateServerOptions) {
       ([code, by]) => `exited unexpectedly (${by ?? `exit ${code}`})`,
       (error) => `could not be started (${error.message})`,
     )
-    await untilReady(target, child, signal)
+    await untilReady(target, end, signal)
   }
 
   async function keepRunning(): Promise<void> {
@@ -184,12 +181,11 @@ export async function startPrivateServer(options: PrivateServerOptions) {
       if (isStopping) return
       notices.info(`The database server ${why}; restarting it.`)
       await pause(backoffMs(RESTART, failures))
-      await start().then(
-        () => {
-          failures = 0
-        },
-        () => undefined,
+      const isStarted = await start().then(
+        () => true,
+        () => false,
       )
+      if (isStarted) failures = 0
     }
   }
 
@@ -234,12 +230,6 @@ function memoryOptions({ kind }: ServerProgram, memoryMb: number): string[] {
   return [`--innodb-buffer-pool-size=${memoryMb}M`, `--${log}=${logSizeMb(memoryMb)}M`]
 }
 
-const MB = 2 ** 20
-/** Limits of the default, in MB. */
-const LEAST_MB = 128
-const MOST_MB = 4096
-const SHARE = 1 / 4
-
 /** Memory that this process may use, in bytes: that of the machine, or of its container. */
 function usableMemory(): number {
   return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
@@ -247,7 +237,7 @@ function usableMemory(): number {
 
 /** Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096. */
 export function defaultMemoryMb(usable = usableMemory()): number {
-  return Math.min(Math.max(Math.floor((usable * SHARE) / MB), LEAST_MB), MOST_MB)
+  return Math.min(Math.max(Math.floor(usable / 4 / 2 ** 20), 128), 4096)
 }
 
 /**
@@ -285,22 +275,23 @@ async function findRunningServer(directory: string) {
   return { pid, socketPath }
 }
 
-async function untilReady(target: PrivateServer['target'], child: ChildProcess, signal: AbortSignal) {
+/** Waits until the server answers, and creates the database. */
+async function untilReady({ database, ...server }: Target, end: Promise<string>, signal: AbortSignal) {
   const deadline = performance.now() + READY_WITHIN_MS
+  let ended: string | undefined
+  void end.then((how) => {
+    ended = how
+  })
   while (true) {
     signal.throwIfAborted()
+    if (ended !== undefined) throw new Error(`it ${ended}`)
     try {
-      const connection = await createConnection(target)
+      const connection = await createConnection(server)
+      await connection.query(`create database if not exists ${database}`)
       return await connection.end()
     } catch (error) {
-      const { pid, exitCode, signalCode } = child
-      if (pid === undefined) throw new Error('its program could not be run')
-      if (exitCode !== null || signalCode !== null) {
-        throw new Error(`it exited (${signalCode ?? `exit ${exitCode}`})`)
-      }
-      if (performance.now() > deadline) {
+      if (performance.now() > deadline)
         throw new Error(`it did not answer within ${READY_WITHIN_MS / 1000} seconds`, { cause: error })
-      }
       await pause(POLL_MS)
     }
   }
@@ -308,9 +299,8 @@ async function untilReady(target: PrivateServer['target'], child: ChildProcess, 
 
 async function startError(error: unknown, directory: string): Promise<Error> {
   const file = join(directory, 'server.log')
-  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-5)
-  const { message } = error as Error
-  const text = `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`
+  const log = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-5).join('\n')
+  const text = `The database server could not be started: ${reasonOf(error)}. Last lines of its log, ${file}:\n${log}`
   return new Error(text, { cause: error })
 }
 
