@@ -235,29 +235,6 @@ function histogram(
 /** A metric of a process, as a plain object: without `collect`, which only the type has. */
 export type MetricState = Omit<MetricObjectWithValues<MetricValue<string>>, 'collect'>
 
-/** Metrics that are also shown for each worker, and the names they have there. */
-const OF_A_WORKER: Record<string, { name: string; help: string }> = {
-  nth_requests_total: {
-    name: 'nth_worker_requests_total',
-    help: 'As nth_requests_total, by worker (from 1; a replacement continues its number)',
-  },
-  process_resident_memory_bytes: {
-    name: 'nth_worker_resident_memory_bytes',
-    help: 'Resident memory in bytes, by worker',
-  },
-}
-
-/** Adds to the metrics of a process those with the number of the worker as a label. */
-export function withWorker(metrics: readonly MetricState[], worker: number): MetricState[] {
-  const own = metrics.flatMap((metric) => {
-    const shown = OF_A_WORKER[metric.name]
-    if (!shown) return []
-    const values = metric.values.map((value) => ({ ...value, labels: { ...value.labels, worker } }))
-    return [{ ...metric, ...shown, values }]
-  })
-  return [...metrics, ...own]
-}
-
 /** Metrics of several processes, with what those had counted that have ended. */
 export function createAggregate() {
   /** Added up, so that they take no more memory with each. */
