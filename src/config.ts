@@ -22,10 +22,12 @@ const hours = whole(1, 8_760).transform((count) => count * 3_600_000)
 
 const port = whole(0, 65_535, 'must be a port from 0 to 65535; 0 for any free port')
 
-const workers = z.union(
-  [z.literal('auto').transform(() => Math.min(availableParallelism(), MAX_WORKERS)), whole(1, MAX_WORKERS)],
-  `must be a number of processes from 1 to ${MAX_WORKERS}, or auto for one per core`,
-)
+const workers = z
+  .string()
+  .transform((text) => (text === 'auto' ? String(Math.min(availableParallelism(), MAX_WORKERS)) : text))
+  .pipe(
+    whole(1, MAX_WORKERS, `must be a number of processes from 1 to ${MAX_WORKERS}, or auto for one per core`),
+  )
 
 const database = z.string().transform((text, context) => {
   try {

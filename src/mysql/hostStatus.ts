@@ -1,5 +1,5 @@
 import type { Connection } from 'mysql2/promise'
-import { UnusableDatabaseError } from './errors.ts'
+import { MisconfiguredDatabaseError, UnusableDatabaseError } from './errors.ts'
 import { hostOf, named, type Target, type Values, type Variable, valuesOf } from './settings.ts'
 import { select } from './sql.ts'
 
@@ -248,7 +248,7 @@ function ofOneView(clustered: readonly Asked[]): readonly Asked[] {
 /** Of servers that are not in a cluster, one must be writable: with two, numbers would be issued twice. */
 function theOnlyOne(usable: readonly Asked[], { hosts, acceptsLostCommits }: ChoiceRules): readonly Asked[] {
   if (hosts === 1) return usable
-  if (!acceptsLostCommits) throw new UnusableDatabaseError(NO_CLUSTER, { isFinal: true })
+  if (!acceptsLostCommits) throw new MisconfiguredDatabaseError(NO_CLUSTER)
   if (usable.length === 1) return usable
   throw new UnusableDatabaseError(
     `The database servers ${listed(usable)} are all writable, but not in a cluster`,

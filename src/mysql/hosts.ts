@@ -1,7 +1,14 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Notices, SILENT } from '../operations/log.ts'
-import { failureOf, isLockout, reasonOf, UnusableDatabaseError, withTimeout } from './errors.ts'
+import {
+  failureOf,
+  isLockout,
+  MisconfiguredDatabaseError,
+  reasonOf,
+  UnusableDatabaseError,
+  withTimeout,
+} from './errors.ts'
 import {
   type Asked,
   type ChoiceRules,
@@ -244,8 +251,9 @@ export class Hosts {
   /** Called when each has a problem. */
   #noneUsable(): UnusableDatabaseError {
     const problems = this.targets.map((target) => `${hostOf(target)}: ${this.#problems.get(target)?.text}`)
-    const isFinal = this.targets.every((target) => this.#problems.get(target)?.kind === 'denying')
-    return new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`, { isFinal })
+    const isDenied = this.targets.every((target) => this.#problems.get(target)?.kind === 'denying')
+    const UnusableError = isDenied ? MisconfiguredDatabaseError : UnusableDatabaseError
+    return new UnusableError(`No database server can be used (${problems.join('; ')})`)
   }
 }
 
