@@ -51,23 +51,20 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
     for (const worker of living) worker.drain()
   }
 
-  async function replaceForEver(first: Worker): Promise<void> {
-    let worker = first
-    let shortLived = 0
-    while (true) {
-      const reason = await worker.ended
-      if (ending.signal.aborted) return
-      shortLived = worker.ageMs() > SOUND_AFTER_MS ? 0 : shortLived + 1
-      const pauseMs = backoffMs(RESTART, shortLived)
-      const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
-      notices.info(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
-      await pause(pauseMs, undefined, ending).catch(() => undefined)
-      if (ending.signal.aborted) return
-      const replacement = fork()
-      worker = replacement
-      // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
-      replacement.serving.catch(() => replacement.end())
-    }
+  /** @param shortLived how many workers before it ended soon, one after another */
+  async function replaceOnEnd(worker: Worker, shortLived = 0): Promise<void> {
+    const reason = await worker.ended
+    if (ending.signal.aborted) return
+    const failures = worker.ageMs() > SOUND_AFTER_MS ? 0 : shortLived + 1
+    const pauseMs = backoffMs(RESTART, failures)
+    const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
+    notices.info(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
+    await pause(pauseMs, undefined, ending).catch(() => undefined)
+    if (ending.signal.aborted) return
+    const replacement = fork()
+    // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
+    replacement.serving.catch(() => replacement.end())
+    void replaceOnEnd(replacement, failures)
   }
 
   /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
@@ -79,7 +76,7 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
   try {
     const workers = Array.from({ length: count }, fork)
     const [url = ''] = await Promise.all(workers.map(({ serving }) => serving))
-    for (const worker of workers) void replaceForEver(worker)
+    for (const worker of workers) void replaceOnEnd(worker)
     return { url, readMetrics, drain, close }
   } catch (error) {
     await close()

@@ -94,9 +94,6 @@ export async function serverProgram({ root, kinds, path, notices, signal }: Serv
   throw new Error(`The server that was downloaded to ${root} does not run on this machine. ${OTHER_WAYS}`)
 }
 
-const SERVER_POLL_MS = 100
-const STARTED_WITHIN_MS = 60_000
-
 /**
  * Finds the private database that a running Nth has in a directory, and waits for one that is starting. Undefined: no Nth
  * runs on it.
@@ -104,13 +101,13 @@ const STARTED_WITHIN_MS = 60_000
  * @throws {Error} if its server doesn't start in time
  */
 export async function findRunningDatabase(directory: string): Promise<Target | undefined> {
-  const deadline = performance.now() + STARTED_WITHIN_MS
+  const deadline = performance.now() + READY_WITHIN_MS
   while (await isHeld(directory)) {
     const socketPath = (await findRunningServer(directory))?.socketPath
     if (socketPath !== undefined) return targetOf(socketPath)
     if (performance.now() > deadline)
       throw new Error(`An Nth process uses ${directory}, but its database server did not start in time.`)
-    await pause(SERVER_POLL_MS)
+    await pause(POLL_MS)
   }
   return undefined
 }
@@ -151,7 +148,8 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   const target = targetOf(socketPath)
   const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
-    ...memoryOptions(program, memoryMb),
+    `--innodb-buffer-pool-size=${memoryMb}M`,
+    `--${REDO_LOG[program.kind]}=${logSizeMb(memoryMb)}M`,
     `--socket=${socketPath}`,
     `--pid-file=${join(directory, PID_FILE)}`,
     `--log-error=${join(directory, 'server.log')}`,
@@ -175,18 +173,16 @@ export async function startPrivateServer(options: PrivateServerOptions) {
     await untilReady(target, end, signal)
   }
 
-  async function keepRunning(): Promise<void> {
-    for (let failures = 1; ; failures++) {
-      const why = await end
-      if (isStopping) return
-      notices.info(`The database server ${why}; restarting it.`)
-      await pause(backoffMs(RESTART, failures))
-      const isStarted = await start().then(
-        () => true,
-        () => false,
-      )
-      if (isStarted) failures = 0
-    }
+  /** @param failures how many starts have failed, one after another, with this end */
+  async function restartOnEnd(failures = 1): Promise<void> {
+    const why = await end
+    if (isStopping) return
+    notices.info(`The database server ${why}; restarting it.`)
+    await pause(backoffMs(RESTART, failures))
+    void start().then(
+      () => restartOnEnd(),
+      () => restartOnEnd(failures + 1),
+    )
   }
 
   async function stop(): Promise<void> {
@@ -203,11 +199,12 @@ export async function startPrivateServer(options: PrivateServerOptions) {
     await stop()
     throw signal.aborted ? error : await startError(error, directory)
   }
-  void keepRunning()
+  void restartOnEnd()
   return { target, stop }
 }
 
 const SETPRIV = '/usr/bin/setpriv'
+const REDO_LOG = { mariadb: 'innodb-log-file-size', mysql: 'loose-innodb-redo-log-capacity' }
 
 function commandFor({ kind, command }: ServerProgram, options: string[]): [string, ...string[]] {
   const words: [string, ...string[]] = [
@@ -223,11 +220,6 @@ function commandFor({ kind, command }: ServerProgram, options: string[]): [strin
     ...(kind === 'mysql' ? ['--mysqlx=OFF'] : []),
   ]
   return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
-}
-
-function memoryOptions({ kind }: ServerProgram, memoryMb: number): string[] {
-  const log = kind === 'mariadb' ? 'innodb-log-file-size' : 'loose-innodb-redo-log-capacity'
-  return [`--innodb-buffer-pool-size=${memoryMb}M`, `--${log}=${logSizeMb(memoryMb)}M`]
 }
 
 /** Memory that this process may use, in bytes: that of the machine, or of its container. */
