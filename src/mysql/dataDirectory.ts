@@ -194,10 +194,6 @@ async function statFields(pid: number): Promise<string[] | undefined> {
 }
 
 async function ps(pid: number, column: string): Promise<string | undefined> {
-  try {
-    const { stdout } = await execute('ps', ['-o', `${column}=`, '-p', String(pid)])
-    return stdout.trim()
-  } catch {
-    return undefined
-  }
+  const shown = await execute('ps', ['-o', `${column}=`, '-p', String(pid)]).catch(() => undefined)
+  return shown?.stdout.trim()
 }
