@@ -123,28 +123,24 @@ const names = new Map(
   Object.entries(settings.shape).map(([setting, schema]) => [setting, variables.get(schema)?.name ?? '']),
 )
 
-const consistent = settings.superRefine((set, context) => {
-  if (isUnprotected(set) && !isLoopback(set.host))
+const config = settings.transform((set, context) => {
+  const { adminKey, anonymous, anonymousPerMinute, browserPerMinute, publicOrigin, ...others } = set
+  const { trustedProxies, jwtIssuer: issuer, jwtAudience: audience, jwtJwksUrl: jwksUrl, ...rest } = others
+  const tokens = issuer && audience && jwksUrl ? { issuer, audience, jwksUrl } : undefined
+  const limits = { anonymousPerMinute, browserPerMinute }
+  /** Who may call. */
+  const access: AccessSettings = { adminKey, anonymous, ...limits, publicOrigin, trustedProxies, tokens }
+  if (isUnprotected(access) && !isLoopback(set.host))
     context.addIssue({ code: 'custom', path: ['host'], message: exposed(set.host) })
   const missing = JWT.filter((setting) => set[setting] === undefined)
-  if (missing.length > 0 && missing.length < JWT.length)
+  if (!tokens && missing.length < JWT.length)
     context.addIssue({
       code: 'custom',
       path: missing.slice(0, 1),
       message: `is missing: set all of ${JWT.map((setting) => names.get(setting)).join(', ')}, or none`,
     })
+  return { ...rest, access }
 })
-
-const config = consistent.transform(
-  ({ adminKey, anonymous, anonymousPerMinute, browserPerMinute, publicOrigin, trustedProxies, ...set }) => {
-    const { jwtIssuer: issuer, jwtAudience: audience, jwtJwksUrl: jwksUrl, ...others } = set
-    const tokens = issuer && audience && jwksUrl ? { issuer, audience, jwksUrl } : undefined
-    const limits = { anonymousPerMinute, browserPerMinute }
-    /** Who may call. */
-    const access: AccessSettings = { adminKey, anonymous, ...limits, publicOrigin, trustedProxies, tokens }
-    return { ...others, access }
-  },
-)
 
 export type Config = ReturnType<typeof readConfig>
 
