@@ -20,8 +20,6 @@ import {
 } from './serverProgram.ts'
 import type { Target } from './settings.ts'
 
-export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
-
 interface PrivateDatabaseOptions {
   /** A directory that the caller holds. */
   directory: string
@@ -40,7 +38,7 @@ interface PrivateDatabaseOptions {
 const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
-export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
+export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
   const { memoryMb = defaultMemoryMb(), notices, signal } = options
   const directory = resolve(options.directory)
   try {
@@ -50,8 +48,7 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
     if (!existsSync(data))
       notices.info(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
     await initialise(program, data, signal)
-    const { target, stop } = await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
-    return { target, close: stop }
+    return await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
   } catch (error) {
     throw unusable(directory, error)
   }
@@ -116,8 +113,8 @@ function targetOf(socketPath: string): Target {
   return { socketPath, user: 'root', database: DATABASE }
 }
 
-/** A database server that runs as a child of this process. */
-export type PrivateServer = Awaited<ReturnType<typeof startPrivateServer>>
+/** A database whose server runs as a child of this process. */
+export type PrivateDatabase = Awaited<ReturnType<typeof startPrivateServer>>
 
 interface PrivateServerOptions {
   program: ServerProgram
@@ -185,7 +182,7 @@ export async function startPrivateServer(options: PrivateServerOptions) {
     )
   }
 
-  async function stop(): Promise<void> {
+  async function close(): Promise<void> {
     isStopping = true
     if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null)
       await endProcess(child.pid, STOPPED_WITHIN_MS)
@@ -196,11 +193,11 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   try {
     await start()
   } catch (error) {
-    await stop()
+    await close()
     throw signal.aborted ? error : await startError(error, directory)
   }
   void restartOnEnd()
-  return { target, stop }
+  return { target, close }
 }
 
 const SETPRIV = '/usr/bin/setpriv'
@@ -222,13 +219,14 @@ function commandFor({ kind, command }: ServerProgram, options: string[]): [strin
   return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
 }
 
-/** Memory that this process may use, in bytes: that of the machine, or of its container. */
-function usableMemory(): number {
-  return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
-}
-
-/** Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096. */
-export function defaultMemoryMb(usable = usableMemory()): number {
+/**
+ * Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096.
+ *
+ * @param usable in bytes: that of the machine, or of its container
+ */
+export function defaultMemoryMb(
+  usable = Math.min(process.constrainedMemory() || Infinity, totalmem()),
+): number {
   return Math.min(Math.max(Math.floor(usable / 4 / 2 ** 20), 128), 4096)
 }
 
