@@ -116,16 +116,12 @@ function targetOf(socketPath: string): Target {
 /** A database whose server runs as a child of this process. */
 export type PrivateDatabase = Awaited<ReturnType<typeof startPrivateServer>>
 
-interface PrivateServerOptions {
+interface PrivateServerOptions extends Pick<PrivateDatabaseOptions, 'directory' | 'notices' | 'signal'> {
   program: ServerProgram
-  /** The folder that holds its socket and its log. */
-  directory: string
-  /** The folder in it that holds its data; its name begins with `data`. */
+  /** The folder in `directory` that holds its data; its name begins with `data`. */
   data: string
   /** Memory for its data, in MB. */
   memoryMb: number
-  notices: Notices
-  signal: AbortSignal
 }
 
 const PID_FILE = 'server.pid'

@@ -94,6 +94,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
     if (isGalera) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
     for (const statement of causalSettings(values)) await send([statement])
     return {
+      host,
       identity,
       /** Whether the server is one node of a Galera cluster. */
       isGalera,
@@ -185,20 +186,19 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
   let latest: Session | undefined
   /** What it was opened with. */
   let incarnation = failover.incarnation
-  let host: Host | undefined
 
   return {
     /** @throws the reason why it can't be opened */
     async session(): Promise<Session> {
       // A connection of an earlier incarnation may lead to a server that was replaced.
-      if (incarnation !== failover.incarnation || host?.isLeft()) latest?.drop()
+      if (incarnation !== failover.incarnation || latest?.host.isLeft()) latest?.drop()
       failover.assertWhole()
       if (latest?.isOpen()) return latest
-      let next: Host | undefined
+      let host: Host | undefined
       const begunAt = performance.now()
       try {
-        next = await hosts.current()
-        const session = await openSession(next, options)
+        host = await hosts.current()
+        const session = await openSession(host, options)
         // The server may not have noticed the loss of the last session, and would keep its locks. Each run of a server
         // numbers its connections from the start, so it must be certain that it is the same run.
         if (latest && isSurelySameRun(latest.identity, session.identity)) {
@@ -210,11 +210,10 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
         failover.reached(session.identity)
         incarnation = failover.incarnation
         latest = session
-        host = next
         health.connected()
         return session
       } catch (error) {
-        next?.failed()
+        host?.failed()
         health.notConnected(begunAt, error)
         throw error
       }
