@@ -12,19 +12,30 @@ const MAX_TICK_MS = 10
 
 let tick: { since: number; values: number } | undefined
 
-/** How much work waits for room. Each waits for what came before it, so only the first asks again in every tick. */
-let waiting = 0
-let last = Promise.resolve()
+/** Work that waits for room, in order of arrival. */
+const waiting = new Set<{ values: number; start: () => void }>()
+let isStarting = false
 
 /** Waits for a tick with room for this many values, and takes it. Work that fits no tick gets one of its own. */
 export function untilRoom(values: number): Promise<void> {
-  if (waiting === 0 && takeRoom(values)) return Promise.resolve()
-  waiting += 1
-  last = last.then(async () => {
-    while (!takeRoom(values)) await nextTick()
-    waiting -= 1
+  if (waiting.size === 0 && takeRoom(values)) return Promise.resolve()
+  return new Promise((start) => {
+    waiting.add({ values, start })
+    if (!isStarting) void startWaiting()
   })
-  return last
+}
+
+/** One loop for all that waits: if each waited by itself, n of them would ask n times in every tick. */
+async function startWaiting(): Promise<void> {
+  isStarting = true
+  for (const work of waiting) {
+    while (!takeRoom(work.values)) await nextTick()
+    waiting.delete(work)
+    work.start()
+    // Lets it run before the clock is checked again.
+    await undefined
+  }
+  isStarting = false
 }
 
 /** Takes room for this many values in the current tick. Returns whether there was enough. */
