@@ -10,7 +10,7 @@ import { openPrivateDatabase } from './mysql/privateServer.ts'
 import { untilReady } from './mysql/ready.ts'
 import { describeTargets, type Targets } from './mysql/settings.ts'
 import type { Notices } from './operations/log.ts'
-import { createAggregate, openMetrics, withWorker } from './operations/metrics.ts'
+import { createAggregate, openMetrics } from './operations/metrics.ts'
 import { version } from './operations/process.ts'
 import { openTracing } from './operations/tracing.ts'
 import { assertNothingLost } from './repository/lostCommits.ts'
@@ -90,7 +90,7 @@ export async function openServer({ config, targets, notices, runsJobs, readMetri
   const { writeTimeoutMs, maxPending, keyTtlMs } = config
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
-  const readOwn = async () => createAggregate().text([withWorker(await metrics.read(), 1)])
+  const readOwn = async () => createAggregate().text([await metrics.read()])
   const store = openStore(targets, {
     acceptsLostCommits: config.acceptsLostCommits,
     eventualReads: config.eventualReads,

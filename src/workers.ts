@@ -6,21 +6,20 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Config } from './config.ts'
 import type { Targets } from './mysql/settings.ts'
 import type { Notices } from './operations/log.ts'
-import { createAggregate, type MetricState, withWorker } from './operations/metrics.ts'
+import { createAggregate, type MetricState } from './operations/metrics.ts'
 import { backoffMs, RESTART } from './rules/errors.ts'
 
 /**
  * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them serve.
  *
- * States of a worker: forked → started → serving → ended; it listens once it can serve. If one ends before all serve, the startup fails. From then
- * on, each worker that ends by itself is reported and replaced.
+ * States of a worker: forked → started → serving → ended; it listens once it can serve. If one ends before all serve, the
+ * startup fails. From then on, each worker that ends by itself is reported and replaced.
  *
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
 export async function openWorkers(config: Config, targets: Targets, notices: Notices) {
   const { workers: count, host, port, shutdownTimeoutMs } = config
-  /** With their numbers. */
-  const living = new Map<Worker, number>()
+  const living = new Set<Worker>()
   const aggregate = createAggregate()
   const ending = new AbortController()
   // Each worker must request the same one, also one that replaces another.
@@ -32,57 +31,52 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
 
   // When this process ends, serving workers end by themselves. Those that are ending would finish first, so kill all.
   process.once('exit', () => {
-    for (const worker of living.keys()) worker.kill()
+    for (const worker of living) worker.kill()
   })
 
-  /** @param number from 1; a replacement has that of the worker before it */
-  function fork(number: number): Worker {
+  function fork(): Worker {
     // Longer than a closing server waits for requests in flight.
     const worker = forkWorker(environment, targets, shutdownTimeoutMs * 0.75, readMetrics)
-    living.set(worker, number)
+    living.add(worker)
     worker.ended.then(() => {
       living.delete(worker)
-      return aggregate.keep(withWorker(worker.metrics(), number))
+      aggregate.keep(worker.metrics())
     })
     return worker
   }
 
-  const readMetrics = () =>
-    aggregate.text([...living].map(([worker, number]) => withWorker(worker.metrics(), number)))
+  const readMetrics = () => aggregate.text(Array.from(living, (worker) => worker.metrics()))
 
   function drain(): void {
-    for (const worker of living.keys()) worker.drain()
+    for (const worker of living) worker.drain()
   }
 
-  async function replaceForEver(first: Worker, number: number): Promise<void> {
-    let worker = first
-    let shortLived = 0
-    while (true) {
-      const reason = await worker.ended
-      if (ending.signal.aborted) return
-      shortLived = worker.ageMs() > SOUND_AFTER_MS ? 0 : shortLived + 1
-      const pauseMs = backoffMs(RESTART, shortLived)
-      const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
-      notices.info(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
-      await pause(pauseMs, undefined, ending).catch(() => undefined)
-      if (ending.signal.aborted) return
-      const replacement = fork(number)
-      worker = replacement
-      // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
-      replacement.serving.catch(() => replacement.end())
-    }
+  /** @param shortLived how many workers before it ended soon, one after another */
+  async function replaceOnEnd(worker: Worker, shortLived = 0): Promise<void> {
+    const reason = await worker.ended
+    if (ending.signal.aborted) return
+    const failures = worker.ageMs() > SOUND_AFTER_MS ? 0 : shortLived + 1
+    const pauseMs = backoffMs(RESTART, failures)
+    const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
+    notices.info(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
+    await pause(pauseMs, undefined, ending).catch(() => undefined)
+    if (ending.signal.aborted) return
+    const replacement = fork()
+    // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
+    replacement.serving.catch(() => replacement.end())
+    void replaceOnEnd(replacement, failures)
   }
 
   /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
   async function close(): Promise<void> {
     ending.abort()
-    await Promise.all([...living.keys()].map((worker) => worker.end()))
+    await Promise.all(Array.from(living, (worker) => worker.end()))
   }
 
   try {
-    const workers = Array.from({ length: count }, (_, index) => fork(index + 1))
+    const workers = Array.from({ length: count }, fork)
     const [url = ''] = await Promise.all(workers.map(({ serving }) => serving))
-    for (const [index, worker] of workers.entries()) void replaceForEver(worker, index + 1)
+    for (const worker of workers) void replaceOnEnd(worker)
     return { url, readMetrics, drain, close }
   } catch (error) {
     await close()
@@ -127,15 +121,9 @@ function forkWorker(
   const worker = cluster.fork(environment)
   closeOnExit(worker)
   const { pid } = worker.process
+  const kill = () => worker.process.kill('SIGKILL')
   let failure: string | undefined
   let metrics: MetricState[] = []
-  worker.on('message', (report: Report) => {
-    if (report.state === 'failed') failure = report.message
-    // Before that it wouldn't receive it.
-    if (report.state === 'started') send({ to: 'serve', targets })
-    if (report.state === 'asks for metrics') void sendMetrics(report.id)
-    if (report.state === 'measured') metrics = report.metrics
-  })
   /** Resolves with the reason when it has ended. */
   const ended = new Promise<string>((resolve) => {
     worker.on('exit', (code, signal) => resolve(failure ?? signal ?? `exit ${code}`))
@@ -144,18 +132,25 @@ function forkWorker(
 
   /** Resolves with its URL once it serves. Rejects if it fails or ends first. */
   const serving = new Promise<string>((resolve, reject) => {
-    worker.on('message', (report: Report) => {
-      if (report.state === 'failed') reject(Object.assign(new Error(report.message), report))
-      if (report.state === 'serving') resolve(report.url)
+    worker.on('message', async (report: Report) => {
+      switch (report.state) {
+        case 'started':
+          // Before that it wouldn't receive it.
+          return send({ to: 'serve', targets })
+        case 'serving':
+          return resolve(report.url)
+        case 'measured':
+          metrics = report.metrics
+          return
+        case 'asks for metrics':
+          return send({ to: 'receive metrics', id: report.id, text: await readMetrics() })
+        case 'failed':
+          failure = report.message
+          reject(Object.assign(new Error(failure), report))
+      }
     })
     ended.then((reason) => reject(new Error(`Worker ${pid} ended (${reason}) before it served.`)))
   })
-
-  const kill = () => worker.process.kill('SIGKILL')
-
-  async function sendMetrics(id: number): Promise<void> {
-    send({ to: 'receive metrics', id, text: await readMetrics() })
-  }
 
   function send(command: WorkerCommand): void {
     // A worker that has just ended gets no command. Its end is handled elsewhere.

@@ -34,7 +34,7 @@ export async function holdDirectory(path: string): Promise<() => Promise<void>> 
 /** Whether a process holds a directory. */
 export async function isHeld(path: string): Promise<boolean> {
   const holder = await readHolder(lockIn(path))
-  return holder !== undefined && (await isRunning(holder.pid, holder.beganAt))
+  return holder !== undefined && (await isRunning(holder))
 }
 
 const lockIn = (path: string) => join(path, 'nth.lock')
@@ -85,21 +85,20 @@ async function hold(path: string): Promise<() => Promise<void>> {
     await writeFile(own, JSON.stringify(self))
     while (!(await linked(own, file))) {
       const holder = await readHolder(file)
-      if (holder && (await isRunning(holder.pid, holder.beganAt))) throw new Error(inUse(path, holder))
+      if (holder && (await isRunning(holder)))
+        throw new Error(
+          `${path} is in use by another Nth, process ${holder.pid}, running since ${holder.since}. Stop it, or choose another directory with NTH_DATA_DIR.`,
+        )
       await rename(file, aside).catch(unlessMissing)
       const moved = await readHolder(aside)
       // Another process locked it between the two checks: restore its lock.
-      if (moved && (await isRunning(moved.pid, moved.beganAt))) await linked(aside, file)
+      if (moved && (await isRunning(moved))) await linked(aside, file)
       await rm(aside, { force: true })
     }
   } finally {
     await rm(own, { force: true })
   }
   return () => rm(file, { force: true })
-}
-
-function inUse(path: string, { pid, since }: Holder): string {
-  return `${path} is in use by another Nth, process ${pid}, running since ${since}. Stop it, or choose another directory with NTH_DATA_DIR.`
 }
 
 async function linked(from: string, to: string): Promise<boolean> {
@@ -146,7 +145,7 @@ async function beginning(pid: number): Promise<string> {
  * hides it, as from services of systemd with `ProtectProc=invisible`, it counts as running: a private database that is
  * used twice is worse than a start that is refused.
  */
-async function isRunning(pid: number, beganAt: string): Promise<boolean> {
+async function isRunning({ pid, beganAt }: Holder): Promise<boolean> {
   const found = await beginning(pid)
   return found === '' ? send(pid, 0) === 'sent' : (await isAlive(pid)) && found === beganAt
 }
@@ -195,10 +194,6 @@ async function statFields(pid: number): Promise<string[] | undefined> {
 }
 
 async function ps(pid: number, column: string): Promise<string | undefined> {
-  try {
-    const { stdout } = await execute('ps', ['-o', `${column}=`, '-p', String(pid)])
-    return stdout.trim()
-  } catch {
-    return undefined
-  }
+  const shown = await execute('ps', ['-o', `${column}=`, '-p', String(pid)]).catch(() => undefined)
+  return shown?.stdout.trim()
 }

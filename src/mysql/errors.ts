@@ -161,14 +161,12 @@ export class LostAnswerError extends Error {
 
 /** A server, or all of them, must not be used now: asked again, it may. */
 export class UnusableDatabaseError extends Error {
-  override readonly name = 'UnusableDatabaseError'
-  /** Whether only the operator can change that. */
-  readonly isFinal: boolean
+  override readonly name: string = 'UnusableDatabaseError'
+}
 
-  constructor(message: string, { isFinal = false }: { isFinal?: boolean } = {}) {
-    super(message)
-    this.isFinal = isFinal
-  }
+/** Only the operator can change that. */
+export class MisconfiguredDatabaseError extends UnusableDatabaseError {
+  override readonly name = 'MisconfiguredDatabaseError'
 }
 
 /** Classifies an error of the server, the driver or a socket. */

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Notices } from '../operations/log.ts'
 import { isFullDisk, isSwitchover, LostAnswerError, reasonOf, UnusableDatabaseError } from './errors.ts'
 import { isSameDatabase, isSameRun, type ServerIdentity } from './hostStatus.ts'
@@ -61,13 +62,13 @@ export class Health {
   }
 
   readonly writing: WritingReport = (isHealthy, reason) => {
-    if (!isHealthy && isFullDisk(reason)) this.#reportFull(reason)
+    if (!isHealthy && isFullDisk(reason)) void this.#reportFull(reason)
     else this.#report('writing', isHealthy, reason)
   }
 
   /** A change got no answer: where there is no room for data, that is why. */
   async unanswered(): Promise<void> {
-    if (!(await this.#isRoomy())) this.#reportFull(FULL)
+    if (!(await this.#isRoomy())) void this.#reportFull(FULL)
   }
 
   /** Whether one of the last reports was bad. */
@@ -89,23 +90,18 @@ export class Health {
     this.#options.notices.warn(isHealthy ? 'Database available again.' : outage)
   }
 
-  #reportFull(reason: unknown): void {
+  async #reportFull(reason: unknown): Promise<void> {
     this.#fullAt = performance.now()
-    if (!this.isFull()) this.#checkLater()
+    if (this.isFull()) return
     this.#report('full', false, reason)
+    const fullMs = this.#options.hasRoom ? FULL_IN_SIGHT_MS : FULL_MS
+    do await pause(CHECK_MS, undefined, { ref: false })
+    while (performance.now() - this.#fullAt <= fullMs || !(await this.#isRoomy()))
+    this.#report('full', true)
   }
 
   async #isRoomy(): Promise<boolean> {
     return (await this.#options.hasRoom?.().catch(() => true)) ?? true
-  }
-
-  #checkLater(): void {
-    setTimeout(async () => {
-      const fullMs = this.#options.hasRoom ? FULL_IN_SIGHT_MS : FULL_MS
-      const isOver = performance.now() - this.#fullAt > fullMs && (await this.#isRoomy())
-      if (isOver) this.#report('full', true)
-      else this.#checkLater()
-    }, CHECK_MS).unref()
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Connection } from 'mysql2/promise'
-import { UnusableDatabaseError } from './errors.ts'
+import { MisconfiguredDatabaseError, UnusableDatabaseError } from './errors.ts'
 import { hostOf, named, type Target, type Values, type Variable, valuesOf } from './settings.ts'
 import { select } from './sql.ts'
 
@@ -23,8 +23,8 @@ export interface ServerStatus {
   isReadOnly: boolean
   /** Whether it is a node of Galera that is behind the others, or that another node copies. */
   isBehind: boolean
-  /** Why it must not be used. */
-  problem?: string
+  /** Why it must not be used; undefined: it may. */
+  problem: string | undefined
   /** Its variables and its status, as far as Nth reads them. Those that it lacks are missing. */
   values: Values
 }
@@ -73,17 +73,15 @@ const MEMBERS = `select member_id as id, member_state as state, member_role as r
 const DONOR = '2'
 const SYNCED = '4'
 
-/** Sends statements one after another, and returns the rows of each. */
-type Ask = (statements: readonly string[]) => Promise<unknown[][]>
+/** Sends a statement, and returns its rows. */
+type Ask = (statement: string) => Promise<unknown[]>
 
 /** Asks a server, with statements that it answers in any state. */
 export async function readStatus(ask: Ask): Promise<ServerStatus> {
-  const answers = await ask([
-    `show variables where ${named(VARIABLES)}`,
-    `show global status where ${named(STATUS)}`,
-  ])
+  const variables = await ask(`show variables where ${named(VARIABLES)}`)
+  const status = await ask(`show global status where ${named(STATUS)}`)
   // Here and below, the rows have the columns of the statements.
-  const values = valuesOf(answers.flat() as Variable[])
+  const values = valuesOf([...variables, ...status] as Variable[])
   const uptimeMs = 1000 * Number(values.get('Uptime') || Number.NaN)
   return {
     connectionId: Number(values.get('pseudo_thread_id')),
@@ -96,13 +94,8 @@ export async function readStatus(ask: Ask): Promise<ServerStatus> {
   }
 }
 
-/** The same on a connection that takes one statement at a time. */
 export function readStatusOn(connection: Connection): Promise<ServerStatus> {
-  return readStatus(async (statements) => {
-    const answers: unknown[][] = []
-    for (const statement of statements) answers.push(await select(connection, statement))
-    return answers
-  })
+  return readStatus((statement) => select(connection, statement))
 }
 
 function serverIn(values: Values): string {
@@ -118,8 +111,9 @@ export function isGaleraNode(values: Values): boolean {
 async function readCluster(values: Values, ask: Ask): Promise<ClusterStatus> {
   if (isGaleraNode(values)) return galeraStatus(values)
   const group = values.get('group_replication_group_name')
-  if (!group) return { cluster: '', view: '', members: 1, knownMembers: 1, isBehind: false }
-  const [members] = await ask([MEMBERS]).catch(explainMissingRight)
+  if (!group)
+    return { cluster: '', view: '', members: 1, knownMembers: 1, isBehind: false, problem: undefined }
+  const members = await ask(MEMBERS).catch(explainMissingRight)
   return groupStatus(group, members as Member[], values.get('server_uuid') ?? '')
 }
 
@@ -127,38 +121,36 @@ function galeraStatus(values: Values): ClusterStatus {
   const value = (name: string) => values.get(name) ?? ''
   const state = value('wsrep_local_state')
   const members = Number(value('wsrep_cluster_size'))
-  const status = {
+  let problem: string | undefined
+  if (value('wsrep_cluster_status') !== 'Primary' || value('wsrep_ready') !== 'ON')
+    problem = 'it has left its Galera cluster'
+  else if (state !== DONOR && state !== SYNCED)
+    problem = `it is not yet in its Galera cluster (${value('wsrep_local_state_comment')})`
+  return {
     cluster: value('wsrep_cluster_state_uuid'),
     view: value('wsrep_cluster_conf_id'),
     members,
     knownMembers: members,
     isBehind: state !== SYNCED,
+    problem,
   }
-  if (value('wsrep_cluster_status') !== 'Primary' || value('wsrep_ready') !== 'ON')
-    return { ...status, problem: 'it has left its Galera cluster' }
-  if (state !== DONOR && state !== SYNCED)
-    return {
-      ...status,
-      problem: `it is not yet in its Galera cluster (${value('wsrep_local_state_comment')})`,
-    }
-  return status
 }
 
 function groupStatus(group: string, all: Member[], ownId: string): ClusterStatus {
   const online = all.filter(({ state }) => state === 'ONLINE')
-  const own = all.find(({ id }) => id === ownId)
+  const { state = 'OFFLINE', role } = all.find(({ id }) => id === ownId) ?? {}
+  let problem: string | undefined
+  if (state !== 'ONLINE') problem = `it is not in its replication group (${state})`
+  else if (role !== 'PRIMARY') problem = 'it is a secondary of its replication group'
   const view = online.map(({ id }) => id).sort()
-  const status = {
+  return {
     cluster: group,
     view: view.join(' '),
     members: online.length,
     knownMembers: all.length,
     isBehind: false,
+    problem,
   }
-  if (own?.state !== 'ONLINE')
-    return { ...status, problem: `it is not in its replication group (${own?.state ?? 'OFFLINE'})` }
-  if (own.role !== 'PRIMARY') return { ...status, problem: 'it is a secondary of its replication group' }
-  return status
 }
 
 function explainMissingRight(error: Error): never {
@@ -256,7 +248,7 @@ function ofOneView(clustered: readonly Asked[]): readonly Asked[] {
 /** Of servers that are not in a cluster, one must be writable: with two, numbers would be issued twice. */
 function theOnlyOne(usable: readonly Asked[], { hosts, acceptsLostCommits }: ChoiceRules): readonly Asked[] {
   if (hosts === 1) return usable
-  if (!acceptsLostCommits) throw new UnusableDatabaseError(NO_CLUSTER, { isFinal: true })
+  if (!acceptsLostCommits) throw new MisconfiguredDatabaseError(NO_CLUSTER)
   if (usable.length === 1) return usable
   throw new UnusableDatabaseError(
     `The database servers ${listed(usable)} are all writable, but not in a cluster`,

@@ -1,7 +1,14 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Notices, SILENT } from '../operations/log.ts'
-import { failureOf, isLockout, reasonOf, UnusableDatabaseError, withTimeout } from './errors.ts'
+import {
+  failureOf,
+  isLockout,
+  MisconfiguredDatabaseError,
+  reasonOf,
+  UnusableDatabaseError,
+  withTimeout,
+} from './errors.ts'
 import {
   type Asked,
   type ChoiceRules,
@@ -14,25 +21,7 @@ import {
 import { connectionOptions, hostOf, openConnection, type Target, type Targets } from './settings.ts'
 
 /** The server that was chosen, until another one is, or none. */
-export interface Host {
-  readonly target: Target
-  /** Whether connections to it must not be used any more. */
-  isLeft(): boolean
-  /**
-   * Takes what it says of itself on a new connection.
-   *
-   * @throws {UnusableDatabaseError} if it must not be used
-   */
-  check(status: ServerStatus): void
-  /**
-   * Waits for its answer. While that takes long, all servers are asked again and again: another one may have taken over.
-   *
-   * @throws {LostAnswerError} if there is none in time, or if it is left meanwhile
-   */
-  answer<T>(timeLimitMs: number, promise: Promise<T>): Promise<T>
-  /** Called when it failed: all are asked before the next connection. */
-  failed(): void
-}
+export type Host = Awaited<ReturnType<Hosts['current']>>
 
 export interface HostsOptions {
   /** Whether commits may be lost: by replicas that were behind, and by databases that went back in time. */
@@ -40,12 +29,12 @@ export interface HostsOptions {
   notices?: Notices | undefined
 }
 
-/** What came of asking a server the last time. */
-type HostAnswer =
-  | { kind: 'usable' }
-  | { kind: 'unusable'; problem: string }
-  /** It did not answer, or not as it should. Whether it would answer the same again: it denies access, or a right. */
-  | { kind: 'silent'; problem: string; isDenying: boolean }
+/** Why a server could not be used when it was asked the last time. */
+interface Problem {
+  /** `silent`: it did not answer, or not as it should. `denying`: it would do so again, as it denies access or a right. */
+  kind: 'unusable' | 'silent' | 'denying'
+  text: string
+}
 
 /** Time limit for asking a server, in milliseconds. */
 const ASK_LIMIT_MS = 1000
@@ -81,7 +70,7 @@ export class Hosts {
   /** Aborted when connections that were opened before must not be used any more. */
   #use = createSignal()
   #choosing: Promise<Target> | undefined
-  readonly #answers = new Map<Target, HostAnswer>()
+  readonly #problems = new Map<Target, Problem>()
   #askedAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
 
@@ -98,26 +87,43 @@ export class Hosts {
    *
    * @throws {UnusableDatabaseError} if there is none
    */
-  async current(): Promise<Host> {
+  async current() {
     const target = this.#chosen ?? (await this.choose())
     const { signal } = this.#use
     return {
       target,
+
+      /** Whether connections to it must not be used any more. */
       isLeft: () => signal.aborted,
-      check: (status) => {
+
+      /**
+       * Takes what it says of itself on a new connection.
+       *
+       * @throws {UnusableDatabaseError} if it must not be used
+       */
+      check: (status: ServerStatus): void => {
         const problem = problemOf(status, this.#rules)
         if (problem)
           throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
         this.#reached(status)
       },
-      answer: (timeLimitMs, promise) => {
+
+      /**
+       * Waits for its answer. While that takes long, all servers are asked again and again: another one may have taken
+       * over.
+       *
+       * @throws {LostAnswerError} if there is none in time, or if it is left meanwhile
+       */
+      answer: <T>(timeLimitMs: number, promise: Promise<T>): Promise<T> => {
         const answered = withTimeout(timeLimitMs, promise, signal)
         // Most servers stand alone: there is nothing to ask meanwhile.
         if (!this.#timer) return answered
         const repeat = setInterval(() => this.#askSoon(), ASK_SOON_MS)
         return answered.finally(() => clearInterval(repeat))
       },
-      failed: () => {
+
+      /** Called when it failed: all are asked before the next connection. */
+      failed: (): void => {
         if (!this.#isOne && !signal.aborted) this.#chosen = undefined
       },
     }
@@ -206,13 +212,11 @@ export class Hosts {
   async #askAll(): Promise<Asked[]> {
     await pause(Math.max(0, this.#askedAt + ASK_LEAST_MS - performance.now()))
     this.#askedAt = performance.now()
-    const asked = this.targets.map((target) => ({
-      isAwaited: !this.#isSilent(target),
-      usable: this.#usable(target),
-    }))
-    const usableAmong = async (some: typeof asked) =>
-      (await Promise.all(some.map(({ usable }) => usable))).filter((one) => one !== undefined)
-    const usable = await usableAmong(asked.filter(({ isAwaited }) => isAwaited))
+    const usableAmong = async (asked: Promise<Asked | undefined>[]) =>
+      (await Promise.all(asked)).filter((answer) => answer !== undefined)
+    const answering = this.targets.map((target) => !this.#isSilent(target))
+    const asked = this.targets.map((target) => this.#usable(target))
+    const usable = await usableAmong(asked.filter((_, index) => answering[index]))
     return usable.some(({ status }) => status.cluster !== '') ? usable : usableAmong(asked)
   }
 
@@ -220,40 +224,37 @@ export class Hosts {
   async #usable(target: Target): Promise<Asked | undefined> {
     try {
       const status = await ask(target)
-      const problem = problemOf(status, this.#rules)
-      this.#note(target, problem === undefined ? { kind: 'usable' } : { kind: 'unusable', problem })
-      return problem === undefined ? { target, status } : undefined
+      const text = problemOf(status, this.#rules)
+      if (text !== undefined) return this.#passOver(target, { kind: 'unusable', text })
+      this.#problems.delete(target)
+      return { target, status }
     } catch (error) {
       // With one there is nothing to choose: its own error says most.
       if (this.#isOne) throw error
-      const isDenying = isLockout(error) || failureOf(error) === 'fault'
-      this.#note(target, { kind: 'silent', problem: reasonOf(error), isDenying })
-      return undefined
+      const kind = isLockout(error) || failureOf(error) === 'fault' ? 'denying' : 'silent'
+      return this.#passOver(target, { kind, text: reasonOf(error) })
     }
   }
 
-  /** Notes an answer. A server that is passed over for another reason than before is reported. */
-  #note(target: Target, answer: HostAnswer): void {
-    const isSame = problemIn(answer) === problemIn(this.#answers.get(target))
-    this.#answers.set(target, answer)
-    if (!this.#isOne && answer.kind !== 'usable' && !isSame)
-      this.#notices.warn(`Nth does not use the database server ${hostOf(target)}: ${answer.problem}.`)
+  /** Reports a server that is passed over for another reason than before. */
+  #passOver(target: Target, problem: Problem): undefined {
+    const isNew = problem.text !== this.#problems.get(target)?.text
+    this.#problems.set(target, problem)
+    if (!this.#isOne && isNew)
+      this.#notices.warn(`Nth does not use the database server ${hostOf(target)}: ${problem.text}.`)
   }
 
   #isSilent(target: Target): boolean {
-    return this.#answers.get(target)?.kind === 'silent'
+    return ['silent', 'denying'].includes(this.#problems.get(target)?.kind ?? '')
   }
 
+  /** Called when each has a problem. */
   #noneUsable(): UnusableDatabaseError {
-    const answers = this.targets.map((target) => this.#answers.get(target))
-    const problems = this.targets.map((target, n) => `${hostOf(target)}: ${problemIn(answers[n])}`)
-    const isFinal = answers.every((answer) => answer?.kind === 'silent' && answer.isDenying)
-    return new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`, { isFinal })
+    const problems = this.targets.map((target) => `${hostOf(target)}: ${this.#problems.get(target)?.text}`)
+    const isDenied = this.targets.every((target) => this.#problems.get(target)?.kind === 'denying')
+    const UnusableError = isDenied ? MisconfiguredDatabaseError : UnusableDatabaseError
+    return new UnusableError(`No database server can be used (${problems.join('; ')})`)
   }
-}
-
-function problemIn(answer: HostAnswer | undefined): string | undefined {
-  return answer && answer.kind !== 'usable' ? answer.problem : undefined
 }
 
 /** Asks a server, whose database may not exist yet. */

@@ -201,13 +201,18 @@ export class Database {
   async #acquireAny(deadline: number): Promise<Connection | undefined> {
     const { health } = this.#options
     let used: HostPool | undefined
+    let connection: Connection | undefined
     const begunAt = performance.now()
     try {
       used = await withTimeout(deadline - begunAt, this.#currentPool())
-      const connection = await acquireFrom(used, deadline)
-      if (this.#openedOf(connection).maxStatement === undefined) await this.#prepare(connection, deadline)
+      connection = await acquireFrom(used, deadline)
+      if (this.#openedOf(connection).maxStatement === undefined) {
+        await used.host.answer(deadline - performance.now(), this.#prepare(connection))
+        health.connected()
+      }
       return connection
     } catch (error) {
+      connection?.destroy()
       // A pool that is closed rejects those who wait for it, with an error that says nothing else.
       const isLeft = used && (used !== this.#used || used.host.isLeft())
       if (isLeft && performance.now() < deadline) return undefined
@@ -255,23 +260,14 @@ export class Database {
   }
 
   /** Sends a new connection its settings, and asks whether its server can be used. */
-  async #prepare(connection: Connection, deadline: number): Promise<void> {
+  async #prepare(connection: Connection): Promise<void> {
+    const { isCausal = true } = this.#options
     const opened = this.#openedOf(connection)
-    const { health, isCausal = true } = this.#options
-    const prepare = async () => {
-      await sendSettings(connection)
-      const status = await readStatusOn(connection)
-      opened.host.check(status)
-      if (isCausal) for (const statement of causalSettings(status.values)) await connection.query(statement)
-      opened.maxStatement = maxStatementIn(status.values)
-    }
-    try {
-      await opened.host.answer(deadline - performance.now(), prepare())
-    } catch (error) {
-      connection.destroy()
-      throw error
-    }
-    health.connected()
+    await sendSettings(connection)
+    const status = await readStatusOn(connection)
+    opened.host.check(status)
+    if (isCausal) for (const statement of causalSettings(status.values)) await connection.query(statement)
+    opened.maxStatement = maxStatementIn(status.values)
   }
 
   async #isLive(connection: Connection, deadline: number): Promise<boolean> {

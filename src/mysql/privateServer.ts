@@ -9,6 +9,7 @@ import { createConnection } from 'mysql2/promise'
 import type { Notices } from '../operations/log.ts'
 import { backoffMs, RESTART } from '../rules/errors.ts'
 import { commandLine, endProcess, execute, isHeld, unusable } from './dataDirectory.ts'
+import { reasonOf } from './errors.ts'
 import {
   fetchServer,
   findServer,
@@ -18,8 +19,6 @@ import {
   type ServerProgram,
 } from './serverProgram.ts'
 import type { Target } from './settings.ts'
-
-export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
 
 interface PrivateDatabaseOptions {
   /** A directory that the caller holds. */
@@ -39,7 +38,7 @@ interface PrivateDatabaseOptions {
 const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
-export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
+export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
   const { memoryMb = defaultMemoryMb(), notices, signal } = options
   const directory = resolve(options.directory)
   try {
@@ -49,16 +48,7 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
     if (!existsSync(data))
       notices.info(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
     await initialise(program, data, signal)
-    const server = await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
-    try {
-      const connection = await createConnection(server.target)
-      await connection.query(`create database if not exists ${DATABASE}`)
-      await connection.end()
-    } catch (error) {
-      await server.stop()
-      throw error
-    }
-    return { target: { ...server.target, database: DATABASE }, close: server.stop }
+    return await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
   } catch (error) {
     throw unusable(directory, error)
   }
@@ -101,9 +91,6 @@ export async function serverProgram({ root, kinds, path, notices, signal }: Serv
   throw new Error(`The server that was downloaded to ${root} does not run on this machine. ${OTHER_WAYS}`)
 }
 
-const SERVER_POLL_MS = 100
-const STARTED_WITHIN_MS = 60_000
-
 /**
  * Finds the private database that a running Nth has in a directory, and waits for one that is starting. Undefined: no Nth
  * runs on it.
@@ -111,30 +98,30 @@ const STARTED_WITHIN_MS = 60_000
  * @throws {Error} if its server doesn't start in time
  */
 export async function findRunningDatabase(directory: string): Promise<Target | undefined> {
-  const deadline = performance.now() + STARTED_WITHIN_MS
+  const deadline = performance.now() + READY_WITHIN_MS
   while (await isHeld(directory)) {
     const socketPath = (await findRunningServer(directory))?.socketPath
-    if (socketPath !== undefined) return { socketPath, user: 'root', database: DATABASE }
+    if (socketPath !== undefined) return targetOf(socketPath)
     if (performance.now() > deadline)
       throw new Error(`An Nth process uses ${directory}, but its database server did not start in time.`)
-    await pause(SERVER_POLL_MS)
+    await pause(POLL_MS)
   }
   return undefined
 }
 
-/** A database server that runs as a child of this process. */
-export type PrivateServer = Awaited<ReturnType<typeof startPrivateServer>>
+function targetOf(socketPath: string): Target {
+  return { socketPath, user: 'root', database: DATABASE }
+}
 
-interface PrivateServerOptions {
+/** A database whose server runs as a child of this process. */
+export type PrivateDatabase = Awaited<ReturnType<typeof startPrivateServer>>
+
+interface PrivateServerOptions extends Pick<PrivateDatabaseOptions, 'directory' | 'notices' | 'signal'> {
   program: ServerProgram
-  /** The folder that holds its socket and its log. */
-  directory: string
-  /** The folder in it that holds its data; its name begins with `data`. */
+  /** The folder in `directory` that holds its data; its name begins with `data`. */
   data: string
   /** Memory for its data, in MB. */
   memoryMb: number
-  notices: Notices
-  signal: AbortSignal
 }
 
 const PID_FILE = 'server.pid'
@@ -151,10 +138,11 @@ const POLL_MS = 20
 export async function startPrivateServer(options: PrivateServerOptions) {
   const { program, directory, data, memoryMb, notices, signal } = options
   const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
-  const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
+  const target = targetOf(socketPath)
   const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
-    ...memoryOptions(program, memoryMb),
+    `--innodb-buffer-pool-size=${memoryMb}M`,
+    `--${REDO_LOG[program.kind]}=${logSizeMb(memoryMb)}M`,
     `--socket=${socketPath}`,
     `--pid-file=${join(directory, PID_FILE)}`,
     `--log-error=${join(directory, 'server.log')}`,
@@ -175,25 +163,22 @@ export async function startPrivateServer(options: PrivateServerOptions) {
       ([code, by]) => `exited unexpectedly (${by ?? `exit ${code}`})`,
       (error) => `could not be started (${error.message})`,
     )
-    await untilReady(target, child, signal)
+    await untilReady(target, end, signal)
   }
 
-  async function keepRunning(): Promise<void> {
-    for (let failures = 1; ; failures++) {
-      const why = await end
-      if (isStopping) return
-      notices.info(`The database server ${why}; restarting it.`)
-      await pause(backoffMs(RESTART, failures))
-      await start().then(
-        () => {
-          failures = 0
-        },
-        () => undefined,
-      )
-    }
+  /** @param failures how many starts have failed, one after another, with this end */
+  async function restartOnEnd(failures = 1): Promise<void> {
+    const why = await end
+    if (isStopping) return
+    notices.info(`The database server ${why}; restarting it.`)
+    await pause(backoffMs(RESTART, failures))
+    void start().then(
+      () => restartOnEnd(),
+      () => restartOnEnd(failures + 1),
+    )
   }
 
-  async function stop(): Promise<void> {
+  async function close(): Promise<void> {
     isStopping = true
     if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null)
       await endProcess(child.pid, STOPPED_WITHIN_MS)
@@ -204,14 +189,15 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   try {
     await start()
   } catch (error) {
-    await stop()
+    await close()
     throw signal.aborted ? error : await startError(error, directory)
   }
-  void keepRunning()
-  return { target, stop }
+  void restartOnEnd()
+  return { target, close }
 }
 
 const SETPRIV = '/usr/bin/setpriv'
+const REDO_LOG = { mariadb: 'innodb-log-file-size', mysql: 'loose-innodb-redo-log-capacity' }
 
 function commandFor({ kind, command }: ServerProgram, options: string[]): [string, ...string[]] {
   const words: [string, ...string[]] = [
@@ -229,25 +215,15 @@ function commandFor({ kind, command }: ServerProgram, options: string[]): [strin
   return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
 }
 
-function memoryOptions({ kind }: ServerProgram, memoryMb: number): string[] {
-  const log = kind === 'mariadb' ? 'innodb-log-file-size' : 'loose-innodb-redo-log-capacity'
-  return [`--innodb-buffer-pool-size=${memoryMb}M`, `--${log}=${logSizeMb(memoryMb)}M`]
-}
-
-const MB = 2 ** 20
-/** Limits of the default, in MB. */
-const LEAST_MB = 128
-const MOST_MB = 4096
-const SHARE = 1 / 4
-
-/** Memory that this process may use, in bytes: that of the machine, or of its container. */
-function usableMemory(): number {
-  return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
-}
-
-/** Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096. */
-export function defaultMemoryMb(usable = usableMemory()): number {
-  return Math.min(Math.max(Math.floor((usable * SHARE) / MB), LEAST_MB), MOST_MB)
+/**
+ * Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096.
+ *
+ * @param usable in bytes: that of the machine, or of its container
+ */
+export function defaultMemoryMb(
+  usable = Math.min(process.constrainedMemory() || Infinity, totalmem()),
+): number {
+  return Math.min(Math.max(Math.floor(usable / 4 / 2 ** 20), 128), 4096)
 }
 
 /**
@@ -285,22 +261,23 @@ async function findRunningServer(directory: string) {
   return { pid, socketPath }
 }
 
-async function untilReady(target: PrivateServer['target'], child: ChildProcess, signal: AbortSignal) {
+/** Waits until the server answers, and creates the database. */
+async function untilReady({ database, ...server }: Target, end: Promise<string>, signal: AbortSignal) {
   const deadline = performance.now() + READY_WITHIN_MS
+  let ended: string | undefined
+  void end.then((how) => {
+    ended = how
+  })
   while (true) {
     signal.throwIfAborted()
+    if (ended !== undefined) throw new Error(`it ${ended}`)
     try {
-      const connection = await createConnection(target)
+      const connection = await createConnection(server)
+      await connection.query(`create database if not exists ${database}`)
       return await connection.end()
     } catch (error) {
-      const { pid, exitCode, signalCode } = child
-      if (pid === undefined) throw new Error('its program could not be run')
-      if (exitCode !== null || signalCode !== null) {
-        throw new Error(`it exited (${signalCode ?? `exit ${exitCode}`})`)
-      }
-      if (performance.now() > deadline) {
+      if (performance.now() > deadline)
         throw new Error(`it did not answer within ${READY_WITHIN_MS / 1000} seconds`, { cause: error })
-      }
       await pause(POLL_MS)
     }
   }
@@ -308,9 +285,8 @@ async function untilReady(target: PrivateServer['target'], child: ChildProcess, 
 
 async function startError(error: unknown, directory: string): Promise<Error> {
   const file = join(directory, 'server.log')
-  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-5)
-  const { message } = error as Error
-  const text = `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`
+  const log = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-5).join('\n')
+  const text = `The database server could not be started: ${reasonOf(error)}. Last lines of its log, ${file}:\n${log}`
   return new Error(text, { cause: error })
 }
 

@@ -11,8 +11,8 @@ import {
   isLockout,
   isRefusal,
   isSwitchover,
+  MisconfiguredDatabaseError,
   reasonOf,
-  UnusableDatabaseError,
 } from './errors.ts'
 import type { Hosts } from './hosts.ts'
 import {
@@ -80,7 +80,7 @@ async function connect(hosts: Hosts, { notices, signal, timeoutMs = TIMEOUT_MS }
       const { database: _, ...server } = target
       return { target, connection: await openConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS }) }
     } catch (error) {
-      if (error instanceof UnusableDatabaseError && error.isFinal) throw error
+      if (error instanceof MisconfiguredDatabaseError) throw error
       if (failureOf(error) === 'fault' || isLockout(error)) {
         throw new Error(`The database ${where} refuses the connection: ${reasonOf(error)}.`, { cause: error })
       }

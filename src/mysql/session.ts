@@ -23,18 +23,11 @@ interface SessionOptions {
 export class FailedStatement extends Error {
   override readonly name = 'FailedStatement'
   readonly index: number
-  override readonly cause: Error
 
   constructor(index: number, cause: Error) {
-    super(cause.message)
+    super(cause.message, { cause })
     this.index = index
-    this.cause = cause
   }
-}
-
-/** For `catch`: ignores that a statement failed, but not that the connection was lost. */
-function unlessLost(error: unknown): void {
-  if (!(error instanceof FailedStatement)) throw error
 }
 
 /** @throws the reason why it can't be opened */
@@ -88,14 +81,8 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   }
 
   try {
-    // They are sent with the first question.
-    let settings = [...sessionSettings({ lockWaitS: 1 }), `set session wait_timeout = ${integer(idleLimitS)}`]
-    const identity = await readStatus(async (statements) => {
-      const answers = await send([...settings, ...statements])
-      const rows = answers.slice(settings.length).map(rowsOf)
-      settings = []
-      return rows
-    })
+    await send([...sessionSettings(1), `set session wait_timeout = ${integer(idleLimitS)}`])
+    const identity = await readStatus(async (statement) => rowsOf((await send([statement]))[0]))
     host.check(identity)
     const { values } = identity
     maxStatement = maxStatementIn(values)
@@ -104,10 +91,10 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
       await host.answer(timeLimitMs, measure())
     }
     // There a flush ends its transactions itself, and the server must not retry their statements.
-    const ownSettings = isGalera ? ['set session autocommit = 0, wsrep_retry_autocommit = 0'] : []
-    const forCluster = [...ownSettings, ...causalSettings(values)]
-    if (forCluster.length > 0) await send(forCluster)
+    if (isGalera) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
+    for (const statement of causalSettings(values)) await send([statement])
     return {
+      host,
       identity,
       /** Whether the server is one node of a Galera cluster. */
       isGalera,
@@ -119,9 +106,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
       send,
       drop,
       /** Closes it with a QUIT command. */
-      async close() {
-        await withTimeout(timeLimitMs, connection.promise().end()).catch(drop)
-      },
+      close: () => withTimeout(timeLimitMs, connection.promise().end()).catch(drop),
     }
   } catch (error) {
     drop()
@@ -201,34 +186,34 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
   let latest: Session | undefined
   /** What it was opened with. */
   let incarnation = failover.incarnation
-  let host: Host | undefined
 
   return {
     /** @throws the reason why it can't be opened */
     async session(): Promise<Session> {
       // A connection of an earlier incarnation may lead to a server that was replaced.
-      if (incarnation !== failover.incarnation || host?.isLeft()) latest?.drop()
+      if (incarnation !== failover.incarnation || latest?.host.isLeft()) latest?.drop()
       failover.assertWhole()
-      let next: Host | undefined
+      if (latest?.isOpen()) return latest
+      let host: Host | undefined
       const begunAt = performance.now()
       try {
-        if (latest?.isOpen()) return latest
-        next = await hosts.current()
-        const session = await openSession(next, options)
+        host = await hosts.current()
+        const session = await openSession(host, options)
         // The server may not have noticed the loss of the last session, and would keep its locks. Each run of a server
         // numbers its connections from the start, so it must be certain that it is the same run.
         if (latest && isSurelySameRun(latest.identity, session.identity)) {
           // It may be gone already, or this user may not end it: then the server ends it at its idle limit.
-          await session.send([`kill ${integer(latest.identity.connectionId)}`]).catch(unlessLost)
+          await session.send([`kill ${integer(latest.identity.connectionId)}`]).catch((error) => {
+            if (!(error instanceof FailedStatement)) throw error
+          })
         }
         failover.reached(session.identity)
         incarnation = failover.incarnation
         latest = session
-        host = next
         health.connected()
         return session
       } catch (error) {
-        next?.failed()
+        host?.failed()
         health.notConnected(begunAt, error)
         throw error
       }

@@ -136,9 +136,9 @@ export const SETTINGS = {
  * another `sql_select_limit`, even `show variables` leaves variables out. MariaDB would read a list of 1 000 ids or more as
  * a table, and scan all history of each.
  */
-export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
+export function sessionSettings(lockWaitS: number): string[] {
   const assignments = Object.entries(SETTINGS).map(
-    ([name, value]) => `${name} = ${typeof value === 'number' || /^\d+$/.test(value) ? value : `'${value}'`}`,
+    ([name, value]) => `${name} = ${/^\d+$/.test(String(value)) ? value : `'${value}'`}`,
   )
   return [
     `set session
@@ -151,7 +151,7 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
 }
 
 export async function sendSettings(connection: Connection, lockWaitS = 2): Promise<void> {
-  for (const statement of sessionSettings({ lockWaitS })) await connection.query(statement)
+  for (const statement of sessionSettings(lockWaitS)) await connection.query(statement)
 }
 
 /** The driver's own time limit for connecting. */

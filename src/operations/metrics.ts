@@ -28,11 +28,15 @@ const MS = 1000
 const OK = 'OK'
 
 /** Of the process itself: they measure all the time, and can't be closed. */
-const readProcess = once(() => {
-  const register = new Registry()
-  collectDefaultMetrics({ register })
-  return register
-})
+let processRegister: Registry | undefined
+
+function readProcess() {
+  if (processRegister === undefined) {
+    processRegister = new Registry()
+    collectDefaultMetrics({ register: processRegister })
+  }
+  return processRegister.getMetricsAsJSON()
+}
 
 /**
  * Measures this process, until it is closed. Labels have values of our own only, never a caller's text. What every call
@@ -173,7 +177,7 @@ export function openMetrics(version: string) {
 
     /** The present state, as plain objects. */
     async read(): Promise<MetricState[]> {
-      const process = await readProcess().getMetricsAsJSON()
+      const process = await readProcess()
       return [...(await register.getMetricsAsJSON()), ...readHistograms(), ...process]
     },
 
@@ -228,63 +232,24 @@ function histogram(
   return { name, help, type: 'histogram' as unknown as MetricType, aggregator: 'sum', values }
 }
 
-function once<Value>(create: () => Value): () => Value {
-  let created: Value | undefined
-  return () => {
-    created ??= create()
-    return created
-  }
-}
-
 /** A metric of a process, as a plain object: without `collect`, which only the type has. */
 export type MetricState = Omit<MetricObjectWithValues<MetricValue<string>>, 'collect'>
 
-/** Metrics that are also shown for each worker, and the names they have there. */
-const OF_A_WORKER: Record<string, { name: string; help: string }> = {
-  nth_requests_total: {
-    name: 'nth_worker_requests_total',
-    help: 'As nth_requests_total, by worker (from 1; a replacement continues its number)',
-  },
-  process_resident_memory_bytes: {
-    name: 'nth_worker_resident_memory_bytes',
-    help: 'Resident memory in bytes, by worker',
-  },
-}
-
-/** Adds to the metrics of a process those with the number of the worker as a label. */
-export function withWorker(metrics: readonly MetricState[], worker: number): MetricState[] {
-  const own = metrics.flatMap((metric) => {
-    const shown = OF_A_WORKER[metric.name]
-    if (!shown) return []
-    const values = metric.values.map((value) => ({ ...value, labels: { ...value.labels, worker } }))
-    return [{ ...metric, ...shown, values }]
-  })
-  return [...metrics, ...own]
-}
-
 /** Metrics of several processes, with what those had counted that have ended. */
 export function createAggregate() {
-  let ended: MetricState[][] = []
-  let adding = Promise.resolve()
-
-  /** Adds them up, so that they take no more memory with each. */
-  async function addUp(): Promise<void> {
-    const taken = [...ended]
-    const sum = await AggregatorRegistry.aggregate(taken).getMetricsAsJSON()
-    ended = [sum, ...ended.slice(taken.length)]
-  }
+  /** Added up, so that they take no more memory with each. */
+  let ended: Promise<MetricState[]> = Promise.resolve([])
 
   return {
     /** Keeps what a process had counted; its gauges ended with it. */
-    async keep(metrics: readonly MetricState[]): Promise<void> {
+    keep(metrics: readonly MetricState[]): void {
       // In its objects, types are names.
-      ended.push(metrics.filter(({ type }) => ['counter', 'histogram'].includes(String(type))))
-      adding = adding.then(addUp)
-      await adding
+      const counted = metrics.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
+      ended = ended.then((sum) => AggregatorRegistry.aggregate([sum, counted]).getMetricsAsJSON())
     },
 
     /** In the text format of Prometheus. */
-    text: (living: readonly MetricState[][]): Promise<string> =>
-      AggregatorRegistry.aggregate([...living, ...ended]).metrics(),
+    text: async (living: readonly MetricState[][]): Promise<string> =>
+      AggregatorRegistry.aggregate([...living, await ended]).metrics(),
   }
 }

@@ -3,7 +3,6 @@ import { type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 import {
   type Context,
   context,
-  type Link,
   ProxyTracerProvider,
   propagation,
   ROOT_CONTEXT,
@@ -21,11 +20,6 @@ import { changeChannel, flushTrace, operationTrace, type RequestFindings, reques
  * Spans of OpenTelemetry, of what the core, HTTP and mysql2 publish on tracing channels. The present span is kept here, not
  * as OpenTelemetry's active one: a subscriber of a channel can't run the work.
  */
-
-interface Tracing {
-  /** Makes no more spans, and waits a moment until the last ones are exported. */
-  close(): Promise<void>
-}
 
 /** What mysql2 publishes of a text of statements. */
 interface QueryWork {
@@ -51,7 +45,7 @@ const MAX_NAME = 100
 const EXPORT_LIMIT_MS = 2000
 
 /** Makes spans if a provider is registered by now; else nothing is subscribed, and nothing is published. */
-export function openTracing(version: string): Tracing {
+export function openTracing(version: string) {
   const provider = registeredProvider()
   if (!provider) return { close: async () => undefined }
   const tracer = provider.getTracer('nth', version)
@@ -65,7 +59,7 @@ export function openTracing(version: string): Tracing {
   function follow<Work extends object>(
     { start, asyncEnd }: TracingChannel<unknown, Work>,
     begin: (work: Work) => Begun | undefined,
-    finish: (span: Span, work: Work & { error?: unknown }) => void,
+    finish?: (span: Span, work: Work & { error?: unknown }) => void,
   ): void {
     start.bindStore(contexts, (work) => {
       const begun = begin(work)
@@ -75,7 +69,7 @@ export function openTracing(version: string): Tracing {
     const onEnd = (work: unknown) => {
       // The message of its channel.
       const span = spans.get(work as Work)
-      if (span) finish(span, work as Work)
+      if (span) finish?.(span, work as Work)
     }
     asyncEnd.subscribe(onEnd)
     closers.push(() => {
@@ -91,24 +85,19 @@ export function openTracing(version: string): Tracing {
     return { span, within: isSampled ? trace.setSpan(parent, span) : undefined }
   }
 
-  follow(
-    requestTrace,
-    ({ method, headers, findings, onAnswered }) => {
-      const active = context.active()
-      const parent = trace.getSpan(active) ? active : propagation.extract(ROOT_CONTEXT, headers)
-      const attributes = { 'http.request.method': method, 'http.route': '/graphql' }
-      const request = begun(`${method} /graphql`, { kind: SpanKind.SERVER, attributes }, parent)
-      onAnswered((status) => {
-        request?.span.setAttribute('nth.request.id', findings.id)
-        if (status !== undefined) request?.span.setAttribute('http.response.status_code', status)
-        // Other listeners of the same event may still find out more.
-        queueMicrotask(() => request && describe(request.span, findings).end())
-      })
-      return request
-    },
-    // It ends once it was answered.
-    () => undefined,
-  )
+  follow(requestTrace, ({ method, headers, findings, onAnswered }) => {
+    const active = context.active()
+    const parent = trace.getSpan(active) ? active : propagation.extract(ROOT_CONTEXT, headers)
+    const attributes = { 'http.request.method': method, 'http.route': '/graphql' }
+    const request = begun(`${method} /graphql`, { kind: SpanKind.SERVER, attributes }, parent)
+    onAnswered((status) => {
+      request?.span.setAttribute('nth.request.id', findings.id)
+      if (status !== undefined) request?.span.setAttribute('http.response.status_code', status)
+      // Other listeners of the same event may still find out more.
+      queueMicrotask(() => request && describe(request.span, findings).end())
+    })
+    return request
+  })
 
   follow(
     operationTrace,
@@ -132,7 +121,8 @@ export function openTracing(version: string): Tracing {
     ({ requests }) => {
       // That of the first sampled caller, so that its trace is whole. The others have links from it.
       const [first, ...others] = requests.flatMap((request) => callers.get(request) ?? [])
-      const links = others.slice(0, MAX_LINKS).flatMap(linkTo)
+      const contexts = others.slice(0, MAX_LINKS).flatMap((caller) => trace.getSpanContext(caller) ?? [])
+      const links = contexts.map((context) => ({ context }))
       return begun('flush', { links, attributes: { 'nth.flush.calls': requests.length } }, first)
     },
     (span) => span.end(),
@@ -166,6 +156,7 @@ export function openTracing(version: string): Tracing {
   )
 
   return {
+    /** Makes no more spans, and waits a moment until the last ones are exported. */
     async close(): Promise<void> {
       for (const close of closers.splice(0)) close()
       await exported(provider)
@@ -189,11 +180,6 @@ function describe(span: Span, { operation, operationName, code }: RequestFinding
   if (code === undefined) return span
   span.setAttribute('error.type', code)
   return FAILURES.includes(code) ? span.setStatus({ code: SpanStatusCode.ERROR }) : span
-}
-
-function linkTo(caller: Context): Link[] {
-  const own = trace.getSpanContext(caller)
-  return own ? [{ context: own }] : []
 }
 
 /** Exports what a provider holds back, if it can: the process may end next. */

@@ -44,7 +44,7 @@ it.each(['--help', '-h'])('says with start %s how it is configured, and starts n
   const { code, output, errors } = await run('start', option)
   expect([code, errors]).toEqual([0, ''])
   const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
-  const settings = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
+  const settings = [...source.matchAll(/variable\(.([A-Z_]+).,/g)].map(([, name]) => name)
   expect(settings.length).toBeGreaterThan(8)
   for (const name of settings) expect(output).toContain(`  ${name} `)
   expect(output).toContain(`(${readConfig({}).writeTimeoutMs})`)

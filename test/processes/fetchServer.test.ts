@@ -69,7 +69,7 @@ async function expectToRun(program: ServerProgram | undefined, directory: string
     notices: SILENT,
     signal,
   })
-  onTestFinished(server.stop)
+  onTestFinished(server.close)
   const connection = await createConnection(server.target)
   const [rows] = await connection.query<RowDataPacket[]>(
     "select 'ready' as answer, @@innodb_flush_log_at_trx_commit as flush",

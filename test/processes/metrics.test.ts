@@ -1,12 +1,9 @@
-import { Agent, request } from 'node:http'
-import { text } from 'node:stream/consumers'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { subscribe } from '../support/client/events.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { startNth } from '../support/server/nthProcess.ts'
 import { workersOf } from '../support/server/processes.ts'
-import { startTwo } from '../support/server/workers.ts'
 
 const increment = 'mutation Increment { increment(name: "private name") { value } }'
 
@@ -90,69 +87,6 @@ it('counts what callers counted, over all workers, also those that ended', { tag
   // The same from a worker.
   expect(requestsIn((await readMetrics(nth.url)).values)).toEqual(expected)
 })
-
-it('shows the requests and the memory of each worker, whose number its replacement continues', {
-  tags: 'slow',
-}, async () => {
-  const nth = await startTwo()
-  const [first, second] = [openCaller(nth.url), openCaller(nth.url)]
-  await first(increment)
-  await second(increment)
-  for (let time = 1; time < 30; time++) await first(increment)
-  for (let time = 1; time < 12; time++) await second('{')
-
-  const isComplete = (values: Record<string, number>) =>
-    values['nth_requests_total{operation="none",code="GRAPHQL_PARSE_FAILED"}'] === 11 &&
-    values['nth_requests_total{operation="mutation",code="OK"}'] === 31
-  await expect.poll(async () => isComplete((await readMetrics(nth.url)).values)).toBe(true)
-  const { values } = await readMetrics(nth.url)
-  const ofWorker = (name: string, labels: string, worker: number) =>
-    values[`${name}{${labels}worker="${worker}"}`]
-  const mutations = [1, 2].map((worker) =>
-    ofWorker('nth_worker_requests_total', 'operation="mutation",code="OK",', worker),
-  )
-  const refused = [1, 2].map((worker) =>
-    ofWorker('nth_worker_requests_total', 'operation="none",code="GRAPHQL_PARSE_FAILED",', worker),
-  )
-  const busiest = mutations.indexOf(30)
-  expect([mutations[busiest], mutations[1 - busiest]]).toEqual([30, 1])
-  expect([refused[busiest], refused[1 - busiest]]).toEqual([undefined, 11])
-  const memory = [1, 2].map((worker) => ofWorker('nth_worker_resident_memory_bytes', '', worker) ?? 0)
-  for (const bytes of memory) expect(bytes).toBeGreaterThan(20_000_000)
-  expect(memory.reduce((sum, bytes) => sum + bytes)).toBe(values.process_resident_memory_bytes)
-
-  const workers = await workersOf(nth)
-  process.kill(workers[busiest] ?? 0, 'SIGKILL')
-  await nth.printed('A replacement starts')
-  const present = async () => (await readMetrics(nth.url)).values
-  await expect.poll(async () => (await present()).nth_workers).toBe(2)
-  for (let time = 0; time < 4; time++) await openCaller(nth.url)(increment)
-  const now = await present()
-  const sums = [1, 2].map(
-    (worker) => now[`nth_worker_requests_total{operation="mutation",code="OK",worker="${worker}"}`] ?? 0,
-  )
-  expect(sums[busiest]).toBeGreaterThanOrEqual(30)
-  expect(sums.reduce((sum, count) => sum + count)).toBe(
-    now['nth_requests_total{operation="mutation",code="OK"}'],
-  )
-  expect(Object.keys(now).filter((name) => name.includes('worker="3"'))).toEqual([])
-})
-
-/** Returns a function that sends a document over one connection, so always to the same worker. */
-function openCaller(url: string): (query: string) => Promise<void> {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  onTestFinished(() => agent.destroy())
-  return async (query) => {
-    const headers = { 'content-type': 'application/json' }
-    await new Promise<void>((resolve, reject) => {
-      const sent = request(`${url}/graphql`, { method: 'POST', agent, headers }, (response) => {
-        text(response).then(() => resolve(), reject)
-      })
-      sent.on('error', reject)
-      sent.end(JSON.stringify({ query }))
-    })
-  }
-}
 
 it('shows metrics to callers that may read everything only', async () => {
   const { url, createKey } = await startProtected()

@@ -5,7 +5,6 @@ import {
   initialise,
   openPrivateDatabase,
   type PrivateDatabase,
-  type PrivateServer,
   serverProgram,
   startPrivateServer,
 } from '../../../src/mysql/privateServer.ts'
@@ -47,7 +46,7 @@ export function serverProgramForTests(): Promise<ServerProgram> {
 export async function privateServerWith(
   directory: string,
   options: string[],
-): Promise<PrivateServer['target']> {
+): Promise<PrivateDatabase['target']> {
   const { signal } = new AbortController()
   const found = await serverProgramForTests()
   const data = join(directory, 'data')
@@ -64,7 +63,7 @@ export async function privateServerWith(
     notices: SILENT,
     signal,
   })
-  onTestFinished(server.stop)
+  onTestFinished(server.close)
   return server.target
 }
 
