@@ -3,12 +3,9 @@ import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename, extname } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { printSchema } from 'graphql'
 import { schema } from '../graphql/schema.ts'
-import type { Nth } from '../repository/nth.ts'
-import { nameFault } from '../rules/names.ts'
 
 /** Static content. */
 interface StaticPage {
@@ -19,8 +16,6 @@ interface StaticPage {
   /** Entity tag of the content; the compressed content has another one. */
   tag: string
   headers?: Record<string, string>
-  /** Whether the page exists for a query; undefined: for any. */
-  exists?: (query: URLSearchParams) => Promise<boolean>
 }
 
 export type Pages = Awaited<ReturnType<typeof readPages>>
@@ -95,7 +90,7 @@ function framed(path: string, html: string): StaticPage {
 }
 
 /** Reads the fixed pages once: the path of a request never reaches the file system. */
-export async function readPages(nth: Pick<Nth, 'counters'>) {
+export async function readPages() {
   const files = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
   const html = Object.entries(HTML).map(
     async ([path, name]) => [path, framed(path, await text(name))] as const,
@@ -105,27 +100,16 @@ export async function readPages(nth: Pick<Nth, 'counters'>) {
     return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
   })
   const pages = new Map<string, StaticPage>(await Promise.all([...files, ...html, ...docs]))
-  const book = pages.get('/book')
-  // Without a title the page shows the first book.
-  if (book) book.exists = (query) => isBook(query.get('title') || (titles[0] ?? ''), nth)
-  pages.set('/books.js', fixedPage('books.js', booksScript))
   pages.set('/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`))
   const notFound = await text('notFound.html')
   return {
     /** The page at a path, with or without a trailing slash. */
     at: (path: string) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
 
-    /** Says what is not there: a page, or the book with the title in the query of `/book`. */
-    notFound(path: string, query: URLSearchParams): StaticPage {
-      const title = /^\/book\/?$/.test(path) ? query.get('title') : null
-      const missing =
-        title === null
-          ? `no page at <code>${escaped(path)}</code>`
-          : `no book called <q>${escaped(title)}</q>`
-      return framed(
-        path,
-        notFound.replace('<!-- missing -->', () => missing),
-      )
+    /** Says that there is no page at a path. */
+    notFound(path: string): StaticPage {
+      const html = notFound.replace('<!-- path -->', () => escaped(path))
+      return framed(path, html)
     },
   }
 }
@@ -197,40 +181,4 @@ async function readPage(url: URL): Promise<StaticPage> {
 function fixedPage(name: string, content: string | Buffer): StaticPage {
   const type = TYPES[extname(name)] ?? 'application/octet-stream'
   return pageOf({ type, body: Buffer.from(content), headers })
-}
-
-/** How long a page waits for the lookup of a book. */
-const PATIENCE_MS = 500
-
-/** A book in a limited edition. */
-const edition = { title: 'Red Horse Hill, signed', copies: 100 }
-
-/** Titles that the shop sells. */
-const titles = [
-  'Red Horse Hill',
-  'Sparkplug of the Hornets',
-  'Bulldozer',
-  'The Long Trains Roll',
-  'Who Rides in the Dark?',
-  edition.title,
-]
-
-/** The same as a module for the pages: shop and server must use the same books. */
-const booksScript = `// The books of the shop: their titles, and the one in a limited edition.
-
-export const titles = ${JSON.stringify(titles, null, 2)}
-
-export const edition = ${JSON.stringify(edition)}
-`
-
-/** Whether the shop sells a book with this title, or a counter with that name was ever written or defined. */
-async function isBook(title: string, { counters }: Pick<Nth, 'counters'>): Promise<boolean> {
-  if (titles.includes(title)) return true
-  if (nameFault(title)) return false
-  const found = counters.read({ namespace: 'booksales', name: title }).then(
-    ({ createdAt }) => createdAt !== null,
-    () => true,
-  )
-  // If that times out or fails, the page itself reports that its numbers can't be read.
-  return Promise.race([found, pause(PATIENCE_MS, true, { ref: false })])
 }

@@ -22,13 +22,11 @@ interface RouterOptions {
   origins: Origins
   graphql: Handler
   metrics: Handler
-  /** Whether callers without credentials may read counters. */
-  isReadable: boolean
 }
 
-/** Routes requests to the API, to GraphiQL at the same path, to the metrics, or to a page. */
-export function createRouter({ pages, origins, graphql, metrics, isReadable }: RouterOptions): Handler {
-  return (request, response, headers, credential) => {
+/** Routes requests to the API, to the metrics, or to a page, such as GraphiQL at the path of the API. */
+export function createRouter({ pages, origins, graphql, metrics }: RouterOptions): Handler {
+  return async (request, response, headers, credential) => {
     const path = pathOf(request)
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = origins.hostFault(request.headers.host ?? 'localhost')
@@ -38,24 +36,11 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     withHeaders(response, headers)
     if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')
     if (hostError && (isCall || hostError.status === 400)) return sendError(response, hostError)
-    return answerPage(request, response, path, hostError)
-  }
-
-  async function answerPage(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    hostError: HttpError | undefined,
-  ) {
     if (!isWrite(request) && (await sendGraphiql(request, response, path))) return
     const page = pages.at(path)
     if (page && isWrite(request)) return rejectWrite(response, path)
-    // Whether a book has a counter is not disclosed to those who may not read it, nor to foreign pages that use a host
-    // name of their own.
-    const exists = isReadable && !hostError ? page?.exists : undefined
-    const isThere = page && ((await exists?.(queryOf(request))) ?? true)
-    if (isThere) return sendPage(request, response, page)
-    if (isPage(request)) return sendPage(request, response, pages.notFound(path, queryOf(request)), 404)
+    if (page) return sendPage(request, response, page)
+    if (isPage(request)) return sendPage(request, response, pages.notFound(path), 404)
     return reject(response, 404, 'Not found. The API is at /graphql, the demos at /.')
   }
 }
@@ -86,11 +71,6 @@ function pathOf(request: IncomingMessage): string | undefined {
   request.url = pathname + search
   request.headers.host = host
   return pathname
-}
-
-/** The query of a request, after `pathOf` has normalised its URL. */
-function queryOf({ url }: IncomingMessage): URLSearchParams {
-  return new URLSearchParams(url?.replace(/^[^?]*/, ''))
 }
 
 /** Returns the metrics of all processes, in the text format of Prometheus. */

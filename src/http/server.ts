@@ -3,8 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { errorOf } from '../rules/errors.ts'
-import { isAllowed } from '../rules/rights.ts'
-import { callerWithoutCredentials, createAuthentication } from './authentication.ts'
+import { createAuthentication } from './authentication.ts'
 import { createBodyReader } from './body.ts'
 import { Clients } from './clients.ts'
 import { openConnections } from './connections.ts'
@@ -100,7 +99,7 @@ export async function listen(options: ListenOptions) {
   const { readMetrics = async () => '' } = options
   const limits = { ...LIMITS, ...options }
   const { arrivalMs, stallMs, graceMs, unauthorizedMs, maxStreams, heartbeatMs, drainMs, heapBytes } = limits
-  const pages = await readPages(nth)
+  const pages = await readPages()
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -139,9 +138,8 @@ export async function listen(options: ListenOptions) {
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
   const api = createApi({ nth, notices, liveQueries })
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
-  const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')
   const metrics = createMetricsPage(authenticate, readMetrics)
-  const route = createRouter({ pages, origins, graphql, metrics, isReadable })
+  const route = createRouter({ pages, origins, graphql, metrics })
 
   function handle(request: IncomingMessage, response: ServerResponse): unknown {
     const health = HEALTH_PATH.exec(request.url ?? '')?.[1]
