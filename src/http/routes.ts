@@ -12,7 +12,6 @@ import {
   serviceUnavailable,
   withHeaders,
 } from './errors.ts'
-import { sendGraphiql } from './graphiql.ts'
 import type { Handler } from './graphqlHandler.ts'
 import type { Origins } from './origins.ts'
 import { type Pages, sendPage } from './pages.ts'
@@ -26,7 +25,7 @@ interface RouterOptions {
 
 /** Routes requests to the API, to the metrics, or to a page, such as GraphiQL at the path of the API. */
 export function createRouter({ pages, origins, graphql, metrics }: RouterOptions): Handler {
-  return async (request, response, headers, credential) => {
+  return (request, response, headers, credential) => {
     const path = pathOf(request)
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = origins.hostFault(request.headers.host ?? 'localhost')
@@ -36,7 +35,6 @@ export function createRouter({ pages, origins, graphql, metrics }: RouterOptions
     withHeaders(response, headers)
     if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')
     if (hostError && (isCall || hostError.status === 400)) return sendError(response, hostError)
-    if (!isWrite(request) && (await sendGraphiql(request, response, path))) return
     const page = pages.at(path)
     if (page && isWrite(request)) return rejectWrite(response, path)
     if (page) return sendPage(request, response, page)
