@@ -1,8 +1,8 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Notices } from '../operations/log.ts'
 import type { Clients } from './clients.ts'
-import { type HttpError, rawResponse } from './errors.ts'
+import { type HttpError, sendError } from './errors.ts'
 
 interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
@@ -212,7 +212,11 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
 const LINGER_MS = 1000
 
 function endWith(socket: Socket, error: HttpError): void {
-  socket.end(rawResponse(error))
+  const response = new ServerResponse(new IncomingMessage(socket))
+  response.shouldKeepAlive = false
+  response.assignSocket(socket)
+  response.on('finish', () => socket.end())
+  sendError(response, error)
   setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 

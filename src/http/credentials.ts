@@ -85,7 +85,9 @@ export function takeCredential(request: IncomingMessage): Credential | HttpError
 export function invalidCredential(): HttpError {
   const message =
     'The credentials are not valid: unknown, expired or revoked. Send an API key as "Authorization: Bearer nth_…".'
-  return new HttpError(401, 'UNAUTHENTICATED', message)
+  const error = new HttpError(401, 'UNAUTHENTICATED', message)
+  error.headers['www-authenticate'] += ', error="invalid_token"'
+  return error
 }
 
 /** Removes the parameter `key` from the address, and returns its values. */

@@ -21,6 +21,7 @@ import {
   type HeaderList,
   HttpError,
   maskError,
+  methodError,
   NOT_CACHED,
   overloaded,
   sendError,
@@ -80,7 +81,7 @@ export function createGraphqlHandler({
   }
 
   async function handle(exchange: ApiExchange, credential: Credential | undefined): Promise<unknown> {
-    const { request, response, note } = exchange
+    const { request, note } = exchange
     const type = typeFor(request.headers.accept)
     let access: Access
     try {
@@ -102,8 +103,7 @@ export function createGraphqlHandler({
     } else if (request.method === 'GET') {
       params = paramsInAddress(request)
     } else {
-      response.setHeader('allow', 'GET, POST')
-      params = new HttpError(405, 'BAD_REQUEST', 'Requests to the API are sent by GET or POST.')
+      params = methodError('GET, POST', 'Requests to the API are sent by GET or POST.')
     }
     if (params instanceof HttpError) return reject(exchange, params, type)
     // Before anything is executed: a number that can't be returned must not be issued.

@@ -7,7 +7,6 @@ import {
   GraphQLError,
   getOperationAST,
 } from 'graphql'
-import type { Context } from '../graphql/context.ts'
 import type { Notices } from '../operations/log.ts'
 import { refusalMeasure } from '../operations/measures.ts'
 import type { Nth } from '../repository/nth.ts'
@@ -20,7 +19,7 @@ import { invalidCredential, LEEWAY_MS } from './credentials.ts'
 import { bytesOfDocument } from './documents.ts'
 import { type HeaderList, httpOf, serviceUnavailable } from './errors.ts'
 import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
-import type { ServerContext } from './requests.ts'
+import { contextOf } from './requests.ts'
 
 /** The result of a subscription that wasn't refused. */
 export interface StreamResult extends ExecutionResult {
@@ -183,8 +182,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       format: StreamFormat,
     ): Promise<ExecutionResult | StreamResult> {
       if (isClosed) return refused(serviceUnavailable('Nth is shutting down; try again in a moment.'))
-      // Created in `yoga.ts`.
-      const { caller, req } = args.contextValue as StreamContext
+      const { caller, req } = contextOf(args)
       const client = clients.limited(req)
       const key = `${caller.identity}\n${client}`
       const usage = usages.get(key) ?? { streams: 0, names: 0 }
@@ -247,9 +245,6 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     },
   }
 }
-
-/** What is created in `yoga.ts`, with what comes from the server. */
-type StreamContext = Context & ServerContext
 
 /** Others may be of any size and depth, and nothing reads them. */
 function declaredVariables({ document, operationName, variableValues }: ExecutionArgs) {
