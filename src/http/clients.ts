@@ -1,11 +1,10 @@
 import type { IncomingMessage } from 'node:http'
-import { BlockList, isIPv4, isIPv6, type Socket } from 'node:net'
+import { BlockList, isIPv4, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import { refusalMeasure } from '../operations/measures.ts'
 import { HttpError } from './errors.ts'
 
-const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
-const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
+const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/
 /** As some proxies send addresses: with a port, and those of IPv6 in brackets. */
 const WITH_PORT = /^(?:\[(.*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 
@@ -20,10 +19,9 @@ export function networksOf(blocks: readonly string[]): BlockList {
   return networks
 }
 
-/** Whether an address is in one of some networks. */
+/** Whether an address is in one of some networks. Those of IPv4 also contain their addresses in the form of IPv6. */
 function isWithin(networks: BlockList, address: string): boolean {
-  const plain = withoutMapping(address)
-  return networks.check(plain, isIPv4(plain) ? 'ipv4' : 'ipv6')
+  return networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
 }
 
 /**
@@ -100,7 +98,9 @@ export class Clients {
     const count = (this.#connections.get(name) ?? 0) + 1
     if (count > this.#maxConnections) {
       refusalMeasure.publish('connections')
-      return tooManyConnections(this.#maxConnections)
+      const limit = this.#maxConnections
+      const message = `An address may have at most ${limit} connections; close one, or use it for several requests.`
+      return new HttpError(429, 'RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
     }
     this.#connections.set(name, count)
     socket.once('close', () => {
@@ -116,28 +116,13 @@ export class Clients {
   }
 }
 
-function tooManyConnections(limit: number): HttpError {
-  const message = `An address may have at most ${limit} connections; close one, or use it for several requests.`
-  return new HttpError(429, 'RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
-}
-
 /** What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which a client has to itself. */
 export function clientOf(address: string): string {
-  const plain = withoutMapping(address)
-  if (!isIPv6(plain)) return plain
-  const [head = '', tail] = (plain.split('%')[0] ?? '').toLowerCase().split('::')
-  const groups = head === '' ? [] : head.split(':')
-  const last = tail ? tail.split(':').length : 0
-  if (tail !== undefined) while (groups.length + last < 8) groups.push('0')
-  return groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')
-}
-
-function withoutMapping(address: string): string {
-  const [, high, low] = IPV4_IN_HEXADECIMAL.exec(address) ?? []
-  if (high === undefined || low === undefined) return IPV4_IN_IPV6.exec(address)?.[1] ?? address
-  const parts = [high, low].map((part) => Number.parseInt(part, 16))
-  return parts.flatMap((part) => [part >> 8, part & 255]).join('.')
+  if (!isIPv6(address)) return address
+  const { address: shortened } = new SocketAddress({ address, family: 'ipv6' })
+  const [, ipv4] = IPV4_IN_IPV6.exec(shortened) ?? []
+  if (ipv4 !== undefined) return ipv4
+  const [head = [], tail = []] = shortened.split('::').map((part) => part.split(':').filter(Boolean))
+  const zeros = Array.from({ length: 8 - head.length - tail.length }, () => '0')
+  return [...head, ...zeros, ...tail].slice(0, 4).join(':')
 }
