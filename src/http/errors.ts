@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
+  type ArgumentNode,
   type ASTNode,
   type ExecutionArgs,
   type ExecutionResult,
@@ -8,6 +9,8 @@ import {
   getOperationAST,
   isValueNode,
   Kind,
+  type ObjectFieldNode,
+  type ValueNode,
   visit,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
@@ -131,7 +134,8 @@ export const executionErrors: Plugin = {
 
 /** Whether a root field was refused, because the caller has made too many changes. */
 function isRateLimited({ path, extensions }: GraphQLError): boolean {
-  return path?.length === 1 && extensions.code === ('RATE_LIMITED' satisfies ErrorCode)
+  // Errors of graphql-jit may have no extensions.
+  return path?.length === 1 && extensions?.code === ('RATE_LIMITED' satisfies ErrorCode)
 }
 
 /** The result of a request of which nothing was executed: its status is 429. */
@@ -265,21 +269,15 @@ function mark(error: GraphQLError, argument: string | undefined): void {
 /** Paths of values, each starting with its argument: `changes.3.delta`. */
 function argumentPaths(document: ASTNode, isWanted: (node: ASTNode) => boolean): Map<ASTNode, string> {
   const paths = new Map<ASTNode, string>()
-  visit(document, {
-    enter(node, _key, parent, path, ancestors) {
-      if (!parent || !isWanted(node)) return
-      const steps: (string | number)[] = []
-      // All nodes and lists below the document; `path` has their keys.
-      for (const [index, step] of [...ancestors.slice(1), parent, node].entries()) {
-        const isInside = steps.length > 0
-        if ('kind' in step && step.kind === (isInside ? Kind.OBJECT_FIELD : Kind.ARGUMENT)) {
-          steps.push(step.name.value)
-        } else if (isInside && path[index - 1] === 'values') {
-          steps.push(path[index] ?? '')
-        }
-      }
-      if (steps.length > 0) paths.set(node, steps.join('.'))
-    },
-  })
+
+  function add(node: ArgumentNode | ObjectFieldNode | ValueNode, path: string): void {
+    if (isWanted(node)) paths.set(node, path)
+    if ('value' in node && typeof node.value === 'object') add(node.value, path)
+    if (node.kind === Kind.LIST)
+      for (const [index, item] of node.values.entries()) add(item, `${path}.${index}`)
+    if (node.kind === Kind.OBJECT) for (const field of node.fields) add(field, `${path}.${field.name.value}`)
+  }
+
+  visit(document, { Argument: (argument) => add(argument, argument.name.value) })
   return paths
 }

@@ -184,7 +184,7 @@ function createPersistedQueries(cache: DocumentCache) {
      * Adds the text to a request that has only its hash, and stores that of one with both. An unknown hash is rejected
      * like a syntax error, with a status by the type of the response: the next request includes the text.
      */
-    resolve(params: GraphQLParams, type: JsonType): GraphQLParams | HttpError {
+    resolve(params: GraphQLParams, type: JsonType): GraphQLParams {
       const { data: sent } = extension.safeParse(params.extensions?.persistedQuery)
       const { query } = params
       // Yoga itself rejects a query that isn't a string.
@@ -192,13 +192,13 @@ function createPersistedQueries(cache: DocumentCache) {
       const status = type === 'application/json' ? 200 : 400
       if (query != null) {
         if (hash('sha256', query) !== sent.sha256Hash)
-          return new HttpError(status, 'PERSISTED_QUERY_MISMATCH', 'PersistedQueryMismatch')
+          throw new HttpError(status, 'PERSISTED_QUERY_MISMATCH', 'PersistedQueryMismatch')
         texts.set(sent.sha256Hash, query)
         return params
       }
       const text = texts.get(sent.sha256Hash)
       if (text === undefined || !cache.get(text))
-        return new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound')
+        throw new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound')
       return { ...params, query: text }
     },
   }
