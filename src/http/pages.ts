@@ -40,17 +40,6 @@ const LIBRARIES: [path: string, file: URL][] = [
   ['/htm.js', new URL(import.meta.resolve('htm'))],
 ]
 
-/** Pages by their paths; each file has the head and the main part, which `page.html` surrounds. */
-const HTML = {
-  '/': 'home.html',
-  '/shop': 'shop.html',
-  '/book': 'book.html',
-  '/board': 'board.html',
-  '/hits': 'hits.html',
-  '/invoice': 'invoice.html',
-  '/console': 'console.html',
-}
-
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -98,9 +87,10 @@ export async function readPages() {
   const files = (await filesByPath()).map(async ([path, url]) => {
     return [path, fixedPage(url.pathname, await readFile(url))] as const
   })
-  const html = Object.entries(HTML).map(
-    async ([path, name]) => [path, framed(path, await text(name))] as const,
-  )
+  const html = (await readdir(PAGES)).filter(isPage).map(async (name) => {
+    const path = name === 'home.html' ? '/' : `/${basename(name, '.html')}`
+    return [path, framed(path, await text(name))] as const
+  })
   const docs = (await readdir(DOCS)).map(async (name) => {
     const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
     return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
@@ -161,17 +151,14 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
   const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|webp)$/.test(name))
-  const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
-  const within =
-    (folder: URL) =>
-    (path: string): [string, URL] => [`/${path}`, new URL(path, folder)]
+  const within = (folder: URL, paths: string[]) =>
+    paths.map((path): [string, URL] => [`/${path}`, new URL(path, folder)])
   return [
-    ...scripts.map(within(SCRIPTS)),
-    ...others.map(within(PAGES)),
-    ...paths.map(within(ROOT)),
-    ['/client.js', new URL('dist/client/client.js', ROOT)],
-    // Its types, for those who download it.
-    ['/client.d.ts', new URL('dist/client/client.d.ts', ROOT)],
+    ...within(SCRIPTS, scripts),
+    ...within(PAGES, others),
+    ...within(ROOT, [...BESIDE, ...docs.map((name) => `docs/${name}`)]),
+    // The types are for those who download the client.
+    ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts']),
     ...LIBRARIES,
   ]
 }
@@ -191,6 +178,11 @@ async function graphiqlFiles() {
 
 function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+/** Whether a file has the head and the main part of a page, which `page.html` surrounds. */
+function isPage(name: string): boolean {
+  return name.endsWith('.html') && name !== 'page.html' && name !== 'notFound.html'
 }
 
 function text(name: string): Promise<string> {

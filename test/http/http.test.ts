@@ -297,7 +297,6 @@ it('lets no cache store an answer with an error', async () => {
     [413, '/graphql', { method: 'POST', headers: json, body: ' '.repeat(1_000_001) }],
     [404, '/nowhere'],
     [404, '/nowhere', { headers: { accept: 'text/html' } }],
-    [404, '/unknown', { headers: { accept: 'text/html' } }],
     [405, '/', { method: 'POST' }],
     [401, '/metrics', { headers: { authorization: 'Bearer nth_wrong' } }],
   ]
