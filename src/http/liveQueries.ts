@@ -249,12 +249,9 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 /** Others may be of any size and depth, and nothing reads them. */
 function declaredVariables({ document, operationName, variableValues }: ExecutionArgs) {
   const { variableDefinitions = [] } = getOperationAST(document, operationName) ?? {}
+  const sent = new Map(Object.entries(variableValues ?? {}))
   const names = variableDefinitions.map(({ variable }) => variable.name.value)
-  return Object.fromEntries(
-    names.flatMap((name) =>
-      variableValues && Object.hasOwn(variableValues, name) ? [[name, variableValues[name]]] : [],
-    ),
-  )
+  return Object.fromEntries(names.filter((name) => sent.has(name)).map((name) => [name, sent.get(name)]))
 }
 
 /** The result of a subscription of which nothing was allowed, with a status of its own. */
