@@ -43,6 +43,26 @@ export function clientAddress({ socket, headers }: IncomingMessage, trusted: Blo
   return address
 }
 
+/** Who has limits: an address that counts as one client. Undefined: one without limits, behind which may be many. */
+export type ClientKey = string | undefined
+
+/** How much each client has of something that is limited. */
+export class Counts {
+  readonly #counts = new Map<ClientKey, number>()
+
+  /** 0 without limits. */
+  of(key: ClientKey): number {
+    return this.#counts.get(key) ?? 0
+  }
+
+  add(key: ClientKey, change: number): void {
+    if (key === undefined) return
+    const count = this.of(key) + change
+    if (count > 0) this.#counts.set(key, count)
+    else this.#counts.delete(key)
+  }
+}
+
 /** What counts as one client: an address, or a network of IPv6. */
 interface Client {
   name: string
@@ -63,7 +83,7 @@ export class Clients {
   readonly #exempt: BlockList
   readonly #cached = new LRUCache<string, Client>({ max: MAX_CACHED })
   readonly #maxConnections: number
-  readonly #connections = new Map<string, number>()
+  readonly #connections = new Counts()
 
   /** @param maxConnections of each at once */
   constructor(trustedProxies: readonly string[], maxConnections: number) {
@@ -86,7 +106,7 @@ export class Clients {
   }
 
   /** The name of the client that sent a request; undefined: it has no limits. */
-  limited(request: IncomingMessage): string | undefined {
+  limited(request: IncomingMessage): ClientKey {
     const { name, isExempt } = this.of(request)
     return isExempt ? undefined : name
   }
@@ -95,19 +115,14 @@ export class Clients {
   refuse(socket: Pick<Socket, 'remoteAddress' | 'once'>): HttpError | undefined {
     const { name, isExempt } = this.#at(socket.remoteAddress ?? '')
     if (isExempt) return undefined
-    const count = (this.#connections.get(name) ?? 0) + 1
-    if (count > this.#maxConnections) {
+    if (this.#connections.of(name) >= this.#maxConnections) {
       refusalMeasure.publish('connections')
       const limit = this.#maxConnections
       const message = `An address may have at most ${limit} connections; close one, or use it for several requests.`
       return new HttpError(429, 'RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
     }
-    this.#connections.set(name, count)
-    socket.once('close', () => {
-      const left = (this.#connections.get(name) ?? 1) - 1
-      if (left > 0) this.#connections.set(name, left)
-      else this.#connections.delete(name)
-    })
+    this.#connections.add(name, 1)
+    socket.once('close', () => this.#connections.add(name, -1))
     return undefined
   }
 

@@ -1,7 +1,7 @@
 import { IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Notices } from '../operations/log.ts'
-import type { Clients } from './clients.ts'
+import { type ClientKey, type Clients, Counts } from './clients.ts'
 import { type HttpError, sendError } from './errors.ts'
 
 interface ConnectionsOptions {
@@ -224,16 +224,13 @@ type Connections = ReturnType<typeof openConnections>
 export type Reserve = Connections['reserve']
 export type Release = Connections['release']
 
-/** Whose memory it is: an address that counts as one client. Undefined: one without limits, behind which may be many. */
-export type ClientKey = string | undefined
-
 /**
  * Memory that clients share, in bytes of the heap. A client may hold as much as is free: alone half of it all, beside n
  * others that take what they can a part of n + 2. So whatever the others do, the same amount is left for one more.
  */
 export class MemoryBudget {
   readonly #maxBytes: number
-  readonly #held = new Map<string, number>()
+  readonly #held = new Counts()
   #usedBytes = 0
 
   constructor(maxBytes: number) {
@@ -251,14 +248,12 @@ export class MemoryBudget {
    */
   charge(client: ClientKey, bytes: number, sharedBytes = bytes): void {
     this.#usedBytes += sharedBytes
-    if (client === undefined) return
-    const held = this.heldBy(client) + bytes
-    if (held > 0) this.#held.set(client, held)
-    else this.#held.delete(client)
+    if (client !== undefined) this.#held.add(client, bytes)
   }
 
-  heldBy(client: string): number {
-    return this.#held.get(client) ?? 0
+  /** 0 of one without limits. */
+  heldBy(client: ClientKey): number {
+    return this.#held.of(client)
   }
 
   /**

@@ -8,13 +8,13 @@ import {
   getOperationAST,
 } from 'graphql'
 import type { Notices } from '../operations/log.ts'
-import { refusalMeasure } from '../operations/measures.ts'
+import { type Limit, refusalMeasure } from '../operations/measures.ts'
 import type { Nth } from '../repository/nth.ts'
 import { NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
-import type { Clients } from './clients.ts'
+import { type ClientKey, type Clients, Counts } from './clients.ts'
 import type { CompiledOperation } from './compiledOperations.ts'
-import { type ClientKey, MemoryBudget } from './connections.ts'
+import { MemoryBudget } from './connections.ts'
 import { invalidCredential, LEEWAY_MS } from './credentials.ts'
 import { bytesOfDocument } from './documents.ts'
 import { type HeaderList, httpOf, serviceUnavailable } from './errors.ts'
@@ -70,12 +70,6 @@ interface SharedQuery {
   streams: number
 }
 
-/** The streams of a caller from one address. */
-interface Usage {
-  streams: number
-  names: number
-}
-
 /** Maximum names that the streams of a client watch, each counted for itself: half of what a process may watch. */
 const MAX_NAMES = 10_000
 const RETRY_AFTER_MS = 10_000
@@ -92,7 +86,8 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   const queries = new Map<string, SharedQuery>()
   const documents = new Map<DocumentNode, SharedDocument>()
   const streams = new Set<Stream>()
-  const usages = new Map<string, Usage>()
+  const streamsOf = new Counts()
+  const namesOf = new Counts()
   const budget = new MemoryBudget(maxBytes)
   let isClosed = false
   let isChecking = false
@@ -161,15 +156,10 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     budget.charge(undefined, -document.bytes)
   }
 
-  function assertWithinLimits({ streams }: Usage, client: ClientKey, bytes: number): void {
-    if (streams > maxStreams) {
-      refusalMeasure.publish('streams')
-      throw tooMany('subscriptions', maxStreams)
-    }
+  function assertRoom(client: ClientKey, bytes: number): void {
     if (budget.hasRoom(client, false)) return
     refusalMeasure.publish('memory')
-    const isOthers = client === undefined || budget.heldBy(client) <= bytes
-    throw isOthers
+    throw budget.heldBy(client) <= bytes
       ? unavailable('The open subscriptions use all the memory that they may. Try again in a moment.')
       : new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
   }
@@ -184,8 +174,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       if (isClosed) return refused(serviceUnavailable('Nth is shutting down; try again in a moment.'))
       const { caller, req } = contextOf(args)
       const client = clients.limited(req)
-      const key = `${caller.identity}\n${client}`
-      const usage = usages.get(key) ?? { streams: 0, names: 0 }
+      const owner = client && `${caller.identity}\n${client}`
       const shared = join(args, compiled, caller)
       const { query } = shared
       const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)
@@ -197,25 +186,19 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
         query.leave(stream)
         leave(shared)
         budget.charge(client, -bytes, -ownBytes)
-        usage.streams -= 1
-        usage.names -= names
-        if (usage.streams === 0) usages.delete(key)
+        streamsOf.add(owner, -1)
+        namesOf.add(owner, -names)
       })
       streams.add(stream)
       budget.charge(client, bytes, ownBytes)
-      usage.streams += 1
-      if (client !== undefined) usages.set(key, usage)
+      streamsOf.add(owner, 1)
       try {
-        assertWithinLimits(usage, client, bytes)
+        if (streamsOf.of(owner) > maxStreams) throw tooMany('streams', 'subscriptions', maxStreams)
+        assertRoom(client, bytes)
         const { isWatching, ...first } = await query.join(stream)
-        if (stream.state !== 'closed' && client !== undefined) {
-          names = query.size
-          usage.names += names
-          if (usage.names > MAX_NAMES) {
-            refusalMeasure.publish('watched names')
-            throw tooMany('names in subscriptions', MAX_NAMES)
-          }
-        }
+        if (stream.state !== 'closed') names = query.size
+        namesOf.add(owner, names)
+        if (namesOf.of(owner) > MAX_NAMES) throw tooMany('watched names', 'names in subscriptions', MAX_NAMES)
         if (first.errors && !isWatching) {
           stream.close()
           return refusedWith(first.errors)
@@ -265,7 +248,8 @@ function refused({ message, extensions }: NthError): ExecutionResult {
 
 const TOO_LARGE = 'The subscriptions from this address use too much memory. Close one, or select less.'
 
-function tooMany(what: string, limit: number): NthError {
+function tooMany(refusal: Limit, what: string, limit: number): NthError {
+  refusalMeasure.publish(refusal)
   const message = `Too many ${what}: the limit is ${limit} for these credentials and this address. Close one first.`
   return new NthError('RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
 }
