@@ -99,9 +99,11 @@ export function createAuthentication({
     if (!credential) {
       const { origin } = request.headers
       // Also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
-      if (origin !== undefined && !origins.isAllowed(origin) && !origins.isOwnPage(origin, request))
-        throw foreignPage(origin)
-      if (isOpen && isForwarded(request)) throw behindProxy()
+      if (origin !== undefined && !origins.isAllowed(origin) && !origins.isOwnPage(origin, request)) {
+        const message = `Pages of ${origin} may not call without credentials. To allow them, add this origin to NTH_ALLOWED_ORIGINS.`
+        throw new HttpError(403, 'FORBIDDEN', message)
+      }
+      if (isOpen && isForwarded(request)) throw new HttpError(403, 'FORBIDDEN', BEHIND_PROXY)
       return access(request, nobody, anonymousPerMinute)
     }
     const found = identify(credential.text)
@@ -116,21 +118,10 @@ const ADMINISTRATOR: Identified = {
   perMinute: null,
 }
 
-/** The callers with keys in memory. */
-const callers = new WeakMap<ApiKey, Identified>()
-
 function identified(key: ApiKey | undefined): Identified {
   if (!key) throw invalidCredential()
-  const found = callers.get(key)
-  if (found) return found
   const { id, grants, origins, perMinute, expiresAt } = key
-  const made: Identified = {
-    caller: { kind: 'KEY', identity: `key ${id}`, grants, key, expiresAt },
-    origins,
-    perMinute,
-  }
-  callers.set(key, made)
-  return made
+  return { caller: { kind: 'KEY', identity: `key ${id}`, grants, key, expiresAt }, origins, perMinute }
 }
 
 /** A failure to read credentials, before anything was executed. */
@@ -144,16 +135,8 @@ function isForwarded({ headers }: IncomingMessage): boolean {
   return false
 }
 
-function foreignPage(origin: string): HttpError {
-  const message = `Pages of ${origin} may not call without credentials. To allow them, add this origin to NTH_ALLOWED_ORIGINS.`
-  return new HttpError(403, 'FORBIDDEN', message)
-}
-
-function behindProxy(): HttpError {
-  const message =
-    'This server is open to everyone on its machine, and the request came through a proxy. Set NTH_ADMIN_KEY, and create keys for callers; or set NTH_ANONYMOUS to what callers without a key may do.'
-  return new HttpError(403, 'FORBIDDEN', message)
-}
+const BEHIND_PROXY =
+  'This server is open to everyone on its machine, and the request came through a proxy. Set NTH_ADMIN_KEY, and create keys for callers; or set NTH_ANONYMOUS to what callers without a key may do.'
 
 interface TokenBucket {
   tokens: number

@@ -61,7 +61,8 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
       const isSlow = body.isAuthorized
         ? passedMs > graceMs && body.length < (passedMs / 1000) * MIN_BYTES_A_SECOND
         : passedMs > unauthorizedMs
-      if (isSlow && body.wasSlow) body.fail(tooSlow())
+      const message = 'The body arrives too slowly; send the request again.'
+      if (isSlow && body.wasSlow) body.fail(new HttpError(408, 'BAD_REQUEST', message))
       body.wasSlow = isSlow
     }
   }
@@ -147,10 +148,6 @@ function tooLong(limit: number): HttpError {
       ? `A request body may have at most ${limit} bytes; send less at a time.`
       : `A caller without rights may send a body of at most ${limit} bytes. Send an API key.`
   return new HttpError(413, 'REQUEST_ENTITY_TOO_LARGE', reason, { limit })
-}
-
-function tooSlow(): HttpError {
-  return new HttpError(408, 'BAD_REQUEST', 'The body arrives too slowly; send the request again.')
 }
 
 /** Counts what begins a member or an item outside of texts: all commas, and the brackets before the first ones. */

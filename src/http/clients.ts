@@ -1,11 +1,10 @@
 import type { IncomingMessage } from 'node:http'
-import { BlockList, isIPv4, isIPv6, type Socket } from 'node:net'
+import { BlockList, isIPv4, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import { refusalMeasure } from '../operations/measures.ts'
 import { HttpError } from './errors.ts'
 
-const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
-const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
+const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/
 /** As some proxies send addresses: with a port, and those of IPv6 in brackets. */
 const WITH_PORT = /^(?:\[(.*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 
@@ -20,10 +19,9 @@ export function networksOf(blocks: readonly string[]): BlockList {
   return networks
 }
 
-/** Whether an address is in one of some networks. */
+/** Whether an address is in one of some networks. Those of IPv4 also contain their addresses in the form of IPv6. */
 function isWithin(networks: BlockList, address: string): boolean {
-  const plain = withoutMapping(address)
-  return networks.check(plain, isIPv4(plain) ? 'ipv4' : 'ipv6')
+  return networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
 }
 
 /**
@@ -43,6 +41,26 @@ export function clientAddress({ socket, headers }: IncomingMessage, trusted: Blo
     address = hop
   }
   return address
+}
+
+/** Who has limits: an address that counts as one client. Undefined: one without limits, behind which may be many. */
+export type ClientKey = string | undefined
+
+/** How much each client has of something that is limited. */
+export class Counts {
+  readonly #counts = new Map<ClientKey, number>()
+
+  /** 0 without limits. */
+  of(key: ClientKey): number {
+    return this.#counts.get(key) ?? 0
+  }
+
+  add(key: ClientKey, change: number): void {
+    if (key === undefined) return
+    const count = this.of(key) + change
+    if (count > 0) this.#counts.set(key, count)
+    else this.#counts.delete(key)
+  }
 }
 
 /** What counts as one client: an address, or a network of IPv6. */
@@ -65,7 +83,7 @@ export class Clients {
   readonly #exempt: BlockList
   readonly #cached = new LRUCache<string, Client>({ max: MAX_CACHED })
   readonly #maxConnections: number
-  readonly #connections = new Map<string, number>()
+  readonly #connections = new Counts()
 
   /** @param maxConnections of each at once */
   constructor(trustedProxies: readonly string[], maxConnections: number) {
@@ -88,7 +106,7 @@ export class Clients {
   }
 
   /** The name of the client that sent a request; undefined: it has no limits. */
-  limited(request: IncomingMessage): string | undefined {
+  limited(request: IncomingMessage): ClientKey {
     const { name, isExempt } = this.of(request)
     return isExempt ? undefined : name
   }
@@ -97,17 +115,14 @@ export class Clients {
   refuse(socket: Pick<Socket, 'remoteAddress' | 'once'>): HttpError | undefined {
     const { name, isExempt } = this.#at(socket.remoteAddress ?? '')
     if (isExempt) return undefined
-    const count = (this.#connections.get(name) ?? 0) + 1
-    if (count > this.#maxConnections) {
+    if (this.#connections.of(name) >= this.#maxConnections) {
       refusalMeasure.publish('connections')
-      return tooManyConnections(this.#maxConnections)
+      const limit = this.#maxConnections
+      const message = `An address may have at most ${limit} connections; close one, or use it for several requests.`
+      return new HttpError(429, 'RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
     }
-    this.#connections.set(name, count)
-    socket.once('close', () => {
-      const left = (this.#connections.get(name) ?? 1) - 1
-      if (left > 0) this.#connections.set(name, left)
-      else this.#connections.delete(name)
-    })
+    this.#connections.add(name, 1)
+    socket.once('close', () => this.#connections.add(name, -1))
     return undefined
   }
 
@@ -116,28 +131,13 @@ export class Clients {
   }
 }
 
-function tooManyConnections(limit: number): HttpError {
-  const message = `An address may have at most ${limit} connections; close one, or use it for several requests.`
-  return new HttpError(429, 'RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
-}
-
 /** What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which a client has to itself. */
 export function clientOf(address: string): string {
-  const plain = withoutMapping(address)
-  if (!isIPv6(plain)) return plain
-  const [head = '', tail] = (plain.split('%')[0] ?? '').toLowerCase().split('::')
-  const groups = head === '' ? [] : head.split(':')
-  const last = tail ? tail.split(':').length : 0
-  if (tail !== undefined) while (groups.length + last < 8) groups.push('0')
-  return groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')
-}
-
-function withoutMapping(address: string): string {
-  const [, high, low] = IPV4_IN_HEXADECIMAL.exec(address) ?? []
-  if (high === undefined || low === undefined) return IPV4_IN_IPV6.exec(address)?.[1] ?? address
-  const parts = [high, low].map((part) => Number.parseInt(part, 16))
-  return parts.flatMap((part) => [part >> 8, part & 255]).join('.')
+  if (!isIPv6(address)) return address
+  const { address: shortened } = new SocketAddress({ address, family: 'ipv6' })
+  const [, ipv4] = IPV4_IN_IPV6.exec(shortened) ?? []
+  if (ipv4 !== undefined) return ipv4
+  const [head = [], tail = []] = shortened.split('::').map((part) => part.split(':').filter(Boolean))
+  const zeros = Array.from({ length: 8 - head.length - tail.length }, () => '0')
+  return [...head, ...zeros, ...tail].slice(0, 4).join(':')
 }

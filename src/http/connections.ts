@@ -1,8 +1,8 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Notices } from '../operations/log.ts'
-import type { Clients } from './clients.ts'
-import { type HttpError, rawResponse } from './errors.ts'
+import { type ClientKey, type Clients, Counts } from './clients.ts'
+import { type HttpError, sendError } from './errors.ts'
 
 interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
@@ -212,7 +212,11 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
 const LINGER_MS = 1000
 
 function endWith(socket: Socket, error: HttpError): void {
-  socket.end(rawResponse(error))
+  const response = new ServerResponse(new IncomingMessage(socket))
+  response.shouldKeepAlive = false
+  response.assignSocket(socket)
+  response.on('finish', () => socket.end())
+  sendError(response, error)
   setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 
@@ -220,16 +224,13 @@ type Connections = ReturnType<typeof openConnections>
 export type Reserve = Connections['reserve']
 export type Release = Connections['release']
 
-/** Whose memory it is: an address that counts as one client. Undefined: one without limits, behind which may be many. */
-export type ClientKey = string | undefined
-
 /**
  * Memory that clients share, in bytes of the heap. A client may hold as much as is free: alone half of it all, beside n
  * others that take what they can a part of n + 2. So whatever the others do, the same amount is left for one more.
  */
 export class MemoryBudget {
   readonly #maxBytes: number
-  readonly #held = new Map<string, number>()
+  readonly #held = new Counts()
   #usedBytes = 0
 
   constructor(maxBytes: number) {
@@ -247,14 +248,12 @@ export class MemoryBudget {
    */
   charge(client: ClientKey, bytes: number, sharedBytes = bytes): void {
     this.#usedBytes += sharedBytes
-    if (client === undefined) return
-    const held = this.heldBy(client) + bytes
-    if (held > 0) this.#held.set(client, held)
-    else this.#held.delete(client)
+    if (client !== undefined) this.#held.add(client, bytes)
   }
 
-  heldBy(client: string): number {
-    return this.#held.get(client) ?? 0
+  /** 0 of one without limits. */
+  heldBy(client: ClientKey): number {
+    return this.#held.of(client)
   }
 
   /**

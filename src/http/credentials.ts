@@ -59,8 +59,6 @@ export interface Identified {
   perMinute: number | null
 }
 
-const NO_KEYS: readonly string[] = []
-
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i
 
 /**
@@ -69,14 +67,14 @@ const BEARER = /^bearer +([\x21-\x7e]+) *$/i
  */
 export function takeCredential(request: IncomingMessage): Credential | HttpError | undefined {
   const { authorization } = request.headers
-  const keys = request.url?.includes('?') ? takeKeys(request) : NO_KEYS
-  if (authorization === undefined && keys.length === 0) return undefined
-  if (keys.length > (authorization === undefined ? 1 : 0)) {
+  const inAddress = request.url?.includes('?') ? takeKeys(request) : []
+  if (authorization === undefined && inAddress.length === 0) return undefined
+  if (inAddress.length > (authorization === undefined ? 1 : 0)) {
     const message =
       'The request has several credentials; send one header Authorization, or one parameter "key".'
     return new HttpError(400, 'BAD_REQUEST', message)
   }
-  if (authorization === undefined) return { text: keys[0] ?? '', isInAddress: true }
+  if (authorization === undefined) return { text: inAddress[0] ?? '', isInAddress: true }
   const [, text] = BEARER.exec(authorization) ?? []
   return text === undefined ? invalidCredential() : { text, isInAddress: false }
 }
@@ -85,18 +83,19 @@ export function takeCredential(request: IncomingMessage): Credential | HttpError
 export function invalidCredential(): HttpError {
   const message =
     'The credentials are not valid: unknown, expired or revoked. Send an API key as "Authorization: Bearer nth_…".'
-  return new HttpError(401, 'UNAUTHENTICATED', message)
+  const error = new HttpError(401, 'UNAUTHENTICATED', message)
+  error.headers['www-authenticate'] += ', error="invalid_token"'
+  return error
 }
 
 /** Removes the parameter `key` from the address, and returns its values. */
 function takeKeys(request: IncomingMessage): string[] {
   const { url = '' } = request
   const start = url.indexOf('?')
-  // Its letters may be escaped.
-  if (start === -1 || !/key|%/i.test(url.slice(start))) return []
   const parameters = new URLSearchParams(url.slice(start))
   const keys = parameters.getAll('key')
-  if (keys.length === 0) return []
+  // Whatever else is in the address stays as it was sent.
+  if (keys.length === 0) return keys
   parameters.delete('key')
   request.url = url.slice(0, start) + (parameters.size > 0 ? `?${parameters}` : '')
   return keys

@@ -1,5 +1,6 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
+  type ArgumentNode,
   type ASTNode,
   type ExecutionArgs,
   type ExecutionResult,
@@ -8,25 +9,43 @@ import {
   getOperationAST,
   isValueNode,
   Kind,
+  type ObjectFieldNode,
+  type ValueNode,
   visit,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { FieldError, type FieldErrorOptions, isGraphQLError, reportedErrors } from '../graphql/fieldError.ts'
 import { refusalMeasure } from '../operations/measures.ts'
-import { type ErrorCode, type ErrorDetails, errorCodes, NthError, unavailable } from '../rules/errors.ts'
+import { type ErrorCode, errorCodes, NthError, unavailable } from '../rules/errors.ts'
 import { createVariableCheck } from './variables.ts'
 
 /** Names and values of headers, alternating. */
 export type HeaderList = readonly string[]
 
-/** Why a request is rejected before GraphQL, and the HTTP status. */
+/** Why a request is rejected before an operation is executed, with the status and headers of the response. */
 export class HttpError extends NthError {
   readonly status: number
+  readonly headers: Record<string, string>
 
   constructor(status: number, ...error: ConstructorParameters<typeof NthError>) {
     super(...error)
     this.status = status
+    this.headers = headersFor(status, this.details.retryAfterMs)
   }
+}
+
+function headersFor(status: number, retryAfterMs?: number): Record<string, string> {
+  return {
+    ...(status === 401 && { 'www-authenticate': 'Bearer realm="Nth"' }),
+    ...(retryAfterMs !== undefined && { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) }),
+  }
+}
+
+/** The error for a request of another method than those in the header Allow. */
+export function methodError(allowed: string, message: string, code: ErrorCode = 'BAD_REQUEST'): HttpError {
+  const error = new HttpError(405, code, message)
+  error.headers.allow = allowed
+  return error
 }
 
 /** The error 503: the request was not executed. */
@@ -54,33 +73,13 @@ export function withHeaders(response: ServerResponse, headers: HeaderList): Serv
   return response
 }
 
-/** An error as a response on a connection that is closed after it. */
-export function rawResponse(error: HttpError): string {
-  const { status, details } = error
-  const text = textOf(error)
-  const lines = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'content-type: application/json; charset=utf-8',
-    `content-length: ${Buffer.byteLength(text)}`,
-    NOT_CACHED.join(': '),
-    'connection: close',
-    ...(details.retryAfterMs ? [`retry-after: ${Math.ceil(details.retryAfterMs / 1000)}`] : []),
-  ]
-  return `${lines.join('\r\n')}\r\n\r\n${text}`
-}
-
-function textOf({ message, extensions }: HttpError): string {
-  return `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
-}
-
 export function isWrite({ method }: IncomingMessage): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
 
 /** Answers a write to what can only be read. */
 export function rejectWrite(response: ServerResponse, path: string): void {
-  response.setHeader('allow', 'GET, HEAD')
-  sendError(response, new HttpError(405, 'BAD_REQUEST', `${path} is read-only; use GET or HEAD.`))
+  sendError(response, methodError('GET, HEAD', `${path} is read-only; use GET or HEAD.`))
 }
 
 export function sendText(response: ServerResponse, type: string, text: string): void {
@@ -90,14 +89,13 @@ export function sendText(response: ServerResponse, type: string, text: string): 
 
 /** Sends an error in the form of GraphQL's own errors. */
 export function sendError(response: ServerResponse, error: HttpError, type = 'application/json'): void {
-  const { status, details } = error
-  const text = textOf(error)
+  const { status, headers, message, extensions } = error
+  const text = `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
   // The rest of the request may still arrive.
   if (status === 408) response.shouldKeepAlive = false
-  if (status === 401) response.setHeader('www-authenticate', 'Bearer realm="Nth", error="invalid_token"')
   response.setHeader(...NOT_CACHED)
-  if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
   response.writeHead(status, {
+    ...headers,
     'content-type': `${type}; charset=utf-8`,
     'content-length': Buffer.byteLength(text),
   })
@@ -126,10 +124,29 @@ export const executionErrors: Plugin = {
         const { errors, ...rest } = result as ExecutionResult
         if (!errors) return
         const reported = reportedErrors(errors)
-        setResult({ ...rest, errors: isMutation ? reported.map(readAfterChange) : reported })
+        const refused = reported.filter(isRateLimited)
+        if (rest.data && refused.length >= Object.keys(rest.data).length) setResult(tooManyChanges(refused))
+        else setResult({ ...rest, errors: isMutation ? reported.map(readAfterChange) : reported })
       },
     }
   },
+}
+
+/** Whether a root field was refused, because the caller has made too many changes. */
+function isRateLimited({ path, extensions }: GraphQLError): boolean {
+  // Errors of graphql-jit may have no extensions.
+  return path?.length === 1 && extensions?.code === ('RATE_LIMITED' satisfies ErrorCode)
+}
+
+/** The result of a request of which nothing was executed: its status is 429. */
+function tooManyChanges(refused: readonly GraphQLError[]): ExecutionResult {
+  const retryAfterMs = Math.min(...refused.map(({ extensions }) => Number(extensions.retryAfterMs)))
+  const http = httpOf({ code: 'RATE_LIMITED', retryAfterMs })
+  const errors = refused.map(
+    ({ message, path, extensions }) =>
+      new GraphQLError(message, { path: path ?? null, extensions: { ...extensions, http } }),
+  )
+  return { errors }
 }
 
 /** Converts any error to one that a caller may see: unexpected ones become INTERNAL_SERVER_ERROR and nothing else. */
@@ -138,7 +155,11 @@ export function maskError(error: unknown): GraphQLError {
   // Errors of graphql-jit may have no extensions.
   if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {
-    return located(error, cause.message, { originalError: cause, extensions: cause.extensions })
+    const http = cause instanceof HttpError && { http: { status: cause.status, headers: cause.headers } }
+    return located(error, cause.message, {
+      originalError: cause,
+      extensions: { ...cause.extensions, ...http },
+    })
   }
   const argument = isGraphQLError(cause) ? rejectedArgument(cause) : undefined
   if (isGraphQLError(cause) && argument !== undefined) {
@@ -177,21 +198,8 @@ function located(other: unknown, message: string, options: Omit<FieldErrorOption
 /** Status and headers of the response to a request of which nothing was executed, for the extensions of its error. */
 export function httpOf({ code, retryAfterMs }: GraphQLErrorExtensions) {
   const status = STATUSES[code as ErrorCode] ?? 400
-  const headers = {
-    ...(status === 401 && { 'www-authenticate': 'Bearer realm="Nth"' }),
-    ...(retryAfterMs !== undefined && { 'retry-after': String(Math.ceil(Number(retryAfterMs) / 1000)) }),
-  }
-  return { status, headers }
-}
-
-/** Creates the error for a request that isn't executed. */
-export function requestError(
-  status: number,
-  code: ErrorCode,
-  message: string,
-  { headers = {}, ...details }: ErrorDetails & { headers?: Record<string, string> } = {},
-): GraphQLError {
-  return new GraphQLError(message, { extensions: { code, ...details, http: { status, headers } } })
+  // As in the details of an NthError.
+  return { status, headers: headersFor(status, retryAfterMs as number | undefined) }
 }
 
 function innermost(error: unknown): unknown {
@@ -261,21 +269,15 @@ function mark(error: GraphQLError, argument: string | undefined): void {
 /** Paths of values, each starting with its argument: `changes.3.delta`. */
 function argumentPaths(document: ASTNode, isWanted: (node: ASTNode) => boolean): Map<ASTNode, string> {
   const paths = new Map<ASTNode, string>()
-  visit(document, {
-    enter(node, _key, parent, path, ancestors) {
-      if (!parent || !isWanted(node)) return
-      const steps: (string | number)[] = []
-      // All nodes and lists below the document; `path` has their keys.
-      for (const [index, step] of [...ancestors.slice(1), parent, node].entries()) {
-        const isInside = steps.length > 0
-        if ('kind' in step && step.kind === (isInside ? Kind.OBJECT_FIELD : Kind.ARGUMENT)) {
-          steps.push(step.name.value)
-        } else if (isInside && path[index - 1] === 'values') {
-          steps.push(path[index] ?? '')
-        }
-      }
-      if (steps.length > 0) paths.set(node, steps.join('.'))
-    },
-  })
+
+  function add(node: ArgumentNode | ObjectFieldNode | ValueNode, path: string): void {
+    if (isWanted(node)) paths.set(node, path)
+    if ('value' in node && typeof node.value === 'object') add(node.value, path)
+    if (node.kind === Kind.LIST)
+      for (const [index, item] of node.values.entries()) add(item, `${path}.${index}`)
+    if (node.kind === Kind.OBJECT) for (const field of node.fields) add(field, `${path}.${field.name.value}`)
+  }
+
+  visit(document, { Argument: (argument) => add(argument, argument.name.value) })
   return paths
 }

@@ -21,6 +21,7 @@ import {
   type HeaderList,
   HttpError,
   maskError,
+  methodError,
   NOT_CACHED,
   overloaded,
   sendError,
@@ -80,42 +81,38 @@ export function createGraphqlHandler({
   }
 
   async function handle(exchange: ApiExchange, credential: Credential | undefined): Promise<unknown> {
-    const { request, response, note } = exchange
+    const { request, note } = exchange
     const type = typeFor(request.headers.accept)
-    let access: Access
     try {
       const established = authenticate(request, credential)
-      access = established instanceof Promise ? await established : established
+      const access = established instanceof Promise ? await established : established
       note.caller = access.caller
+      let params: GraphQLParams
+      if (request.method === 'POST') {
+        const body = await readBody(request, access.caller.grants.length > 0)
+        if (body === undefined) return
+        if (body instanceof HttpError) throw body
+        exchange.length = body.length
+        if (body.length > LONG_TEXT) await roomForText(body.length)
+        params = paramsInBody(request, body.toString('utf8'))
+      } else if (request.method === 'GET') {
+        params = paramsInAddress(request)
+      } else {
+        throw methodError('GET, POST', 'Requests to the API are sent by GET or POST.')
+      }
+      // Before anything is executed: a number that can't be returned must not be issued.
+      if (!type) throw new HttpError(406, 'BAD_REQUEST', NOT_ACCEPTABLE)
+      if (params.extensions?.persistedQuery != null) params = persistedQueries.resolve(params, type)
+      const { query } = params
+      if (query === undefined) throw new HttpError(400, 'BAD_REQUEST', NO_QUERY)
+      // Yoga itself rejects a query that isn't a string.
+      const { length } = typeof query === 'string' ? query : ''
+      if (length > 0 && !reserve(request, length * HEAP_BYTES_A_CHARACTER, length)) throw overloaded()
+      return await answer(exchange, params, access, type)
     } catch (error) {
-      if (error instanceof HttpError) return reject(exchange, error, type)
-      throw error
+      if (!(error instanceof HttpError)) throw error
+      reject(exchange, error, type)
     }
-    let params: GraphQLParams | HttpError
-    if (request.method === 'POST') {
-      const body = await readBody(request, access.caller.grants.length > 0)
-      if (body === undefined) return
-      if (body instanceof HttpError) return reject(exchange, body, type)
-      exchange.length = body.length
-      if (body.length > LONG_TEXT) await roomForText(body.length)
-      params = paramsInBody(request, body.toString('utf8'))
-    } else if (request.method === 'GET') {
-      params = paramsInAddress(request)
-    } else {
-      response.setHeader('allow', 'GET, POST')
-      params = new HttpError(405, 'BAD_REQUEST', 'Requests to the API are sent by GET or POST.')
-    }
-    if (params instanceof HttpError) return reject(exchange, params, type)
-    // Before anything is executed: a number that can't be returned must not be issued.
-    if (!type) return reject(exchange, new HttpError(406, 'BAD_REQUEST', NOT_ACCEPTABLE))
-    if (params.extensions?.persistedQuery != null) params = persistedQueries.resolve(params, type)
-    if (params instanceof HttpError) return reject(exchange, params, type)
-    const { query } = params
-    if (query === undefined) return reject(exchange, new HttpError(400, 'BAD_REQUEST', NO_QUERY), type)
-    // Yoga itself rejects a query that isn't a string.
-    if (typeof query === 'string' && !reserve(request, query.length * HEAP_BYTES_A_CHARACTER, query.length))
-      return reject(exchange, overloaded(), type)
-    return answer(exchange, params, access, type)
   }
 
   function reject({ response, headers, note }: ApiExchange, error: HttpError, type?: JsonType): void {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import {
   type DocumentNode,
@@ -7,20 +7,19 @@ import {
   GraphQLError,
   getOperationAST,
 } from 'graphql'
-import type { Context } from '../graphql/context.ts'
 import type { Notices } from '../operations/log.ts'
-import { refusalMeasure } from '../operations/measures.ts'
+import { type Limit, refusalMeasure } from '../operations/measures.ts'
 import type { Nth } from '../repository/nth.ts'
 import { NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
-import type { Clients } from './clients.ts'
+import { type ClientKey, type Clients, Counts } from './clients.ts'
 import type { CompiledOperation } from './compiledOperations.ts'
-import { type ClientKey, MemoryBudget } from './connections.ts'
+import { MemoryBudget } from './connections.ts'
 import { invalidCredential, LEEWAY_MS } from './credentials.ts'
 import { bytesOfDocument } from './documents.ts'
 import { type HeaderList, httpOf, serviceUnavailable } from './errors.ts'
 import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
-import type { ServerContext } from './requests.ts'
+import { contextOf } from './requests.ts'
 
 /** The result of a subscription that wasn't refused. */
 export interface StreamResult extends ExecutionResult {
@@ -54,11 +53,9 @@ const BYTES_A_VARIABLE_CHARACTER = 8
 
 type Compiled = CompiledOperation | undefined
 
-/** A document, by the hash of its text. */
+/** A document of live queries. */
 interface SharedDocument {
-  hash: string
-  document: DocumentNode
-  compiled: Compiled
+  node: DocumentNode
   bytes: number
   queries: number
 }
@@ -73,15 +70,25 @@ interface SharedQuery {
   streams: number
 }
 
+/** Maximum names that the streams of a client watch, each counted for itself: half of what a process may watch. */
+const MAX_NAMES = 10_000
+const RETRY_AFTER_MS = 10_000
+
 export type LiveQueries = ReturnType<typeof openLiveQueries>
 
-/** The subscriptions of this process. */
+/**
+ * The subscriptions of this process. The number of streams, and the names that they watch, are limited for each caller
+ * and address, the memory that they keep for each address and for all together. Without an address only the last of these
+ * limits holds. An address is charged for all that each of its streams keeps; what streams share is in use once.
+ */
 export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   const { maxStreams, maxBytes, heartbeatMs, clients, notices } = options
-  const documents = new Map<string, SharedDocument>()
   const queries = new Map<string, SharedQuery>()
+  const documents = new Map<DocumentNode, SharedDocument>()
   const streams = new Set<Stream>()
-  const quotas = createStreamQuotas(maxStreams, maxBytes)
+  const streamsOf = new Counts()
+  const namesOf = new Counts()
+  const budget = new MemoryBudget(maxBytes)
   let isClosed = false
   let isChecking = false
   const timer = setInterval(
@@ -108,67 +115,53 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     }
   }
 
-  function documentFor(document: DocumentNode, compiled: Compiled): SharedDocument {
-    const hash = hashOf(document.loc?.source.body ?? '')
-    const bytes = () => bytesOfDocument(document, compiled?.fields ?? 0)
-    return documents.get(hash) ?? { hash, document, compiled, bytes: bytes(), queries: 0 }
-  }
-
-  function queryFor(args: ExecutionArgs, compiled: Compiled, caller: Caller): SharedQuery {
+  /** Adds a stream to the query that it shares with others. The first one opens it. */
+  function join(args: ExecutionArgs, compiled: Compiled, caller: Caller): SharedQuery {
+    const { document: node, operationName } = args
     const variableValues = declaredVariables(args)
-    const document = documentFor(args.document, compiled)
-    const { kind, grants } = caller
-    const text = JSON.stringify([document.hash, args.operationName, variableValues, kind, grants])
-    const hash = hashOf(text)
-    const found = queries.get(hash)
-    if (found) return found
-    // Not its context, which holds the first request.
-    const kept = { ...args, document: document.document, variableValues, contextValue: undefined }
-    const query = openLiveQuery({ args: kept, compiled: document.compiled, nth, caller, notices })
-    const bytes = BYTES_A_QUERY + text.length * BYTES_A_VARIABLE_CHARACTER
-    return { hash, query, document, bytes, streams: 0 }
-  }
-
-  /** Adds a stream to a query. Returns the memory that nothing has kept before, in bytes. */
-  function join(shared: SharedQuery): number {
-    const { document } = shared
-    shared.streams += 1
-    if (shared.streams > 1) return 0
-    queries.set(shared.hash, shared)
-    document.queries += 1
-    if (document.queries > 1) return shared.bytes
-    documents.set(document.hash, document)
-    return shared.bytes + document.bytes
-  }
-
-  /** Removes a stream from a query. Returns the memory that nothing keeps any more, in bytes. */
-  function leave(shared: SharedQuery): number {
-    const { document } = shared
-    shared.streams -= 1
-    if (shared.streams > 0) return 0
-    shared.query.close()
-    queries.delete(shared.hash)
-    document.queries -= 1
-    if (document.queries > 0) return shared.bytes
-    documents.delete(document.hash)
-    return shared.bytes + document.bytes
-  }
-
-  /** Joins a query and takes what its stream needs: both, or neither. */
-  function takeQuota(
-    shared: SharedQuery,
-    caller: Caller,
-    client: ClientKey,
-    bytes: number,
-    ownBytes: number,
-  ) {
-    const addedBytes = ownBytes + join(shared)
-    try {
-      return quotas.take(caller, client, bytes, addedBytes)
-    } catch (error) {
-      leave(shared)
-      throw error
+    const text = JSON.stringify([operationName, variableValues, caller.kind, caller.grants])
+    const queryHash = hash('sha256', `${node.loc?.source.body}\n${text}`)
+    const found = queries.get(queryHash)
+    if (found) {
+      found.streams += 1
+      return found
     }
+    const bytesOfNode = () => bytesOfDocument(node, compiled?.fields ?? 0)
+    const document = documents.get(node) ?? { node, bytes: bytesOfNode(), queries: 0 }
+    // Not its context, which holds the first request.
+    const kept = { ...args, variableValues, contextValue: undefined }
+    const query = openLiveQuery({ args: kept, compiled, nth, caller, notices })
+    const bytes = BYTES_A_QUERY + text.length * BYTES_A_VARIABLE_CHARACTER
+    const shared: SharedQuery = { hash: queryHash, query, document, bytes, streams: 1 }
+    queries.set(queryHash, shared)
+    budget.charge(undefined, bytes)
+    document.queries += 1
+    if (document.queries > 1) return shared
+    documents.set(node, document)
+    budget.charge(undefined, document.bytes)
+    return shared
+  }
+
+  /** Removes a stream from a query. The last one closes it. */
+  function leave(shared: SharedQuery): void {
+    const { hash, query, document, bytes } = shared
+    shared.streams -= 1
+    if (shared.streams > 0) return
+    query.close()
+    queries.delete(hash)
+    budget.charge(undefined, -bytes)
+    document.queries -= 1
+    if (document.queries > 0) return
+    documents.delete(document.node)
+    budget.charge(undefined, -document.bytes)
+  }
+
+  function assertRoom(client: ClientKey, bytes: number): void {
+    if (budget.hasRoom(client, false)) return
+    refusalMeasure.publish('memory')
+    throw budget.heldBy(client) <= bytes
+      ? unavailable('The open subscriptions use all the memory that they may. Try again in a moment.')
+      : new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
   }
 
   return {
@@ -178,39 +171,46 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       compiled: Compiled,
       format: StreamFormat,
     ): Promise<ExecutionResult | StreamResult> {
-      let stream: Stream | undefined
+      if (isClosed) return refused(serviceUnavailable('Nth is shutting down; try again in a moment.'))
+      const { caller, req } = contextOf(args)
+      const client = clients.limited(req)
+      const owner = client && `${caller.identity}\n${client}`
+      const shared = join(args, compiled, caller)
+      const { query } = shared
+      const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)
+      const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
+      const bytes = ownBytes + shared.bytes + shared.document.bytes
+      let names = 0
+      const stream = new Stream(caller, format, () => {
+        streams.delete(stream)
+        query.leave(stream)
+        leave(shared)
+        budget.charge(client, -bytes, -ownBytes)
+        streamsOf.add(owner, -1)
+        namesOf.add(owner, -names)
+      })
+      streams.add(stream)
+      budget.charge(client, bytes, ownBytes)
+      streamsOf.add(owner, 1)
       try {
-        if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
-        // Created in `yoga.ts`.
-        const { caller, req } = args.contextValue as StreamContext
-        const shared = queryFor(args, compiled, caller)
-        const { query } = shared
-        const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)
-        const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
-        const bytes = ownBytes + shared.bytes + shared.document.bytes
-        const quota = takeQuota(shared, caller, clients.limited(req), bytes, ownBytes)
-        const opened = new Stream(caller, format, () => {
-          streams.delete(opened)
-          query.leave(opened)
-          quota.release(ownBytes + leave(shared))
-        })
-        stream = opened
-        streams.add(opened)
-        const { isWatching, ...first } = await query.join(opened)
-        quota.watch(query.size)
+        if (streamsOf.of(owner) > maxStreams) throw tooMany('streams', 'subscriptions', maxStreams)
+        assertRoom(client, bytes)
+        const { isWatching, ...first } = await query.join(stream)
+        if (stream.state !== 'closed') names = query.size
+        namesOf.add(owner, names)
+        if (namesOf.of(owner) > MAX_NAMES) throw tooMany('watched names', 'names in subscriptions', MAX_NAMES)
         if (first.errors && !isWatching) {
-          opened.close()
-          return refused(first.errors)
+          stream.close()
+          return refusedWith(first.errors)
         }
         const serve: StreamResult['serve'] = (response, headers) => {
-          opened.start(response, headers)
-          query.serve(opened, first)
+          stream.start(response, headers)
+          query.serve(stream, first)
         }
         return { ...first, serve }
       } catch (error) {
-        stream?.close()
-        if (error instanceof NthError)
-          return refused([new GraphQLError(error.message, { extensions: error.extensions })])
+        stream.close()
+        if (error instanceof NthError) return refused(error)
         throw error
       }
     },
@@ -229,113 +229,27 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   }
 }
 
-/** What is created in `yoga.ts`, with what comes from the server. */
-type StreamContext = Context & ServerContext
-
-function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64')
-}
-
 /** Others may be of any size and depth, and nothing reads them. */
 function declaredVariables({ document, operationName, variableValues }: ExecutionArgs) {
   const { variableDefinitions = [] } = getOperationAST(document, operationName) ?? {}
+  const sent = new Map(Object.entries(variableValues ?? {}))
   const names = variableDefinitions.map(({ variable }) => variable.name.value)
-  return Object.fromEntries(
-    names.flatMap((name) =>
-      variableValues && Object.hasOwn(variableValues, name) ? [[name, variableValues[name]]] : [],
-    ),
-  )
+  return Object.fromEntries(names.filter((name) => sent.has(name)).map((name) => [name, sent.get(name)]))
 }
 
 /** The result of a subscription of which nothing was allowed, with a status of its own. */
-function refused(errors: readonly GraphQLError[]): ExecutionResult {
+function refusedWith(errors: readonly GraphQLError[]): ExecutionResult {
   return { errors, extensions: { http: httpOf(errors[0]?.extensions ?? {}) } }
 }
 
-/** The streams of a caller from one address. */
-interface Usage {
-  streams: number
-  names: number
-}
-
-/** What a stream takes of the limits, until it is released. */
-interface StreamQuota {
-  /** @throws {NthError} RATE_LIMITED if its client would watch too many names */
-  watch(names: number): void
-  /** @param freedBytes memory that no stream keeps any more */
-  release(freedBytes: number): void
-}
-
-/** Maximum names that the streams of a client watch, each counted for itself: half of what a process may watch. */
-const MAX_NAMES = 10_000
-const RETRY_AFTER_MS = 10_000
-
-/**
- * Limits of streams. Their number and names are limited for each caller and address, the memory that they keep for each
- * address and for all together. Without an address only the last of these limits holds.
- *
- * @param maxBytes memory of all streams, in bytes
- */
-function createStreamQuotas(maxStreams: number, maxBytes: number) {
-  const usages = new Map<string, Usage>()
-  const budget = new MemoryBudget(maxBytes)
-
-  return {
-    /**
-     * Takes what a stream needs.
-     *
-     * @param bytes memory that it keeps, also if other streams keep a part of it too
-     * @param addedBytes the part of it that no other stream keeps
-     * @throws {NthError} RATE_LIMITED if its client has as many streams as it may have, or the streams of its address
-     *   keep too much; UNAVAILABLE if all of them do
-     */
-    take({ identity }: Caller, client: ClientKey, bytes: number, addedBytes: number): StreamQuota {
-      const key = `${identity}\n${client}`
-      // Nothing is counted without an address.
-      const usage: Usage = (client !== undefined && usages.get(key)) || { streams: 0, names: 0 }
-      if (usage.streams >= maxStreams) {
-        refusalMeasure.publish('streams')
-        throw tooMany('subscriptions', maxStreams)
-      }
-      budget.charge(client, bytes, addedBytes)
-      if (!budget.hasRoom(client, false)) {
-        refusalMeasure.publish('memory')
-        const isOthers = client === undefined || budget.heldBy(client) <= bytes
-        budget.charge(client, -bytes, -addedBytes)
-        throw isOthers
-          ? unavailable('The open subscriptions use all the memory that they may. Try again in a moment.')
-          : new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
-      }
-      if (client !== undefined) usages.set(key, usage)
-      usage.streams += 1
-      let names = 0
-      let isReleased = false
-      return {
-        watch(count) {
-          if (isReleased || client === undefined) return
-          if (usage.names + count > MAX_NAMES) {
-            refusalMeasure.publish('watched names')
-            throw tooMany('names in subscriptions', MAX_NAMES)
-          }
-          names += count
-          usage.names += count
-        },
-
-        release(freedBytes) {
-          isReleased = true
-          budget.charge(client, -bytes, -freedBytes)
-          usage.streams -= 1
-          usage.names -= names
-          if (usage.streams === 0) usages.delete(key)
-        },
-      }
-    },
-  }
+function refused({ message, extensions }: NthError): ExecutionResult {
+  return refusedWith([new GraphQLError(message, { extensions })])
 }
 
 const TOO_LARGE = 'The subscriptions from this address use too much memory. Close one, or select less.'
 
-function tooMany(what: string, limit: number): NthError {
+function tooMany(refusal: Limit, what: string, limit: number): NthError {
+  refusalMeasure.publish(refusal)
   const message = `Too many ${what}: the limit is ${limit} for these credentials and this address. Close one first.`
   return new NthError('RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
 }

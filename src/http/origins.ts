@@ -14,6 +14,9 @@ const MAX_AGE_S = '7200'
 /** Maximum number of rejected origins that are reported. */
 const MAX_REPORTED = 20
 
+/** In a list of the names of headers. */
+const AUTHORIZATION = /(?:^|,)\s*authorization\s*(?:,|$)/i
+
 const VARY: HeaderList = ['vary', 'Origin']
 
 /** The client: the same for everyone, so that the pages of any origin may import it. */
@@ -88,7 +91,7 @@ export class Origins {
     const { origin, 'access-control-request-headers': requested = '' } = headers
     if (!origin) return VARY
     // Whether a page may use a key is decided by the key, which a preflight doesn't have; the page can read a refusal.
-    const isByKey = hasCredential || (method === 'OPTIONS' && namesIn(requested).includes('authorization'))
+    const isByKey = hasCredential || (method === 'OPTIONS' && AUTHORIZATION.test(requested))
     if (!isByKey && !this.isAllowed(origin)) {
       this.#report(origin, headers.host)
       return VARY
@@ -146,11 +149,6 @@ export class Origins {
     const message = 'These credentials are for pages of certain origins, and the request has no origin.'
     return new HttpError(403, 'FORBIDDEN', message)
   }
-}
-
-/** The names in a list of headers, in lower case. */
-function namesIn(list: string): string[] {
-  return list.split(',').map((name) => name.trim().toLowerCase())
 }
 
 /** Whether a server that listens on a host is reachable from this machine only. */

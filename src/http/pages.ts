@@ -1,39 +1,34 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename, extname } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { printSchema } from 'graphql'
 import { schema } from '../graphql/schema.ts'
-import type { Nth } from '../repository/nth.ts'
-import { nameFault } from '../rules/names.ts'
+
+const ENCODINGS = ['br', 'gzip', 'identity'] as const
 
 /** Static content. */
 interface StaticPage {
   type: string
-  body: Buffer
-  /** The content, compressed when it is first sent so. */
-  gzipped?: Buffer
-  /** Entity tag of the content; the compressed content has another one. */
+  /** The content by its encoding. That of `gzip` is made when it is first sent, if there is one of `identity`. */
+  forms: Partial<Record<(typeof ENCODINGS)[number], Buffer>>
+  /** Entity tag of the content; each of its forms has another one. */
   tag: string
-  headers?: Record<string, string>
-  /** Whether the page exists for a query; undefined: for any. */
-  exists?: (query: URLSearchParams) => Promise<boolean>
+  headers: Record<string, string>
 }
 
 export type Pages = Awaited<ReturnType<typeof readPages>>
-
-function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
-  return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
-}
 
 const ROOT = new URL('../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
 /** The documentation's pages, which `npm run build` makes. */
 const DOCS = new URL('dist/docs/', ROOT)
+
+/** What `scripts/graphiql.mjs` has built: the page, and the files that it loads, each in two compressed forms. */
+const GRAPHIQL = new URL('dist/graphiql/', ROOT)
 
 /** Files beside `docs` that the docs link to. */
 const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'examples/README.md']
@@ -45,17 +40,6 @@ const LIBRARIES: [path: string, file: URL][] = [
   ['/htm.js', new URL(import.meta.resolve('htm'))],
 ]
 
-/** Pages by their paths; each file has the head and the main part, which `page.html` surrounds. */
-const HTML = {
-  '/': 'home.html',
-  '/shop': 'shop.html',
-  '/book': 'book.html',
-  '/board': 'board.html',
-  '/hits': 'hits.html',
-  '/invoice': 'invoice.html',
-  '/console': 'console.html',
-}
-
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -64,6 +48,7 @@ const TYPES: Record<string, string> = {
   '.svg': 'image/svg+xml; charset=utf-8',
   '.webp': 'image/webp',
   '.ico': 'image/x-icon',
+  '.ttf': 'font/ttf',
   '.graphql': 'text/plain; charset=utf-8',
   // Some browsers download `text/markdown` instead of showing it.
   '.md': 'text/plain; charset=utf-8',
@@ -75,13 +60,16 @@ const frame = readFileSync(new URL('page.html', PAGES), 'utf8')
 
 const importMap = /<script type="importmap">(.+?)<\/script>/.exec(frame)?.[1] ?? ''
 
+const STRICT = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
 /** Pages run only their own scripts and styles; of those in the page, only the import map. */
 const headers = {
-  'content-security-policy': `default-src 'self'; script-src 'self' 'sha256-${sha256(importMap)}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
+  'content-security-policy': `default-src 'self'; script-src 'self' 'sha256-${hash('sha256', importMap, 'base64')}'; ${STRICT}`,
 }
 
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('base64')
+/** GraphiQL makes styles while it runs; scripts, workers and requests are this server's only. */
+const graphiqlHeaders = {
+  'content-security-policy': `default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; ${STRICT}`,
 }
 
 /** The page at a path, from its head (up to `<main`) and its main part; in the frame, the link to it is marked. */
@@ -95,37 +83,31 @@ function framed(path: string, html: string): StaticPage {
 }
 
 /** Reads the fixed pages once: the path of a request never reaches the file system. */
-export async function readPages(nth: Pick<Nth, 'counters'>) {
-  const files = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
-  const html = Object.entries(HTML).map(
-    async ([path, name]) => [path, framed(path, await text(name))] as const,
-  )
+export async function readPages() {
+  const files = (await filesByPath()).map(async ([path, url]) => {
+    return [path, fixedPage(url.pathname, await readFile(url))] as const
+  })
+  const html = (await readdir(PAGES)).filter(isPage).map(async (name) => {
+    const path = name === 'home.html' ? '/' : `/${basename(name, '.html')}`
+    return [path, framed(path, await text(name))] as const
+  })
   const docs = (await readdir(DOCS)).map(async (name) => {
     const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
     return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
   })
-  const pages = new Map<string, StaticPage>(await Promise.all([...files, ...html, ...docs]))
-  const book = pages.get('/book')
-  // Without a title the page shows the first book.
-  if (book) book.exists = (query) => isBook(query.get('title') || (titles[0] ?? ''), nth)
-  pages.set('/books.js', fixedPage('books.js', booksScript))
+  const pages = new Map(await Promise.all([...files, ...html, ...docs, ...(await graphiqlFiles())]))
+  const graphiql = await readFile(new URL('index.html', GRAPHIQL))
+  pages.set('/graphql', fixedPage('index.html', graphiql, graphiqlHeaders))
   pages.set('/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`))
   const notFound = await text('notFound.html')
   return {
     /** The page at a path, with or without a trailing slash. */
     at: (path: string) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
 
-    /** Says what is not there: a page, or the book with the title in the query of `/book`. */
-    notFound(path: string, query: URLSearchParams): StaticPage {
-      const title = /^\/book\/?$/.test(path) ? query.get('title') : null
-      const missing =
-        title === null
-          ? `no page at <code>${escaped(path)}</code>`
-          : `no book called <q>${escaped(title)}</q>`
-      return framed(
-        path,
-        notFound.replace('<!-- missing -->', () => missing),
-      )
+    /** Says that there is no page at a path. */
+    notFound(path: string): StaticPage {
+      const html = notFound.replace('<!-- path -->', () => escaped(path))
+      return framed(path, html)
     },
   }
 }
@@ -137,26 +119,28 @@ const MIN_GZIP_BYTES = 1000
 export function sendPage(
   request: IncomingMessage,
   response: ServerResponse,
-  page: StaticPage,
+  { type, forms, tag, headers }: StaticPage,
   status = 200,
 ): void {
-  const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
-  const isText = page.type.startsWith('text/') && page.body.length > MIN_GZIP_BYTES
-  if (isGzipAccepted && isText) page.gzipped ??= gzipSync(page.body)
-  const compressed = isGzipAccepted ? page.gzipped : undefined
-  const body = compressed ?? page.body
-  const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
+  const accepted: string[] = request.headers['accept-encoding']?.match(/\w+/g) ?? []
+  const { identity } = forms
+  const isText = type.startsWith('text/') && identity && identity.length > MIN_GZIP_BYTES
+  if (isText && accepted.includes('gzip')) forms.gzip ??= gzipSync(identity)
+  const other = identity ? 'identity' : 'gzip'
+  const encoding = ENCODINGS.find((name) => forms[name] && accepted.includes(name)) ?? other
+  const body = forms[encoding]
+  const etag = `"${tag}-${encoding}"`
   const isKnown = status === 200 && request.headers['if-none-match'] === etag
   response.writeHead(isKnown ? 304 : status, {
-    'content-type': page.type,
+    'content-type': type,
     'cache-control': status === 200 ? 'no-cache' : 'no-store',
     etag,
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
     vary: 'origin, accept, accept-encoding',
-    ...(compressed && { 'content-encoding': 'gzip' }),
-    ...(!isKnown && { 'content-length': body.length }),
-    ...page.headers,
+    ...(encoding !== 'identity' && { 'content-encoding': encoding }),
+    ...(!isKnown && { 'content-length': body?.length }),
+    ...headers,
   })
   response.end(isKnown || request.method === 'HEAD' ? undefined : body)
 }
@@ -167,70 +151,54 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
   const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|webp)$/.test(name))
-  const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
-  const within =
-    (folder: URL) =>
-    (path: string): [string, URL] => [`/${path}`, new URL(path, folder)]
+  const within = (folder: URL, paths: string[]) =>
+    paths.map((path): [string, URL] => [`/${path}`, new URL(path, folder)])
   return [
-    ...scripts.map(within(SCRIPTS)),
-    ...others.map(within(PAGES)),
-    ...paths.map(within(ROOT)),
-    ['/client.js', new URL('dist/client/client.js', ROOT)],
-    // Its types, for those who download it.
-    ['/client.d.ts', new URL('dist/client/client.d.ts', ROOT)],
+    ...within(SCRIPTS, scripts),
+    ...within(PAGES, others),
+    ...within(ROOT, [...BESIDE, ...docs.map((name) => `docs/${name}`)]),
+    // The types are for those who download the client.
+    ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts']),
     ...LIBRARIES,
   ]
+}
+
+/** The files that GraphiQL's page loads. Their names have a hash of the content. */
+async function graphiqlFiles() {
+  const read = (name: string) => readFile(new URL(name, GRAPHIQL))
+  const names = (await readdir(GRAPHIQL)).filter((name) => name.endsWith('.gz'))
+  return names.map(async (compressed) => {
+    const name = basename(compressed, '.gz')
+    const forms = { br: await read(`${name}.br`), gzip: await read(compressed) }
+    const headers = { 'cache-control': 'public, max-age=31536000, immutable' }
+    const file: StaticPage = { type: typeOf(name), forms, tag: name, headers }
+    return [`/graphiql/${name}`, file] as const
+  })
 }
 
 function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
+/** Whether a file has the head and the main part of a page, which `page.html` surrounds. */
+function isPage(name: string): boolean {
+  return name.endsWith('.html') && name !== 'page.html' && name !== 'notFound.html'
+}
+
 function text(name: string): Promise<string> {
   return readFile(new URL(name, PAGES), 'utf8')
 }
 
-async function readPage(url: URL): Promise<StaticPage> {
-  return fixedPage(url.pathname, await readFile(url))
+function fixedPage(name: string, content: string | Buffer, pageHeaders = headers): StaticPage {
+  const identity = Buffer.from(content)
+  return {
+    type: typeOf(name),
+    forms: { identity },
+    tag: hash('sha1', identity, 'base64url'),
+    headers: pageHeaders,
+  }
 }
 
-function fixedPage(name: string, content: string | Buffer): StaticPage {
-  const type = TYPES[extname(name)] ?? 'application/octet-stream'
-  return pageOf({ type, body: Buffer.from(content), headers })
-}
-
-/** How long a page waits for the lookup of a book. */
-const PATIENCE_MS = 500
-
-/** A book in a limited edition. */
-const edition = { title: 'Red Horse Hill, signed', copies: 100 }
-
-/** Titles that the shop sells. */
-const titles = [
-  'Red Horse Hill',
-  'Sparkplug of the Hornets',
-  'Bulldozer',
-  'The Long Trains Roll',
-  'Who Rides in the Dark?',
-  edition.title,
-]
-
-/** The same as a module for the pages: shop and server must use the same books. */
-const booksScript = `// The books of the shop: their titles, and the one in a limited edition.
-
-export const titles = ${JSON.stringify(titles, null, 2)}
-
-export const edition = ${JSON.stringify(edition)}
-`
-
-/** Whether the shop sells a book with this title, or a counter with that name was ever written or defined. */
-async function isBook(title: string, { counters }: Pick<Nth, 'counters'>): Promise<boolean> {
-  if (titles.includes(title)) return true
-  if (nameFault(title)) return false
-  const found = counters.read({ namespace: 'booksales', name: title }).then(
-    ({ createdAt }) => createdAt !== null,
-    () => true,
-  )
-  // If that times out or fails, the page itself reports that its numbers can't be read.
-  return Promise.race([found, pause(PATIENCE_MS, true, { ref: false })])
+function typeOf(name: string): string {
+  return TYPES[extname(name)] ?? 'application/octet-stream'
 }

@@ -40,50 +40,56 @@ function mediaType(header: string): string {
   return (end === -1 ? header : header.slice(0, end)).trim().toLowerCase()
 }
 
-/** The parameters in a body. Returns an error if it is of another type than JSON or GraphQL, or isn't an object of JSON. */
-export function paramsInBody({ headers }: IncomingMessage, body: string): GraphQLParams | HttpError {
-  const rounded = roundedNumber(body)
-  if (rounded !== undefined) return roundingError(rounded)
+/**
+ * The parameters in a body.
+ *
+ * @throws {HttpError} if it is of another type than JSON or GraphQL, or isn't an object of JSON
+ */
+export function paramsInBody({ headers }: IncomingMessage, body: string): GraphQLParams {
+  rejectRounding(body)
   const type = mediaType(headers['content-type'] ?? '')
   if (type === 'application/graphql') return { query: body }
   if (!BODY_TYPES.includes(type)) {
     // Browsers send forms to any origin without a preflight, so any page could write.
     const message = 'Send the request as application/json, with a body such as {"query": "…"}.'
-    return new HttpError(415, 'BAD_REQUEST', message)
+    throw new HttpError(415, 'BAD_REQUEST', message)
   }
+  const value = parsed(body, 'request')
+  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value
+  throw new HttpError(400, 'BAD_REQUEST', 'The body must be one object such as {"query": "…"}.')
+}
+
+function parsed(json: string, name: string): unknown {
   try {
-    const value: unknown = JSON.parse(body)
-    if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value
-    return new HttpError(400, 'BAD_REQUEST', 'The body must be one object such as {"query": "…"}.')
+    return JSON.parse(json)
   } catch (error) {
-    // The message may go on with the whole body.
+    // JSON.parse throws nothing else. The message may go on with the whole text.
     const [reason] = (error as SyntaxError).message.split(', "')
-    return new HttpError(400, 'BAD_REQUEST', `The request is not valid JSON: ${reason}.`)
+    throw new HttpError(400, 'BAD_REQUEST', `The ${name} is not valid JSON: ${reason}.`)
   }
 }
 
 /** The parameters in the address of a request. */
-export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams | HttpError {
+export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams {
   const given = new URLSearchParams(url.replace(/^[^?]*/, ''))
   const params: Record<string, unknown> = {}
   for (const name of NAMES) {
     const text = given.get(name)
     if (!text) continue
-    try {
-      params[name] = name === 'variables' || name === 'extensions' ? JSON.parse(text) : text
-    } catch {
-      return new HttpError(400, 'BAD_REQUEST', `The parameter ${name} is not valid JSON.`)
-    }
+    const isJson = name === 'variables' || name === 'extensions'
+    params[name] = isJson ? parsed(text, `parameter ${name}`) : text
   }
-  const rounded = roundedNumber(given.get('variables') ?? '')
-  return rounded === undefined ? params : roundingError(rounded)
+  rejectRounding(given.get('variables') ?? '')
+  return params
 }
 
-/** The error for a number that would silently become another one. */
-function roundingError(number: string): HttpError {
+/** Rejects a number in JSON that would silently become another one. */
+function rejectRounding(json: string): void {
+  const number = roundedNumber(json)
+  if (number === undefined) return
   const shown = number.length > MAX_SHOWN ? `${number.slice(0, MAX_SHOWN)}…` : number
   const message = `The number ${shown} is not an integer, and would be rounded to ${Number(number)}.`
-  return new HttpError(400, 'BAD_USER_INPUT', message)
+  throw new HttpError(400, 'BAD_USER_INPUT', message)
 }
 
 /** Whether Yoga accepts the names and types of parameters. */

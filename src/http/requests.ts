@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { type ExecutionArgs, type ExecutionResult, getOperationAST, valueFromASTUntyped } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
+import type { Context } from '../graphql/context.ts'
 import { fragmentsOf, responseName, rootFields } from '../graphql/selections.ts'
 import { type RequestMeasure, requestMeasure } from '../operations/measures.ts'
 import { keyFault } from '../rules/idempotency.ts'
 import type { Caller } from '../rules/rights.ts'
 import type { Access } from './authentication.ts'
-import { requestError } from './errors.ts'
+import { HttpError } from './errors.ts'
 import type { StreamFormat } from './liveQuery.ts'
 
 /** What is found out about a request, until it is measured. */
@@ -72,6 +73,12 @@ export interface ServerContext extends Access {
   compiled?: ExecutionResult
 }
 
+/** The context of an operation: Yoga adds what the schema's context has to what the server gave it. */
+export function contextOf({ contextValue }: ExecutionArgs): Context & ServerContext {
+  // Nothing else executes operations with these plugins.
+  return contextValue as Context & ServerContext
+}
+
 /** The key in a request's header, without the quotes of a structured field. */
 export function idempotencyKeyIn({ req }: ServerContext): string | undefined {
   const text = req.headers[HEADER]
@@ -82,9 +89,8 @@ export function idempotencyKeyIn({ req }: ServerContext): string | undefined {
 /** Rejects a mutation, before it is executed, if it isn't clear what its key is for. Queries ignore the header. */
 export const idempotencyHeader: Plugin<ServerContext> = {
   onExecute({ args }) {
-    const { schema, document, operationName, variableValues, contextValue }: ExecutionArgs = args
-    // Yoga creates it from the server's context.
-    const context = contextValue as ServerContext
+    const { schema, document, operationName, variableValues }: ExecutionArgs = args
+    const context = contextOf(args)
     const key = idempotencyKeyIn(context)
     if (key === undefined) return
     const operation = getOperationAST(document, operationName)
@@ -120,6 +126,6 @@ export const idempotencyHeader: Plugin<ServerContext> = {
   },
 }
 
-function rejected(message: string, details?: { limit?: number }) {
-  return requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
+function rejected(message: string, details?: { limit?: number }): HttpError {
+  return new HttpError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
 }

@@ -3,13 +3,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { errorOf } from '../rules/errors.ts'
-import { isAllowed } from '../rules/rights.ts'
-import { callerWithoutCredentials, createAuthentication } from './authentication.ts'
+import { isAllowedOnAll, refusal } from '../rules/rights.ts'
+import { createAuthentication } from './authentication.ts'
 import { createBodyReader } from './body.ts'
 import { Clients } from './clients.ts'
 import { openConnections } from './connections.ts'
-import { type AccessSettings, createTokens, takeCredential } from './credentials.ts'
+import { type AccessSettings, type Credential, createTokens, takeCredential } from './credentials.ts'
 import {
+  type HeaderList,
   HttpError,
   isWrite,
   NOT_CACHED,
@@ -22,8 +23,7 @@ import {
 import { createGraphqlHandler } from './graphqlHandler.ts'
 import { openLiveQueries } from './liveQueries.ts'
 import { isLoopback, Origins } from './origins.ts'
-import { readPages } from './pages.ts'
-import { createMetricsPage, createRouter, type ReadMetrics } from './routes.ts'
+import { readPages, sendPage } from './pages.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
 const IDLE_CHECK_MS = 20
@@ -67,6 +67,9 @@ const LIMITS = {
   heapBytes: getHeapStatistics().heap_size_limit,
 }
 
+/** Returns the metrics of all processes, in the text format of Prometheus. */
+export type ReadMetrics = () => Promise<string>
+
 export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'notices'>, Partial<typeof LIMITS> {
   /** An IP address: whether it is that of loopback decides who may call. */
   host: string
@@ -100,7 +103,7 @@ export async function listen(options: ListenOptions) {
   const { readMetrics = async () => '' } = options
   const limits = { ...LIMITS, ...options }
   const { arrivalMs, stallMs, graceMs, unauthorizedMs, maxStreams, heartbeatMs, drainMs, heapBytes } = limits
-  const pages = await readPages(nth)
+  const pages = await readPages()
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -139,9 +142,6 @@ export async function listen(options: ListenOptions) {
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
   const api = createApi({ nth, notices, liveQueries })
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
-  const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')
-  const metrics = createMetricsPage(authenticate, readMetrics)
-  const route = createRouter({ pages, origins, graphql, metrics, isReadable })
 
   function handle(request: IncomingMessage, response: ServerResponse): unknown {
     const health = HEALTH_PATH.exec(request.url ?? '')?.[1]
@@ -154,6 +154,43 @@ export async function listen(options: ListenOptions) {
     response.setHeader('connection', 'close')
     const error = serviceUnavailable('Nth is shutting down; try again in a moment.')
     return sendError(withHeaders(response, headers), error)
+  }
+
+  /** Routes requests to the API, to the metrics, or to a page, such as GraphiQL at the path of the API. */
+  function route(
+    request: IncomingMessage,
+    response: ServerResponse,
+    headers: HeaderList,
+    credential: Credential | undefined,
+  ): unknown {
+    const path = pathOf(request)
+    const isGraphql = path === '/graphql' || path === '/graphql/'
+    const hostError = origins.hostFault(request.headers.host ?? 'localhost')
+    const isCall = isGraphql && (request.method === 'POST' || !isPage(request))
+    if (isCall && !hostError) return graphql(request, response, headers, credential)
+    withHeaders(response, headers)
+    if (path === '/metrics' && !hostError) return answerMetrics(request, response, credential)
+    if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')
+    if (hostError && (isCall || hostError.status === 400)) return sendError(response, hostError)
+    const page = pages.at(path)
+    if (page && isWrite(request)) return rejectWrite(response, path)
+    if (page) return sendPage(request, response, page)
+    if (isPage(request)) return sendPage(request, response, pages.notFound(path), 404)
+    return reject(response, 404, 'Not found. The API is at /graphql, the demos at /.')
+  }
+
+  /** Answers `/metrics` for callers that may read everything: names of operations and their number are no secret to them. */
+  async function answerMetrics(request: IncomingMessage, response: ServerResponse, credential?: Credential) {
+    if (isWrite(request)) return rejectWrite(response, '/metrics')
+    try {
+      const { caller } = await authenticate(request, credential)
+      if (isAllowedOnAll(caller, 'READ')) return await sendMetrics(response, readMetrics)
+      const { code, message } = refusal(caller, 'READ')
+      throw new HttpError(code === 'UNAUTHENTICATED' ? 401 : 403, code, message)
+    } catch (error) {
+      if (error instanceof HttpError) return sendError(response, error)
+      throw error
+    }
   }
 
   let checked: Promise<void> | undefined
@@ -230,4 +267,62 @@ export async function listen(options: ListenOptions) {
 function urlOf({ address, family, port }: AddressInfo): string {
   if (address === '0.0.0.0' || address === '::') return `http://localhost:${port}`
   return family === 'IPv6' ? `http://[${address}]:${port}` : `http://${address}:${port}`
+}
+
+/** Whether a browser navigates. */
+function isPage(request: IncomingMessage): boolean {
+  return !isWrite(request) && (request.headers.accept?.includes('text/html') ?? false)
+}
+
+function reject(response: ServerResponse, status: number, message: string): void {
+  sendError(response, new HttpError(status, 'BAD_REQUEST', message))
+}
+
+/**
+ * The path of a request; undefined if its URL is malformed. A proxy may send an absolute URL (`GET http://host/path`).
+ * Its parts are moved to where other requests have them: the host of the URL replaces the header (RFC 9112, 3.2.2).
+ */
+function pathOf(request: IncomingMessage): string | undefined {
+  const { url = '/' } = request
+  if (url.startsWith('/')) {
+    const end = url.indexOf('?')
+    return end === -1 ? url : url.slice(0, end)
+  }
+  // `new URL` would also accept `http:name` and `http:///name`.
+  if (!/^https?:\/\/[^/]/i.test(url) || !URL.canParse(url)) return undefined
+  const { host, pathname, search, username, password } = new URL(url)
+  if (username || password) return undefined
+  request.url = pathname + search
+  request.headers.host = host
+  return pathname
+}
+
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Opens a server for the metrics alone, without a key. Throws the system's error if it can't listen. */
+export async function openMetricsServer(host: string, port: number, readMetrics: ReadMetrics) {
+  const server = createServer((request, response) => {
+    if (request.method === 'GET' && request.url === '/metrics') return void sendMetrics(response, readMetrics)
+    sendError(response, new HttpError(404, 'BAD_REQUEST', 'Not found. The metrics are at /metrics.'))
+  })
+  server.listen(port, host)
+  await once(server, 'listening')
+  return {
+    // It is bound to a port, not to the path of a socket.
+    port: (server.address() as AddressInfo).port,
+
+    async close(): Promise<void> {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+async function sendMetrics(response: ServerResponse, readMetrics: ReadMetrics): Promise<void> {
+  try {
+    sendText(response, METRICS_TYPE, await readMetrics())
+  } catch {
+    // The primary process is ending.
+    sendError(response, serviceUnavailable('The metrics cannot be read at the moment.'))
+  }
 }

@@ -45,14 +45,11 @@ export function createVariableCheck(
   document: DocumentNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
 ) {
-  const hasList = variableDefinitions.some(
-    ({ type }) => (type.kind === Kind.NON_NULL_TYPE ? type.type : type).kind === Kind.LIST_TYPE,
-  )
-  const limits = hasList ? listLimits(schema, document) : undefined
+  const limits = listLimits(schema, document)
   const checks = variableDefinitions.flatMap((definition) => {
     const name = definition.variable.name.value
     const type = typeFromAST(schema, definition.type)
-    return isInputType(type) ? [{ definition, name, check: createCheck(type, limits?.get(name)) }] : []
+    return isInputType(type) ? [{ definition, name, check: createCheck(type, limits.get(name)) }] : []
   })
 
   return (variables: Readonly<Record<string, unknown>> | null | undefined) => {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { type ExecutionArgs, type ExecutionResult, execute, GraphQLError, getOperationAST } from 'graphql'
+import { type ExecutionArgs, type ExecutionResult, execute, getOperationAST } from 'graphql'
 import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -9,20 +9,11 @@ import { schema } from '../graphql/schema.ts'
 import { fragmentsOf, roomForArguments, rootFields } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
-import type { ErrorCode } from '../rules/errors.ts'
 import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents.ts'
-import {
-  executionErrors,
-  faultIn,
-  HttpError,
-  httpOf,
-  inputErrors,
-  maskError,
-  requestError,
-} from './errors.ts'
+import { executionErrors, faultIn, HttpError, inputErrors, maskError, methodError } from './errors.ts'
 import type { LiveQueries } from './liveQueries.ts'
 import type { JsonType } from './parameters.ts'
-import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './requests.ts'
+import { contextOf, idempotencyHeader, idempotencyKeyIn, type ServerContext } from './requests.ts'
 
 export interface ApiOptions {
   nth: Nth
@@ -46,16 +37,14 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
     schema,
     context: createContext,
     plugins: [
-      requestNotes,
       mutationsByPost,
       cachedDocuments(cache),
       executor,
+      subscriptions(cache, liveQueries),
       inputErrors,
       introspectionRight,
       idempotencyHeader,
       executionErrors,
-      rateLimited,
-      subscriptions(cache, liveQueries),
     ],
     // `cachedDocuments` has its own cache, bounded in memory.
     parserAndValidationCache: false,
@@ -98,13 +87,13 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
 function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<ServerContext> {
   return {
     onSubscribe({ args, setSubscribeFn }) {
-      const { document, operationName, contextValue }: ExecutionArgs = args
-      // Yoga creates it from the server's context.
-      const { streamFormat } = contextValue as ServerContext
+      noteOperation(args)
+      const { document, operationName }: ExecutionArgs = args
+      const { streamFormat } = contextOf(args)
       if (!streamFormat) {
         const message =
           'The result of a subscription is a stream: send the header Accept: text/event-stream, or multipart/mixed;subscriptionSpec=1.0.'
-        throw requestError(406, 'BAD_REQUEST', message)
+        throw new HttpError(406, 'BAD_REQUEST', message)
       }
       const query = document.loc?.source.body
       const compiled = cache.compiled({
@@ -119,9 +108,9 @@ function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<S
 /** Executes operations in Yoga, unless they were executed as compiled code. */
 const executor: Plugin<ServerContext> = {
   async onExecute({ args, setExecuteFn }) {
-    const { document, operationName, contextValue }: ExecutionArgs = args
-    // Yoga creates it from the server's context.
-    const { compiled, variablesLength } = contextValue as ServerContext
+    noteOperation(args)
+    const { document, operationName }: ExecutionArgs = args
+    const { compiled, variablesLength } = contextOf(args)
     // Yoga's own executor treats a result with a field named "then" as a promise.
     setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
     const operation = getOperationAST(document, operationName)
@@ -138,19 +127,11 @@ function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResu
   return { errors: unwrappedErrors, data }
 }
 
-/** Notes the kind of operation. */
-const requestNotes: Plugin<ServerContext> = {
-  onExecute: ({ args }) => noteOperation(args),
-  onSubscribe: ({ args }) => noteOperation(args),
-}
-
-function noteOperation({ document, operationName, contextValue }: ExecutionArgs): void {
-  // Yoga creates it from the server's context.
-  const { note } = contextValue as ServerContext
-  const operation = getOperationAST(document, operationName)
-  if (!operation) return
-  note.operation = operation.operation
-  note.operationName = operation.name?.value
+function noteOperation(args: ExecutionArgs): void {
+  const operation = getOperationAST(args.document, args.operationName)
+  const { note } = contextOf(args)
+  note.operation = operation?.operation
+  note.operationName = operation?.name?.value
 }
 
 /** Rejects mutations by GET, which a link could send. */
@@ -160,9 +141,7 @@ const mutationsByPost: Plugin<ServerContext> = {
       if (result instanceof Error || context.req.method === 'POST') return
       const operation = getOperationAST(result, context.params.operationName)?.operation
       if (operation !== 'mutation') return
-      throw requestError(405, 'OPERATION_RESOLUTION_FAILURE', 'Mutations can only be sent by POST.', {
-        headers: { Allow: 'POST' },
-      })
+      throw methodError('POST', 'Mutations can only be sent by POST.', 'OPERATION_RESOLUTION_FAILURE')
     }
   },
 }
@@ -170,37 +149,13 @@ const mutationsByPost: Plugin<ServerContext> = {
 /** Leaves introspection to callers who may do anything at all; the text of the schema is public. */
 const introspectionRight: Plugin = {
   onExecute({ args }) {
-    const { document, operationName, contextValue }: ExecutionArgs = args
+    const { document, operationName }: ExecutionArgs = args
+    if (contextOf(args).caller.grants.length > 0) return
     const operation = getOperationAST(document, operationName)
-    // Created by `createContext`.
-    const { caller } = contextValue as Context
-    if (!operation || caller.grants.length > 0) return
-    const fields = rootFields(operation.selectionSet, fragmentsOf(document))
+    const fields = rootFields(operation?.selectionSet, fragmentsOf(document))
     if (!fields.some(({ name }) => name.value === '__schema' || name.value === '__type')) return
     const message = 'Introspection requires an API key; the text of the schema is at /schema.graphql.'
-    const extensions = { code: 'UNAUTHENTICATED' satisfies ErrorCode }
-    throw new GraphQLError(message, { extensions: { ...extensions, http: httpOf(extensions) } })
-  },
-}
-
-/** Responds 429 to a request of which nothing was executed, because the caller has made too many changes. */
-const rateLimited: Plugin = {
-  onExecutionResult({ result, setResult }) {
-    // There are no subscriptions, no incremental results and no batches.
-    const { data, errors } = result as ExecutionResult
-    if (!errors || !data) return
-    const refused = errors.filter(
-      ({ path, extensions }) =>
-        path?.length === 1 && extensions?.code === ('RATE_LIMITED' satisfies ErrorCode),
-    )
-    if (refused.length === 0 || refused.length < Object.keys(data).length) return
-    const retryAfterMs = Math.min(...refused.map(({ extensions }) => Number(extensions.retryAfterMs)))
-    const http = httpOf({ code: 'RATE_LIMITED', retryAfterMs })
-    const unexecuted = refused.map(
-      ({ message, path, extensions }) =>
-        new GraphQLError(message, { path: path ?? null, extensions: { ...extensions, http } }),
-    )
-    setResult({ errors: unexecuted })
+    throw new HttpError(401, 'UNAUTHENTICATED', message)
   },
 }
 
@@ -229,7 +184,7 @@ function createPersistedQueries(cache: DocumentCache) {
      * Adds the text to a request that has only its hash, and stores that of one with both. An unknown hash is rejected
      * like a syntax error, with a status by the type of the response: the next request includes the text.
      */
-    resolve(params: GraphQLParams, type: JsonType): GraphQLParams | HttpError {
+    resolve(params: GraphQLParams, type: JsonType): GraphQLParams {
       const { data: sent } = extension.safeParse(params.extensions?.persistedQuery)
       const { query } = params
       // Yoga itself rejects a query that isn't a string.
@@ -237,13 +192,13 @@ function createPersistedQueries(cache: DocumentCache) {
       const status = type === 'application/json' ? 200 : 400
       if (query != null) {
         if (hash('sha256', query) !== sent.sha256Hash)
-          return new HttpError(status, 'PERSISTED_QUERY_MISMATCH', 'PersistedQueryMismatch')
+          throw new HttpError(status, 'PERSISTED_QUERY_MISMATCH', 'PersistedQueryMismatch')
         texts.set(sent.sha256Hash, query)
         return params
       }
       const text = texts.get(sent.sha256Hash)
       if (text === undefined || !cache.get(text))
-        return new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound')
+        throw new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound')
       return { ...params, query: text }
     },
   }

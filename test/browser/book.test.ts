@@ -173,22 +173,6 @@ it('reports that there are no sales yet, and shows the first one', async () => {
   }
 })
 
-it('has a page for what was counted and for what the shop sells, and for no other title', async () => {
-  const { url, ask } = await startService()
-  const statusOf = async (title: string) =>
-    (await fetch(`${url}/book?${new URLSearchParams({ title })}`, { headers: { accept: 'text/html' } }))
-      .status
-  expect(await statusOf('Who Rides in the Dark?')).toBe(200)
-  expect(await statusOf('Who Rides')).toBe(404)
-  await ask('mutation { increment(name: "Who Rides", namespace: "booksales") { value } }')
-  expect(await statusOf('Who Rides')).toBe(200)
-  for (const title of ['x'.repeat(192), 'line\nend']) expect(await statusOf(title)).toBe(404)
-
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/book?title=Nobody%20knows`)
-  await window.getByRole('heading', { name: 'There is nothing here' }).waitFor()
-})
-
 it('wraps a long title', async () => {
   const { url, ask } = await startService()
   const title = 'W'.repeat(191)

@@ -65,6 +65,7 @@ it('answers a connection that is one too many, and executes none of its requests
   const [head = '', body = ''] = text.split('\r\n\r\n')
   expect(head).toMatch(/^HTTP\/1\.1 429 Too Many Requests\r\n/)
   expect(head).toContain('\r\nretry-after: 1')
+  expect(head).toContain('\r\ncache-control: no-store')
   expect(JSON.parse(body).errors[0].extensions).toEqual({
     code: 'RATE_LIMITED',
     limit: 0,

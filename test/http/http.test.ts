@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest'
-import { HttpError, rawResponse } from '../../src/http/errors.ts'
 import { upTo } from '../support/client/client.ts'
 import { startProtected } from '../support/client/keys.ts'
 import { openWire } from '../support/client/wire.ts'
@@ -298,7 +297,6 @@ it('lets no cache store an answer with an error', async () => {
     [413, '/graphql', { method: 'POST', headers: json, body: ' '.repeat(1_000_001) }],
     [404, '/nowhere'],
     [404, '/nowhere', { headers: { accept: 'text/html' } }],
-    [404, '/book?title=unknown', { headers: { accept: 'text/html' } }],
     [405, '/', { method: 'POST' }],
     [401, '/metrics', { headers: { authorization: 'Bearer nth_wrong' } }],
   ]
@@ -312,12 +310,6 @@ it('lets no cache store an answer with an error', async () => {
   }
   const { headers } = await fetch(`${url}/graphql`, post('{ __typename }'))
   expect(headers.get('cache-control')).toBeNull()
-})
-
-it('lets no cache store that an address has too many connections', () => {
-  expect(rawResponse(new HttpError(429, 'RATE_LIMITED', 'Too many'))).toContain(
-    '\r\ncache-control: no-store\r\n',
-  )
 })
 
 it('says once of each origin that was refused how to allow it, and of no more than twenty', async () => {

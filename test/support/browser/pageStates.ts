@@ -311,10 +311,6 @@ export const states: Record<string, State> = {
       await window.getByRole('dialog').waitFor()
     },
   },
-  'no book': {
-    path: '/book?title=Nobody%20knows',
-    after: (window) => says(window, 'no book called'),
-  },
   'no page': { path: '/nope', after: (window) => says(window, 'There is nothing here') },
 }
 
