@@ -1,13 +1,14 @@
-import SchemaBuilder from '@pothos/core'
+import SchemaBuilder, { type ShapeFromTypeParam, type TypeParam } from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
 import { type ASTNode, GraphQLError, type GraphQLResolveInfo, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
+import type { Nth } from '../repository/nth.ts'
 import { errorCodes } from '../rules/errors.ts'
 import { claimOf, keyFault } from '../rules/idempotency.ts'
 import * as checks from './arguments.ts'
 import { decodeId, encodeId, inputError } from './arguments.ts'
 import type { Context } from './context.ts'
-import { onId, onIds } from './rights.ts'
+import { onId, onIds, type Right } from './rights.ts'
 import { chargeList, createMeasure, room, sumBelow } from './selections.ts'
 
 export const builder = new SchemaBuilder<{
@@ -131,6 +132,79 @@ builder.enumType('ErrorCode', {
 /** Has its own message: this is the first error of clients that send numbers as strings. */
 function rejectText(node?: ASTNode): never {
   throw new GraphQLError('SafeInt must be a JSON number, not a string', { nodes: node ?? null })
+}
+
+type Types = typeof builder.$inferSchemaTypes
+type FieldType = TypeParam<Types>
+type FieldBuilder<Source> = PothosSchemaTypes.ObjectFieldBuilder<Types, Source>
+
+/** A field in a table: its type, its description for callers, and its right if it has one. */
+type FieldColumn = readonly [type: FieldType | OrNull<FieldType>, description: string, right?: Right]
+
+interface OrNull<Type> {
+  orNull: Type
+}
+
+/** The type of a field in a table that may be null. */
+export function orNull<Type extends FieldType>(type: Type): OrNull<Type> {
+  return { orNull: type }
+}
+
+/** The columns whose properties have another type, or don't exist, are errors. */
+type Fitting<Source, Columns extends Record<string, FieldColumn>> = {
+  [Name in keyof Columns]: [Name, Source[Name & keyof Source]] extends [
+    keyof Source,
+    ValueOf<Columns[Name][0]>,
+  ]
+    ? FieldColumn
+    : never
+}
+
+type ValueOf<Type> =
+  Type extends OrNull<infer Inner extends FieldType>
+    ? ShapeFromTypeParam<Types, Inner, true>
+    : Type extends FieldType
+      ? ShapeFromTypeParam<Types, Type, false>
+      : never
+
+/** A table of fields, each of which is the property of that name. */
+export function exposed<Source, Columns extends Record<string, FieldColumn>>(
+  t: FieldBuilder<Source>,
+  columns: Columns & Fitting<Source, Columns>,
+) {
+  // The type of the table has checked names and types, of which Pothos expects one.
+  return fieldsOf(columns, (name, options) => t.expose(name as never, options as never))
+}
+
+/** A table of fields, each of which is a part of what the source has, or of what is read first. */
+export function parts<Source, Whole, Columns extends Record<string, FieldColumn>>(
+  t: FieldBuilder<Source>,
+  wholeOf: (source: Source, nth: Nth, part: keyof Columns & keyof Whole) => Whole | Promise<Whole>,
+  columns: Columns & Fitting<Whole, Columns>,
+) {
+  return fieldsOf(columns, (name, options) => {
+    // As in `exposed`.
+    const part = name as keyof Columns & keyof Whole
+    const resolve = (source: Source, _: unknown, { nth }: Context) => {
+      const whole = wholeOf(source, nth, part)
+      // A promise only if something is read: a list may have hundreds of items.
+      return whole instanceof Promise ? whole.then((read) => read[part]) : whole[part]
+    }
+    // As in `exposed`.
+    return t.field({ ...options, resolve } as never)
+  })
+}
+
+function fieldsOf<Field>(
+  columns: Record<string, FieldColumn>,
+  create: (name: string, options: object) => Field,
+) {
+  const entries = Object.entries(columns).map(([name, [type, description, right]]) => {
+    const isNullable = typeof type === 'object' && 'orNull' in type
+    const options = { type: isNullable ? type.orNull : type, nullable: isNullable, description }
+    return [name, create(name, { ...options, extensions: { right } })] as const
+  })
+  return Object.fromEntries(entries)
 }
 
 /** A required name. */

@@ -10,10 +10,12 @@ import * as checks from './arguments.ts'
 import {
   builder,
   claimFor,
+  exposed,
   idempotencyKey,
   isRevisionSelected,
   type KeyedArguments,
   nameArgument,
+  orNull,
   textArgument,
 } from './builder.ts'
 import type { Context } from './context.ts'
@@ -38,16 +40,13 @@ interface ChangeSource extends CounterChange {
 const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
   description: 'The result of a change to a counter.',
   fields: (t) => ({
-    value: t.expose('value', {
-      type: 'SafeInt',
-      description:
+    ...exposed(t, {
+      value: [
+        'SafeInt',
         'The value after this call: you are buyer number `value`. It is unique if the counter has one slot and only counts up.',
-    }),
-    previousValue: t.expose('previousValue', { type: 'SafeInt', description: 'The value before this call.' }),
-    appliedDelta: t.expose('appliedDelta', {
-      type: 'SafeInt',
-      nullable: true,
-      description: 'What was added. Null for a reset and for a deletion.',
+      ],
+      previousValue: ['SafeInt', 'The value before this call.'],
+      appliedDelta: [orNull('SafeInt'), 'What was added. Null for a reset and for a deletion.'],
     }),
     valueIn: t.field({
       type: 'SafeInt',
@@ -78,12 +77,11 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
   description: 'The result of `resetAll`.',
-  fields: (t) => ({
-    resetCount: t.exposeInt('resetCount', { description: 'How many counters were set.' }),
-    refusedCount: t.exposeInt('refusedCount', {
-      description: 'How many counters were skipped, because `to` is outside their bounds.',
+  fields: (t) =>
+    exposed(t, {
+      resetCount: ['Int', 'How many counters were set.'],
+      refusedCount: ['Int', 'How many counters were skipped, because `to` is outside their bounds.'],
     }),
-  }),
 })
 
 function counterAfter({ key, value, at, definition, revision, isDeletion }: CounterChange): CounterSource {

@@ -6,7 +6,8 @@ import { type Fault, nameFault, textFault } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { MAX_ITEMS } from './arguments.ts'
 import { textArgument } from './builder.ts'
-import { type Budget, chargeList, room } from './selections.ts'
+import type { Context } from './context.ts'
+import { chargeList, room } from './selections.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
@@ -21,7 +22,7 @@ export const listedByName = { nullable: true, args: { prefix }, extensions: { ch
 /** Returns a page of a list ordered by name. */
 export function pageByName<Item extends { name: string }>(
   { prefix, ...args }: DefaultConnectionArguments & { prefix: string },
-  context: Budget,
+  context: Context,
   info: GraphQLResolveInfo,
   list: (page: PageByName) => Promise<Item[]>,
 ) {
@@ -32,7 +33,7 @@ export function pageByName<Item extends { name: string }>(
 /** Returns a page of an ordered list, as specified by Relay. */
 export async function connectionOf<Item extends object, Position>(
   args: DefaultConnectionArguments,
-  context: Budget,
+  context: Context,
   info: GraphQLResolveInfo,
   { encode, decode }: Cursors<Position>,
   list: (page: Page<Position>) => Promise<Item[]>,

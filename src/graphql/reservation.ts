@@ -1,7 +1,7 @@
 import type { Reservation } from '../rules/sequence.ts'
 import * as checks from './arguments.ts'
 import { decodeId } from './arguments.ts'
-import { builder, claimFor, idempotencyKey } from './builder.ts'
+import { builder, claimFor, exposed, idempotencyKey } from './builder.ts'
 import { onItsSequence, onName, onReservation } from './rights.ts'
 import { group, SequenceGroup, sequenceArguments } from './sequence.ts'
 import { sequenceGroupKey } from './sequenceNumbers.ts'
@@ -23,12 +23,11 @@ builder.node(ReservationRef, {
   id: { resolve: ({ token }) => token, description: 'A random ID that cannot be guessed.' },
   loadManyWithoutCache: (tokens, { nth }) => nth.sequences.reservations(tokens.map((token) => ({ token }))),
   fields: (t) => ({
-    value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
-    formatted: t.exposeString('formatted', { description: 'The formatted number.' }),
-    state: t.expose('state', { type: ReservationStateRef, description: 'Its state.' }),
-    expiresAt: t.expose('expiresAt', {
-      type: 'DateTime',
-      description: 'When it expires, unless it is confirmed or released before.',
+    ...exposed(t, {
+      value: ['SafeInt', 'The number.'],
+      formatted: ['String', 'The formatted number.'],
+      state: [ReservationStateRef, 'Its state.'],
+      expiresAt: ['DateTime', 'When it expires, unless it is confirmed or released before.'],
     }),
     group: t.field({
       type: SequenceGroup,

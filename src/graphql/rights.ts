@@ -29,13 +29,16 @@ export interface Right {
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
   check(context: Context, call: FieldCall): Verdict | Promise<Verdict>
-  /** For fields that return a list of what an argument lists: checks an element. */
-  elements?: {
-    argument: string
-    /** The check of the argument, which its resolver makes as well. */
-    faultOf: typeof checks.names | typeof checks.ids
-    check(context: Context, args: Arguments, element: string): Verdict | Promise<Verdict>
-  }
+  /** For fields that return a list of what an argument lists. */
+  elements?: Elements
+}
+
+/** The rights on the elements of a list. */
+export interface Elements {
+  argument: string
+  /** The check of the argument, which its resolver makes as well. */
+  faultOf: typeof checks.names | typeof checks.ids
+  check(context: Context, args: Arguments, element: string): Verdict | Promise<Verdict>
 }
 
 /** Missing: to this caller, it doesn't exist. */

@@ -7,7 +7,7 @@ import {
 } from '../rules/sequence.ts'
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
-import { builder, callOptions, idempotencyKey } from './builder.ts'
+import { builder, callOptions, idempotencyKey, parts } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onName, toNumber } from './rights.ts'
 import { charge, costOfText, countSelected, room, sumBelow } from './selections.ts'
@@ -19,14 +19,16 @@ const VALUES_OF_A_TEXT = 4
 const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
   description: 'The numbers that one call issued.',
   fields: (t) => ({
-    value: t.field(issued('value', 'Your number. In a block, it is the first one.')),
+    ...parts(t, issuedIn, { value: ['SafeInt', 'Your number. In a block, it is the first one.'] }),
     formatted: t.string({
       description: 'Your formatted number, such as MYBOARD-1.',
       resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
     }),
-    count: t.int({ description: 'How many numbers were issued.', resolve: ({ issued }) => issued.count }),
-    step: t.field(issued('step', 'The difference between consecutive numbers.')),
-    lastValue: t.field(issued('lastValue', 'The last number of the block.')),
+    ...parts(t, issuedIn, {
+      count: ['Int', 'How many numbers were issued.'],
+      step: ['SafeInt', 'The difference between consecutive numbers.'],
+      lastValue: ['SafeInt', 'The last number of the block.'],
+    }),
     values: t.field({
       type: ['SafeInt'],
       nullable: true,
@@ -63,9 +65,8 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
   }),
 })
 
-function issued(name: 'value' | 'step' | 'lastValue', description: string) {
-  const resolve = (numbers: SequenceNumbers) => numbers.issued[name]
-  return { type: 'SafeInt', description, resolve } as const
+function issuedIn({ issued }: SequenceNumbers) {
+  return issued
 }
 
 async function listed({ issued }: SequenceNumbers, _: unknown, context: Context): Promise<number[] | null> {
