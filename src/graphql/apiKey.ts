@@ -131,7 +131,7 @@ builder.queryFields((t) => ({
       type: ApiKeyRef,
       nullable: true,
       description: 'Returns all API keys, in the order of their creation.',
-      extensions: { check: checks.page, right: admin() },
+      extensions: { check: checks.page, right: admin },
       resolve: (_, args, context, info) =>
         connectionOf(args, context, info, apiKeyCursors, context.nth.apiKeys.list, ({ id }) => id),
     },
@@ -143,7 +143,7 @@ builder.queryFields((t) => ({
 builder.mutationFields((t) => ({
   createApiKey: t.field({
     type: CreatedApiKey,
-    extensions: { right: admin() },
+    extensions: { right: admin },
     description: 'Creates an API key. If you lose the response, revoke the key and create another one.',
     args: {
       label: t.arg.string({
@@ -184,7 +184,7 @@ builder.mutationFields((t) => ({
   }),
   revokeApiKey: t.field({
     type: ApiKeyRef,
-    extensions: { right: admin() },
+    extensions: { right: admin },
     description:
       'Revokes an API key. Within two seconds, every server refuses it. A repeat returns the same result.',
     args: {

@@ -9,7 +9,7 @@ import * as checks from './arguments.ts'
 import { decodeId, encodeId, inputError } from './arguments.ts'
 import type { Context } from './context.ts'
 import { onId, onIds, type Right } from './rights.ts'
-import { chargeList, createMeasure, room, sumBelow } from './selections.ts'
+import { chargedList, createMeasure, sumBelow } from './selections.ts'
 
 export const builder = new SchemaBuilder<{
   Context: Context
@@ -36,7 +36,7 @@ export const builder = new SchemaBuilder<{
     },
     nodeQueryOptions: {
       description: 'Returns an object by its ID, or null if it does not exist.',
-      extensions: { right: onId() },
+      extensions: { right: onId },
       args: { id: { description: 'An ID that the API returned.', extensions: { check: checks.id } } },
     },
     nodesQueryOptions: {
@@ -44,15 +44,14 @@ export const builder = new SchemaBuilder<{
       extensions: { right: onIds(checks.ids) },
       description:
         'Returns up to 500 objects by their IDs, in the requested order, with null for each that does not exist.',
-      resolve: async (_, { ids }, context, info, resolveNodes) => {
-        const lengths = ids.map(({ id }) => id.length)
-        // Pothos resolves each of them by itself.
-        const values = chargeList(context, 2 * ids.length, info, lengths)
-        await room(context, values)
-        const nodes = await resolveNodes(ids)
-        await room(context, values)
-        return nodes
-      },
+      // Pothos resolves each of them by itself, which costs as much as another item.
+      resolve: (_, { ids }, context, info, resolveNodes) =>
+        chargedList(
+          context,
+          info,
+          ids.flatMap(({ id }) => [id.length, 0]),
+          () => resolveNodes(ids),
+        ),
       args: {
         ids: {
           description: 'IDs that the API returned.',

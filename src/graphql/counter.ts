@@ -14,7 +14,7 @@ import { keyOf } from './arguments.ts'
 import { builder, exposed, keyArguments, namespaceArgument, orNull, parts } from './builder.ts'
 import type { LeaderboardPosition } from './lists.ts'
 import { onName, onNames } from './rights.ts'
-import { chargeList, historyCharge, room } from './selections.ts'
+import { chargedList, historyCharge } from './selections.ts'
 
 export const Period = builder.enumType('Period', {
   description: 'A calendar period in the time zone of a counter or sequence.',
@@ -198,7 +198,20 @@ function withInstant(
 
 export const counterArguments = keyArguments('counter')
 
-export const countersNamespace = namespaceArgument('The namespace of the counters.')
+/** The arguments that name several counters. */
+export const countersArguments = builder.args((t) => ({
+  names: t.stringList({
+    required: true,
+    description: 'The names of the counters.',
+    extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
+  }),
+  namespace: namespaceArgument('The namespace of the counters.'),
+}))
+
+/** Lengths of the texts in the IDs of counters. */
+export function idLengths(namespace: string, names: readonly string[]): number[] {
+  return names.map((name) => namespace.length + name.length)
+}
 
 builder.queryFields((t) => ({
   counter: t.field({
@@ -211,24 +224,13 @@ builder.queryFields((t) => ({
   counters: t.field({
     type: [Counter],
     nullable: { list: true, items: true },
-    extensions: { right: onNames() },
+    extensions: { right: onNames },
     description:
       'Returns 1 to 500 counters, in the requested order, with one read of the database. Names may repeat.',
-    args: {
-      names: t.arg.stringList({
-        required: true,
-        description: 'The names of the counters.',
-        extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
-      }),
-      namespace: countersNamespace,
-    },
-    resolve: async (_, { namespace, names }, context, info) => {
-      const idLengths = names.map((name) => namespace.length + name.length)
-      const values = chargeList(context, names.length, info, idLengths)
-      await room(context, values)
-      const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
-      await room(context, values)
-      return counters
-    },
+    args: countersArguments,
+    resolve: (_, { namespace, names }, context, info) =>
+      chargedList(context, info, idLengths(namespace, names), () =>
+        context.nth.counters.readMany(names.map((name) => ({ namespace, name }))),
+      ),
   }),
 }))

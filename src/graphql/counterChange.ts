@@ -9,7 +9,7 @@ import type { CounterKey } from '../rules/counter.ts'
 import * as checks from './arguments.ts'
 import {
   builder,
-  claimFor,
+  callOptions,
   exposed,
   idempotencyKey,
   isRevisionSelected,
@@ -23,14 +23,15 @@ import {
   Counter,
   type CounterSource,
   counterArguments,
-  countersNamespace,
+  countersArguments,
+  idLengths,
   Overflow,
   period,
   TrackedPeriodInput,
   withZone,
 } from './counter.ts'
 import { on, onName, PREFIXED, toAdd } from './rights.ts'
-import { chargeList, countSelected, room, sumBelow } from './selections.ts'
+import { chargedList, countSelected, sumBelow } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -101,11 +102,7 @@ const countValueIn = countSelected('valueIn')
 
 /** The options of a change, from its arguments and selection. */
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  return {
-    claim: claimFor(args, context, info),
-    withRevision: isRevisionSelected(info),
-    wantsPeriodValues: sumBelow(countValueIn, info) > 0,
-  }
+  return { ...callOptions(args, context, info), wantsPeriodValues: sumBelow(countValueIn, info) > 0 }
 }
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {
@@ -162,17 +159,19 @@ builder.mutationFields((t) => ({
         description: '1 to 1 000 additions. The same counter may occur several times.',
         extensions: { maxItems: MAX_CHANGES, check: checks.changes },
       }),
-      namespace: countersNamespace,
+      namespace: countersArguments.namespace,
       idempotencyKey,
     },
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
-      // Before anything is applied: a request beyond its budget must change nothing.
-      const idLengths = changes.map(({ name }) => namespace.length + name.length)
-      const values = chargeList(context, changes.length, info, idLengths)
-      const options = changeOptions(args, context, info)
-      const done = await context.nth.counters.incrementMany(namespace, changes, options)
-      await room(context, values)
+      const lengths = idLengths(
+        namespace,
+        changes.map(({ name }) => name),
+      )
+      // Charged before anything is applied: a request beyond its budget must change nothing.
+      const done = await chargedList(context, info, lengths, () =>
+        context.nth.counters.incrementMany(namespace, changes, changeOptions(args, context, info)),
+      )
       return withLast(done)
     },
   }),

@@ -12,7 +12,7 @@ import {
   pageByName,
   prefix,
 } from './lists.ts'
-import { inNamespace, none, on, onAnyName, PREFIXED } from './rights.ts'
+import { inNamespace, none, on, PREFIXED } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace. Its retention is read on demand if it isn't known. */
@@ -164,7 +164,7 @@ builder.queryFields((t) => ({
       type: Namespace,
       extensions: {
         ...listedByName.extensions,
-        right: onAnyName('any name; it lists the namespaces of the grants'),
+        right: on('READ', 'any name; it lists the namespaces of the grants'),
       },
       description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {

@@ -32,7 +32,7 @@ builder.node(ReservationRef, {
     group: t.field({
       type: SequenceGroup,
       nullable: true,
-      extensions: { right: onItsSequence() },
+      extensions: { right: onItsSequence },
       description: 'The sequence group of the number, for client caches. Null if the sequence was deleted.',
       resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
     }),
@@ -72,14 +72,14 @@ builder.mutationFields((t) => ({
   }),
   confirmReservation: t.field({
     type: ReservationRef,
-    extensions: { right: onReservation() },
+    extensions: { right: onReservation },
     description: 'Makes the number final. A repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
   }),
   releaseReservation: t.field({
     type: ReservationRef,
-    extensions: { right: onReservation() },
+    extensions: { right: onReservation },
     description: 'Releases the number. A repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),

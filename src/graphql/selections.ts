@@ -61,10 +61,10 @@ export const selectionDepth = createMeasure((depth, _, below) => Math.max(depth,
 /** The part of a resolver's `info` that describes a selection. */
 type Info = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
 
-/** Creates a measure of how often a field is selected directly below another one, under any alias. */
-export function countSelected(name: string): SelectionMeasure {
+/** Creates a measure of how often fields are selected directly below another one, under any alias. */
+export function countSelected(...names: string[]): SelectionMeasure {
   return createMeasure((sum, field, below) =>
-    field ? sum + (field.name.value === name ? 1 : 0) : sum + below,
+    field ? sum + Number(names.includes(field.name.value)) : sum + below,
   )
 }
 
@@ -227,6 +227,25 @@ export function chargeList(
   const values = lengths.reduce((sum, length) => sum + costOfText(length), items) * valuesBelow(info)
   charge(request, values)
   return values
+}
+
+/**
+ * Reads a list of what arguments name, and charges it: waits for room before it is read, and before it is returned.
+ *
+ * @param lengths of the texts in the items
+ * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
+ */
+export async function chargedList<Items>(
+  request: Context,
+  info: GraphQLResolveInfo,
+  lengths: readonly number[],
+  read: () => Items | Promise<Items>,
+): Promise<Items> {
+  const values = chargeList(request, lengths.length, info, lengths)
+  await room(request, values)
+  const items = await read()
+  await room(request, values)
+  return items
 }
 
 /** Values of a bucket with up to three fields. */

@@ -83,7 +83,7 @@ const countFormattedValues = countSelected('formattedValues')
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
-    extensions: { right: toNumber() },
+    extensions: { right: toNumber },
     description:
       'Issues the next number, or a block of up to 1 000 000. If the sequence wraps around, a block has at most 2 000.',
     args: {

@@ -1,13 +1,14 @@
 import { brandWithType } from '@pothos/core'
+import type { GraphQLResolveInfo } from 'graphql'
 import type { Topic, Watched } from '../repository/live.ts'
 import * as checks from './arguments.ts'
 import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
-import { Counter, type CounterSource, countersNamespace } from './counter.ts'
+import { Counter, type CounterSource, countersArguments, idLengths } from './counter.ts'
 import { ReservationRef } from './reservation.ts'
 import { onIds, onNames } from './rights.ts'
-import { chargeList, room } from './selections.ts'
+import { chargedList } from './selections.ts'
 import { SequenceGroup } from './sequence.ts'
 
 builder.subscriptionType({
@@ -30,24 +31,14 @@ builder.subscriptionFields((t) => ({
   counters: t.field({
     type: [Counter],
     nullable: { list: true, items: true },
-    extensions: { right: onNames() },
+    extensions: { right: onNames },
     description:
       'Returns the current state of 1 to 500 counters, then in each event the counters that changed.',
-    args: {
-      names: t.arg.stringList({
-        required: true,
-        description: 'The names of the counters.',
-        extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
-      }),
-      namespace: countersNamespace,
-    },
+    args: countersArguments,
     subscribe,
     resolve: async (changed: Changed, { names, namespace }, context, info) => {
-      const lengths = names.map((name) => namespace.length + name.length)
-      const values = changed ? 0 : chargeList(context, names.length, info, lengths)
       const topics = names.map((name) => ({ kind: 'counter', key: { namespace, name } }) as const)
-      const watched = changed ?? (await watch(context, topics))
-      await room(context, values)
+      const watched = changed ?? (await watch(context, info, topics, idLengths(namespace, names)))
       // Counters always have a state.
       return watched.map(({ state }) => state as CounterSource)
     },
@@ -68,17 +59,16 @@ builder.subscriptionFields((t) => ({
     subscribe,
     resolve: async (changed: Changed, { ids }, context, info) => {
       const lengths = ids.map(({ length }) => length)
-      const values = changed ? 0 : chargeList(context, ids.length, info, lengths)
-      const watched = changed ?? (await watch(context, ids.map(topicOf)))
-      await room(context, values)
-      return watched.map(nodeOf)
+      return (changed ?? (await watch(context, info, ids.map(topicOf), lengths))).map(nodeOf)
     },
   }),
 }))
 
-function watch({ watch }: Context, topics: readonly Topic[]): Promise<readonly Watched[]> {
+/** Starts to watch topics, for the first event. Later ones have waited for room. */
+function watch(context: Context, info: GraphQLResolveInfo, topics: readonly Topic[], lengths: number[]) {
+  const { watch } = context
   if (!watch) throw new Error('A subscription without a way to watch')
-  return watch(topics)
+  return chargedList(context, info, lengths, () => watch(topics))
 }
 
 const types = { counter: Counter, sequenceGroup: SequenceGroup, reservation: ReservationRef }
