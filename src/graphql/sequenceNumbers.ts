@@ -1,4 +1,5 @@
 import {
+  type Reservation,
   type SequenceGroupKey,
   type SequenceKey,
   type SequenceNumbers,
@@ -7,9 +8,10 @@ import {
 } from '../rules/sequence.ts'
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
-import { builder, callOptions, idempotencyKey, parts } from './builder.ts'
+import { decodeId } from './arguments.ts'
+import { builder, callOptions, claimFor, exposed, idempotencyKey, parts } from './builder.ts'
 import type { Context } from './context.ts'
-import { on, onName, toNumber } from './rights.ts'
+import { on, onItsSequence, onName, onReservation, toNumber } from './rights.ts'
 import { charge, costOfText, countSelected, room, sumBelow } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
@@ -75,7 +77,48 @@ async function listed({ issued }: SequenceNumbers, _: unknown, context: Context)
   return numbersOf(issued)
 }
 
+export const ReservationRef = builder.objectRef<Reservation>('Reservation')
+
+const ReservationStateRef = builder.enumType('ReservationState', {
+  description: 'The state of a reservation.',
+  values: {
+    RESERVED: { description: 'It is open. You can confirm or release it.' },
+    CONFIRMED: { description: 'Its number is final.' },
+    RELEASED: { description: 'Its number was released, and may be issued again.' },
+    EXPIRED: { description: 'It was not confirmed in time. Its number may be issued again.' },
+  },
+})
+
+builder.node(ReservationRef, {
+  description: 'A number that is held until it is confirmed or released, or expires.',
+  id: { resolve: ({ token }) => token, description: 'A random ID that cannot be guessed.' },
+  loadManyWithoutCache: (tokens, { nth }) => nth.sequences.reservations(tokens.map((token) => ({ token }))),
+  fields: (t) => ({
+    ...exposed(t, {
+      value: ['SafeInt', 'The number.'],
+      formatted: ['String', 'The formatted number.'],
+      state: [ReservationStateRef, 'Its state.'],
+      expiresAt: ['DateTime', 'When it expires, unless it is confirmed or released before.'],
+    }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      extensions: { right: onItsSequence },
+      description: 'The sequence group of the number, for client caches. Null if the sequence was deleted.',
+      resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
+    }),
+  }),
+})
+
 const { name, namespace } = sequenceArguments
+
+const idOfReservation = builder.args((t) => ({
+  id: t.id({
+    required: true,
+    description: 'The ID of the reservation.',
+    extensions: { check: checks.reservationId },
+  }),
+}))
 
 const countValues = countSelected('values')
 const countFormattedValues = countSelected('formattedValues')
@@ -128,8 +171,42 @@ builder.mutationFields((t) => ({
       return revision === undefined ? next : { ...next, revision }
     },
   }),
+  reserveInSequence: t.field({
+    type: ReservationRef,
+    extensions: { right: onName('NUMBER') },
+    description:
+      'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
+    args: {
+      name,
+      group,
+      ttlSeconds: t.arg.int({
+        required: true,
+        defaultValue: 300,
+        description: 'How long to hold the number, 1 to 86 400 seconds.',
+        extensions: { check: checks.ttlSeconds },
+      }),
+      namespace,
+      idempotencyKey,
+    },
+    resolve: (_, args, context, info) =>
+      context.nth.sequences.reserve(sequenceGroupKey(args), args.ttlSeconds, claimFor(args, context, info)),
+  }),
+  confirmReservation: t.field({
+    type: ReservationRef,
+    extensions: { right: onReservation },
+    description: 'Makes the number final. A repeat returns the same result.',
+    args: idOfReservation,
+    resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
+  }),
+  releaseReservation: t.field({
+    type: ReservationRef,
+    extensions: { right: onReservation },
+    description: 'Releases the number. A repeat returns the same result.',
+    args: idOfReservation,
+    resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
+  }),
 }))
 
-export function sequenceGroupKey(args: SequenceKey & { group: string }): SequenceGroupKey {
+function sequenceGroupKey(args: SequenceKey & { group: string }): SequenceGroupKey {
   return { namespace: args.namespace, sequence: args.name, group: args.group }
 }

@@ -6,10 +6,10 @@ import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Counter, type CounterSource, countersArguments, idLengths } from './counter.ts'
-import { ReservationRef } from './reservation.ts'
 import { onIds, onNames } from './rights.ts'
 import { chargedList } from './selections.ts'
 import { SequenceGroup } from './sequence.ts'
+import { ReservationRef } from './sequenceNumbers.ts'
 
 builder.subscriptionType({
   description:
