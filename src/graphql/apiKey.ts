@@ -10,7 +10,7 @@ import {
 } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
-import { builder, exposed, orNull } from './builder.ts'
+import { builder, exposed, nameArgument, orNull } from './builder.ts'
 import { apiKeyCursors, connectionOf } from './lists.ts'
 import { admin, none } from './rights.ts'
 
@@ -146,11 +146,7 @@ builder.mutationFields((t) => ({
     extensions: { right: admin },
     description: 'Creates an API key. If you lose the response, revoke the key and create another one.',
     args: {
-      label: t.arg.string({
-        required: true,
-        description: 'What the key is for, in 1 to 191 characters.',
-        extensions: { check: checks.name },
-      }),
+      label: nameArgument('What the key is for, in 1 to 191 characters.'),
       grants: t.arg({
         type: [GrantInput],
         required: true,

@@ -96,7 +96,8 @@ export function checked(field: Field, resolve: Resolver): Resolver {
   }
 }
 
-function checkOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }) {
+/** The check that an argument, an input type or a field declares. */
+export function checkOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }) {
   // GraphQL has checked the type of what a check gets.
   return extensions.check as Check<unknown> | undefined
 }

@@ -2,6 +2,7 @@ import SchemaBuilder, { type ShapeFromTypeParam, type TypeParam } from '@pothos/
 import RelayPlugin from '@pothos/plugin-relay'
 import { type ASTNode, GraphQLError, type GraphQLResolveInfo, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
+import type { CallOptions } from '../repository/counters.ts'
 import type { Nth } from '../repository/nth.ts'
 import { errorCodes } from '../rules/errors.ts'
 import { claimOf, keyFault } from '../rules/idempotency.ts'
@@ -41,7 +42,7 @@ export const builder = new SchemaBuilder<{
     },
     nodesQueryOptions: {
       nullable: { list: true, items: true },
-      extensions: { right: onIds(checks.ids) },
+      extensions: { right: onIds },
       description:
         'Returns up to 500 objects by their IDs, in the requested order, with null for each that does not exist.',
       // Pothos resolves each of them by itself, which costs as much as another item.
@@ -251,24 +252,20 @@ export interface KeyedArguments {
   idempotencyKey?: string | null | undefined
 }
 
-/** The options of a call, from its arguments and selection. */
-export function callOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo) {
-  return { claim: claimFor(args, context, info), withRevision: isRevisionSelected(info) }
-}
-
 /**
- * Returns the claim of a call with a key, in its arguments or in the request's header. Most calls have none, so the key
- * is checked here: a separate check on the argument made every call 4 % more expensive.
+ * Returns the options of a call, from its arguments and selection, and a key in the request's header. Most calls have no
+ * key, so it is checked here: a separate check on the argument made every call 4 % more expensive.
  *
  * @throws {NthError} BAD_USER_INPUT
  */
-export function claimFor(args: KeyedArguments, context: Context, info: GraphQLResolveInfo) {
+export function callOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
+  const withRevision = isRevisionSelected(info)
   const key = args.idempotencyKey ?? context.idempotencyKey
-  if (key === undefined) return undefined
+  if (key === undefined) return { withRevision }
   const fault = keyFault(key)
   if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
   const asked = [info.fieldName, nonDefaultArguments(args, info)]
-  return claimOf(args.namespace, key, asked, context.caller.identity)
+  return { withRevision, claim: claimOf(args.namespace, key, asked, context.caller.identity) }
 }
 
 /**

@@ -18,23 +18,20 @@ export type FieldErrorOptions = Pick<FieldError, 'path' | 'extensions'> &
  */
 export class FieldError extends Error implements GraphQLError {
   override readonly name = 'FieldError'
-  readonly path: readonly (string | number)[]
-  readonly extensions: GraphQLErrorExtensions
-  readonly locations: readonly SourceLocation[] | undefined
-  readonly originalError: Error | undefined
+  declare readonly path: readonly (string | number)[]
+  declare readonly extensions: GraphQLErrorExtensions
+  declare readonly locations: readonly SourceLocation[] | undefined
+  declare readonly originalError: Error | undefined
   readonly nodes = undefined
   readonly source = undefined
   readonly positions = undefined
 
-  constructor(message: string, { path, extensions, locations, originalError }: FieldErrorOptions) {
+  constructor(message: string, options: FieldErrorOptions) {
     const { stackTraceLimit } = Error
     Error.stackTraceLimit = 0
     super(message)
     Error.stackTraceLimit = stackTraceLimit
-    this.path = path
-    this.extensions = extensions
-    this.locations = locations
-    this.originalError = originalError
+    Object.assign(this, options)
   }
 
   get [Symbol.toStringTag](): string {

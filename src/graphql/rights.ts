@@ -12,7 +12,6 @@ import {
   type Scope,
 } from '../rules/rights.ts'
 import { noSuchReservation } from '../rules/sequence.ts'
-import * as checks from './arguments.ts'
 import { decodeId, idFault } from './arguments.ts'
 import type { Context } from './context.ts'
 import { countSelected, sumBelow } from './selections.ts'
@@ -28,18 +27,12 @@ export interface Right {
   /** What the right must cover, for the documentation. */
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
-  check(context: Context, call: FieldCall): Verdict | Promise<Verdict>
-  /** For fields that return a list of what an argument lists. */
-  elements?: Elements
+  check?(context: Context, call: FieldCall): Verdict | Promise<Verdict>
+  /** For fields that return a list of what their list argument has: checks an element of it. */
+  checkEach?: CheckEach
 }
 
-/** The rights on the elements of a list. */
-export interface Elements {
-  argument: string
-  /** The check of the argument, which its resolver makes as well. */
-  faultOf: typeof checks.names | typeof checks.ids
-  check(context: Context, args: Arguments, element: string): Verdict | Promise<Verdict>
-}
+export type CheckEach = (context: Context, args: Arguments, element: string) => Verdict | Promise<Verdict>
 
 /** Missing: to this caller, it doesn't exist. */
 type Verdict = 'missing' | undefined
@@ -56,7 +49,7 @@ interface FieldCall {
 type Arguments = any
 
 export function none(covers: string): Right {
-  return { scope: undefined, covers, check: () => undefined }
+  return { scope: undefined, covers }
 }
 
 /** A right on what a call is about: a name, or all names that start with a prefix. Without a target: on any name. */
@@ -79,20 +72,16 @@ export function onName(scope: Scope): Right {
   }
 }
 
-/** A right on each element of a list argument. */
-function onEach(covers: string, elements: Elements): Right {
-  return { scope: 'READ', covers, check: () => undefined, elements }
+export const onNames: Right = {
+  scope: 'READ',
+  covers: 'each name',
+  checkEach: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
 }
 
-export const onNames = onEach('each name', {
-  argument: 'names',
-  faultOf: checks.names,
-  check: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
-})
-
-export function onIds(faultOf: typeof checks.ids): Right {
-  const check: Elements['check'] = (context, _, id) => checkId(context, id)
-  return onEach('the names in each id', { argument: 'ids', faultOf, check })
+export const onIds: Right = {
+  scope: 'READ',
+  covers: 'the names in each id',
+  checkEach: (context, _, id) => checkId(context, id),
 }
 
 export const PREFIXED = 'all names with the prefix; without one, all of the namespace'

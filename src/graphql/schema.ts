@@ -6,6 +6,7 @@ import './sequenceNumbers.ts'
 import './namespace.ts'
 import './subscription.ts'
 import {
+  type GraphQLArgument,
   GraphQLID,
   type GraphQLObjectType,
   type GraphQLSchema,
@@ -17,11 +18,11 @@ import {
 import { refusalMeasure } from '../operations/measures.ts'
 import { NthError } from '../rules/errors.ts'
 import { isAllowed, isUnrestricted, refusal } from '../rules/rights.ts'
-import { checked, MAX_ITEMS } from './arguments.ts'
+import { checked, checkOf, MAX_ITEMS } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context, Field, Resolver } from './context.ts'
 import { locating } from './fieldError.ts'
-import type { Elements, Right } from './rights.ts'
+import type { CheckEach, Right } from './rights.ts'
 import { charge, room, SMALL } from './selections.ts'
 
 /** What an element that is refused costs, in values: an error takes some 50 µs. */
@@ -70,10 +71,11 @@ function permitted({ name }: GraphQLObjectType, field: Field, resolver: Resolver
   const right = rightOf(field)
   if (!right) return resolver
   const resolve = name === 'Mutation' ? limited(resolver) : resolver
-  if (right.elements) return elementwise(resolve, right.elements, name === 'Subscription')
+  const { check, checkEach } = right
+  if (checkEach) return elementwise(field, resolve, checkEach, name === 'Subscription')
   return (parent, args, context, info) => {
-    if (isUnrestricted(context.caller)) return resolve(parent, args, context, info)
-    const verdict = right.check(context, { parent, args, info })
+    if (!check || isUnrestricted(context.caller)) return resolve(parent, args, context, info)
+    const verdict = check(context, { parent, args, info })
     const result = (found: typeof verdict) =>
       found === 'missing' ? null : resolve(parent, args, context, info)
     return verdict instanceof Promise ? verdict.then(result) : result(verdict)
@@ -82,26 +84,30 @@ function permitted({ name }: GraphQLObjectType, field: Field, resolver: Resolver
 
 /** Resolves the elements that the caller may see. The others are an error each, or null if they are missing. */
 function elementwise(
+  { args }: Field,
   resolve: Resolver,
-  { argument, check, faultOf }: Elements,
+  check: CheckEach,
   isSubscription: boolean,
 ): Resolver {
+  const [list] = args.filter(isList)
+  if (!list) throw new Error('A right on each element of a list, without a list')
+  const faultOf = checkOf(list)
   return async (parent, given, context, info) => {
     // A later event of a subscription: its rights were checked at the first one, which has each element once.
     if (isSubscription && parent) return resolve(parent, given, context, info)
-    const args = isSubscription ? { ...given, [argument]: [...new Set(given[argument])] } : given
+    const args = isSubscription ? { ...given, [list.name]: [...new Set(given[list.name])] } : given
     const { caller } = context
     if (isUnrestricted(caller)) return resolve(parent, args, context, info)
     if (!isAllowed(caller, 'READ')) throw refusal(caller, 'READ')
-    const elements: string[] = args[argument]
+    const elements: string[] = args[list.name]
     // The resolver rejects it, before it does anything.
-    if (faultOf(elements)) return resolve(parent, args, context, info)
+    if (faultOf?.(elements)) return resolve(parent, args, context, info)
     const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
     const visible = elements.filter((_, index) => verdicts[index] === undefined)
     charge(context, (elements.length - visible.length) * VALUES_OF_A_REFUSAL)
     // An empty list may be refused for its length.
     const isResolved = visible.length > 0 || elements.length === 0
-    const found = isResolved ? await resolve(parent, { ...args, [argument]: visible }, context, info) : []
+    const found = isResolved ? await resolve(parent, { ...args, [list.name]: visible }, context, info) : []
     // The schema requires a list.
     const results = (found as unknown[]).values()
     return verdicts.map((verdict) => {
@@ -120,6 +126,10 @@ function elementwise(
   }
 }
 
+function isList({ type }: GraphQLArgument): boolean {
+  return isListType(getNullableType(type))
+}
+
 /** Counts changes: one for each call, or one for each element of a list. */
 function limited(resolve: Resolver): Resolver {
   return (parent, args, context, info) => {
@@ -133,7 +143,7 @@ function limited(resolve: Resolver): Resolver {
 
 /** Wraps the resolver of a root field, so that it waits for room if it has long lists as arguments. */
 function gated({ args: declared }: Field, resolve: Resolver): Resolver {
-  const lists = declared.filter(({ type }) => isListType(getNullableType(type)))
+  const lists = declared.filter(isList)
   const areIds = lists.some(({ type }) => getNamedType(type) === GraphQLID)
   return (parent, args, context, info) => {
     let items = 0

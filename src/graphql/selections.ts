@@ -229,12 +229,7 @@ export function chargeList(
   return values
 }
 
-/**
- * Reads a list of what arguments name, and charges it: waits for room before it is read, and before it is returned.
- *
- * @param lengths of the texts in the items
- * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
- */
+/** Charges a list and reads it. Waits for room before it is read, and before it is returned. Arguments and errors: see above. */
 export async function chargedList<Items>(
   request: Context,
   info: GraphQLResolveInfo,

@@ -9,7 +9,7 @@ import {
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { decodeId } from './arguments.ts'
-import { builder, callOptions, claimFor, exposed, idempotencyKey, parts } from './builder.ts'
+import { builder, callOptions, exposed, idempotencyKey, parts } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onItsSequence, onName, onReservation, toNumber } from './rights.ts'
 import { charge, costOfText, countSelected, room, sumBelow } from './selections.ts'
@@ -189,7 +189,11 @@ builder.mutationFields((t) => ({
       idempotencyKey,
     },
     resolve: (_, args, context, info) =>
-      context.nth.sequences.reserve(sequenceGroupKey(args), args.ttlSeconds, claimFor(args, context, info)),
+      context.nth.sequences.reserve(
+        sequenceGroupKey(args),
+        args.ttlSeconds,
+        callOptions(args, context, info).claim,
+      ),
   }),
   confirmReservation: t.field({
     type: ReservationRef,

@@ -46,7 +46,7 @@ builder.subscriptionFields((t) => ({
   nodes: t.field({
     type: [builder.nodeInterfaceRef()],
     nullable: { list: true, items: true },
-    extensions: { right: onIds(checks.topicIds) },
+    extensions: { right: onIds },
     description:
       'Returns the current state of 1 to 500 counters, sequence groups and reservations of any namespaces, then in each event the objects that changed. So one stream serves a whole page. Null if an object does not exist.',
     args: {
