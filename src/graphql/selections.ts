@@ -229,7 +229,7 @@ export function chargeList(
   return values
 }
 
-/** Charges a list and reads it. Waits for room before it is read, and before it is returned. Arguments and errors: see above. */
+/** Charges a list, as `chargeList` does, and reads it. Waits for room before that, and before it is returned. */
 export async function chargedList<Items>(
   request: Context,
   info: GraphQLResolveInfo,
