@@ -87,8 +87,8 @@ export function checked(field: Field, resolve: Resolver): Resolver {
       const value: unknown = args[name]
       // Defaults are valid: most calls have the default namespace.
       if (value == null || value === defaultValue) continue
-      const fault = at(name, check(value))
-      if (fault) throw inputError(fault)
+      const fault = check(value)
+      if (fault) throw inputError(at(name, fault))
     }
     const fault = checkAll?.(args)
     if (fault) throw inputError(fault)
@@ -138,12 +138,12 @@ type Check<Value> = (value: Value) => ArgumentFault | undefined
 export const name: Check<string> = nameFault
 export const textOrEmpty: Check<string> = textFault
 export const names = listOf(nameFault, 1, MAX_ITEMS, 'items')
-export const changes = listOf(
-  ({ name }: CounterDelta) => at('name', nameFault(name)),
-  1,
-  MAX_CHANGES,
-  'changes',
-)
+export const changes = listOf(deltaFault, 1, MAX_CHANGES, 'changes')
+
+function deltaFault({ name }: CounterDelta): ArgumentFault | undefined {
+  const fault = nameFault(name)
+  return fault && at('name', fault)
+}
 
 export const definition: Check<DefinitionChange> = ({ minValue, maxValue, slots, ...retention }) => {
   if (minValue != null && maxValue != null && minValue > maxValue)
@@ -154,8 +154,10 @@ export const definition: Check<DefinitionChange> = ({ minValue, maxValue, slots,
 export const namespaceDefinition: Check<RetentionChange> = retentionFault
 
 /** The other checks depend on the current definition. */
-export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) =>
-  retentionFault({ timeZone }) ?? at('format', textFault(format ?? ''))
+export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) => {
+  const fault = textFault(format ?? '')
+  return retentionFault({ timeZone }) ?? (fault && at('format', fault))
+}
 
 function retentionFault({ timeZone, periods }: RetentionChange): ArgumentFault | undefined {
   if (timeZone != null && !timeZoneNamed(timeZone))
@@ -248,14 +250,14 @@ function listOf<Item>(faultOf: Check<Item>, min: number, max: number, unit: stri
         limit: length < min ? min : max,
       }
     for (const [index, item] of list.entries()) {
-      const fault = at(index, faultOf(item))
-      if (fault) return fault
+      const fault = faultOf(item)
+      if (fault) return at(index, fault)
     }
     return undefined
   }
 }
 
 /** The fault of a part of a value, as a fault of the value. */
-function at(part: string | number, fault: ArgumentFault | undefined): ArgumentFault | undefined {
-  return fault && { ...fault, path: [part, ...(fault.path ?? [])] }
+function at(part: string | number, fault: ArgumentFault): ArgumentFault {
+  return { ...fault, path: [part, ...(fault.path ?? [])] }
 }
