@@ -239,12 +239,10 @@ export const { idempotencyKey } = builder.args((t) => ({
   }),
 }))
 
-const countRevisions = createMeasure(
+/** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
+export const countRevisions = createMeasure(
   (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
 )
-
-/** Whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
-export const isRevisionSelected = (info: GraphQLResolveInfo) => sumBelow(countRevisions, info) > 0
 
 /** Arguments of a mutation that takes a key. */
 export interface KeyedArguments {
@@ -259,7 +257,7 @@ export interface KeyedArguments {
  * @throws {NthError} BAD_USER_INPUT
  */
 export function callOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  const withRevision = isRevisionSelected(info)
+  const withRevision = sumBelow(countRevisions, info) > 0
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return { withRevision }
   const fault = keyFault(key)

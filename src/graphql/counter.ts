@@ -208,11 +208,6 @@ export const countersArguments = builder.args((t) => ({
   namespace: namespaceArgument('The namespace of the counters.'),
 }))
 
-/** Lengths of the texts in the IDs of counters. */
-export function idLengths(namespace: string, names: readonly string[]): number[] {
-  return names.map((name) => namespace.length + name.length)
-}
-
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
@@ -228,9 +223,10 @@ builder.queryFields((t) => ({
     description:
       'Returns 1 to 500 counters, in the requested order, with one read of the database. Names may repeat.',
     args: countersArguments,
-    resolve: (_, { namespace, names }, context, info) =>
-      chargedList(context, info, idLengths(namespace, names), () =>
-        context.nth.counters.readMany(names.map((name) => ({ namespace, name }))),
-      ),
+    resolve(_, { namespace, names }, context, info) {
+      const lengths = names.map((name) => namespace.length + name.length)
+      const keys = names.map((name) => ({ namespace, name }))
+      return chargedList(context, info, lengths, () => context.nth.counters.readMany(keys))
+    },
   }),
 }))

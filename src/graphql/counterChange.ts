@@ -10,9 +10,9 @@ import * as checks from './arguments.ts'
 import {
   builder,
   callOptions,
+  countRevisions,
   exposed,
   idempotencyKey,
-  isRevisionSelected,
   type KeyedArguments,
   nameArgument,
   orNull,
@@ -24,7 +24,6 @@ import {
   type CounterSource,
   counterArguments,
   countersArguments,
-  idLengths,
   Overflow,
   period,
   TrackedPeriodInput,
@@ -164,10 +163,7 @@ builder.mutationFields((t) => ({
     },
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
-      const lengths = idLengths(
-        namespace,
-        changes.map(({ name }) => name),
-      )
+      const lengths = changes.map(({ name }) => namespace.length + name.length)
       // Charged before anything is applied: a request beyond its budget must change nothing.
       const done = await chargedList(context, info, lengths, () =>
         context.nth.counters.incrementMany(namespace, changes, changeOptions(args, context, info)),
@@ -248,7 +244,7 @@ builder.mutationFields((t) => ({
     },
     async resolve(_, args, { nth }, info): Promise<CounterSource> {
       const change = withZone(args.definition)
-      const options = { withRevision: isRevisionSelected(info) }
+      const options = { withRevision: sumBelow(countRevisions, info) > 0 }
       const { key, value, definition, revision } = await nth.counters.define(keyIn(args), change, options)
       return { ...key, value, definition, revision }
     },
@@ -258,6 +254,7 @@ builder.mutationFields((t) => ({
     extensions: { right: onName('WRITE') },
     description: 'Deletes the value, the definition and the history. The name then reads 0 again.',
     args: counterArguments,
-    resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),
+    resolve: (_, key, { nth }, info) =>
+      nth.counters.delete(key, { withRevision: sumBelow(countRevisions, info) > 0 }),
   }),
 }))

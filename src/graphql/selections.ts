@@ -224,7 +224,9 @@ export function chargeList(
   info: GraphQLResolveInfo,
   lengths: readonly number[] = [],
 ): number {
-  const values = lengths.reduce((sum, length) => sum + costOfText(length), items) * valuesBelow(info)
+  let count = items
+  for (const length of lengths) count += costOfText(length)
+  const values = count * valuesBelow(info)
   charge(request, values)
   return values
 }

@@ -5,7 +5,7 @@ import * as checks from './arguments.ts'
 import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
-import { Counter, type CounterSource, countersArguments, idLengths } from './counter.ts'
+import { Counter, type CounterSource, countersArguments } from './counter.ts'
 import { onIds, onNames } from './rights.ts'
 import { chargedList } from './selections.ts'
 import { SequenceGroup } from './sequence.ts'
@@ -38,7 +38,8 @@ builder.subscriptionFields((t) => ({
     subscribe,
     resolve: async (changed: Changed, { names, namespace }, context, info) => {
       const topics = names.map((name) => ({ kind: 'counter', key: { namespace, name } }) as const)
-      const watched = changed ?? (await watch(context, info, topics, idLengths(namespace, names)))
+      const lengths = names.map((name) => namespace.length + name.length)
+      const watched = changed ?? (await watch(context, info, topics, lengths))
       // Counters always have a state.
       return watched.map(({ state }) => state as CounterSource)
     },
