@@ -7,6 +7,7 @@ import * as checks from './arguments.ts'
 import { MAX_ITEMS } from './arguments.ts'
 import { textArgument } from './builder.ts'
 import type { Context } from './context.ts'
+import type { Right } from './rights.ts'
 import { chargeList, room } from './selections.ts'
 
 const DEFAULT_PAGE_SIZE = 50
@@ -16,8 +17,10 @@ const STATEMENT_COST = 50
 
 export const prefix = textArgument('Only names that start with this text.')
 
-/** Options of the lists ordered by name. */
-export const listedByName = { nullable: true, args: { prefix }, extensions: { check: checks.page } } as const
+/** Options of a list ordered by name, which requires a right. */
+export function listedByName(right: Right) {
+  return { nullable: true, args: { prefix }, extensions: { check: checks.page, right } } as const
+}
 
 /** Returns a page of a list ordered by name. */
 export function pageByName<Item extends { name: string }>(

@@ -117,15 +117,10 @@ builder.node(Namespace, {
     ),
     sequences: t.connection(
       {
-        ...listedByName,
+        ...listedByName(
+          on('READ', PREFIXED, ({ parent, args }) => ({ namespace: parent.name, prefix: args.prefix })),
+        ),
         type: Sequence,
-        extensions: {
-          ...listedByName.extensions,
-          right: on('READ', PREFIXED, ({ parent, args }) => ({
-            namespace: parent.name,
-            prefix: args.prefix,
-          })),
-        },
         description: 'The sequences that were used or defined, by name.',
         resolve: ({ name }, args, context, info) =>
           pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
@@ -160,12 +155,8 @@ builder.queryFields((t) => ({
   }),
   namespaces: t.connection(
     {
-      ...listedByName,
+      ...listedByName(on('READ', 'any name; it lists the namespaces of the grants')),
       type: Namespace,
-      extensions: {
-        ...listedByName.extensions,
-        right: on('READ', 'any name; it lists the namespaces of the grants'),
-      },
       description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {
         const only = namespacesOf(context.caller, 'READ')

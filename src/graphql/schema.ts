@@ -39,7 +39,10 @@ for (const { type, field } of fieldsOf(schema)) {
   const isRoot = roots.includes(type)
   // A field that fails is null, and the others still apply.
   if (isRoot) field.type = getNullableType(field.type)
-  if (!field.resolve) continue
+  if (!field.resolve) {
+    if (rightOf(field)) throw new Error(`${type}.${field.name} has a right, but no resolver`)
+    continue
+  }
   // From the inside out: a field that is refused checks no arguments.
   const resolve = permitted(type, field, checked(field, field.resolve))
   field.resolve = locating(field, isRoot ? gated(field, resolve) : resolve)

@@ -62,9 +62,8 @@ builder.node(Sequence, {
     }),
     groups: t.connection(
       {
-        ...listedByName,
+        ...listedByName(none('reached with its sequence')),
         type: SequenceGroup,
-        extensions: { ...listedByName.extensions, right: none('reached with its sequence') },
         description: 'The sequence groups that have issued numbers, by name.',
         resolve({ namespace, name }, { prefix, ...args }, context, info) {
           const { sequences } = context.nth

@@ -53,12 +53,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     group: t.field({
       type: SequenceGroup,
       nullable: true,
-      extensions: {
-        right: on('READ', 'the name of its sequence', ({ parent: { key } }) => ({
-          namespace: key.namespace,
-          name: key.sequence,
-        })),
-      },
+      extensions: { right: on('READ', 'the name of its sequence', ({ parent }) => sequenceOf(parent)) },
       description:
         'The sequence group after this call, for client caches. If the call is replayed, this is its current state. Null only if it could not be read; the numbers were issued.',
       resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
@@ -66,6 +61,10 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     }),
   }),
 })
+
+function sequenceOf({ key: { namespace, sequence: name } }: SequenceNumbers): SequenceKey {
+  return { namespace, name }
+}
 
 function issuedIn({ issued }: SequenceNumbers) {
   return issued
