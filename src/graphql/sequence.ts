@@ -123,7 +123,7 @@ builder.node(SequenceGroup, {
 
 /** A state with a part. All fields are resolved in one tick, so missing ones share one read of one state. */
 function stateOf(group: SequenceGroupSource, { sequences }: Nth, part: keyof SequenceGroupState) {
-  // The only part that it lacks, if any, is not asked for.
+  // It may lack other parts, but a field only reads its own.
   return group[part] === undefined ? sequences.readSequenceGroup(group) : (group as SequenceGroupState)
 }
 
