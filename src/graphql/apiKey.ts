@@ -9,8 +9,8 @@ import {
   scopes,
 } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
-import { decodeId } from './arguments.ts'
-import { builder } from './builder.ts'
+import { decodeId, grantIn } from './arguments.ts'
+import { builder, exposed, nameArgument, orNull } from './builder.ts'
 import { apiKeyCursors, connectionOf } from './lists.ts'
 import { admin, none } from './rights.ts'
 
@@ -21,25 +21,15 @@ const ScopeRef = builder.enumType('Scope', {
 
 const GrantRef = builder.objectRef<Grant>('Grant').implement({
   description: 'Rights on names of counters and sequences, with all their sequence groups.',
-  fields: (t) => ({
-    scopes: t.expose('scopes', { type: [ScopeRef], description: 'What the grant allows.' }),
-    namespace: t.exposeString('namespace', {
-      nullable: true,
-      description: 'The namespace. Null means every namespace.',
+  fields: (t) =>
+    exposed(t, {
+      scopes: [[ScopeRef], 'What the grant allows.'],
+      namespace: [orNull('String'), 'The namespace. Null means every namespace.'],
+      names: [orNull(['String']), 'The exact names. Null means all names with `prefix`.'],
+      prefix: ['String', 'Only names that start with this text.'],
+      maxDelta: ['SafeInt', 'With ADD, the most that one request may add to a counter.'],
+      maxCount: ['Int', 'With NUMBER, the most numbers that one call may take.'],
     }),
-    names: t.exposeStringList('names', {
-      nullable: true,
-      description: 'The exact names. Null means all names with `prefix`.',
-    }),
-    prefix: t.exposeString('prefix', { description: 'Only names that start with this text.' }),
-    maxDelta: t.expose('maxDelta', {
-      type: 'SafeInt',
-      description: 'With ADD, the most that one request may add to a counter.',
-    }),
-    maxCount: t.exposeInt('maxCount', {
-      description: 'With NUMBER, the most numbers that one call may take.',
-    }),
-  }),
 })
 
 const GrantInput = builder.inputType('GrantInput', {
@@ -75,57 +65,42 @@ const GrantInput = builder.inputType('GrantInput', {
   }),
 })
 
-/** A grant as it is stored. */
-function grantIn({ namespace, names, ...grant }: typeof GrantInput.$inferInput): Grant {
-  return { ...grant, scopes: [...new Set(grant.scopes)], namespace: namespace ?? null, names: names ?? null }
-}
-
 const ApiKeyRef = builder.objectRef<ApiKey>('ApiKey')
 
 builder.node(ApiKeyRef, {
   description: 'A key that identifies a page or a server.',
   id: { resolve: ({ id }) => String(id) },
   loadWithoutCache: (id, { nth }) => nth.apiKeys.read(Number(id)),
-  fields: (t) => ({
-    label: t.exposeString('label', { description: 'What the key is for.' }),
-    prefix: t.exposeString('prefix', {
-      description: 'The first characters of the key, by which logs identify it.',
-    }),
-    grants: t.expose('grants', { type: [GrantRef], description: 'What the key allows.' }),
-    origins: t.exposeStringList('origins', {
-      nullable: true,
-      description:
+  fields: (t) =>
+    exposed(t, {
+      label: ['String', 'What the key is for.'],
+      prefix: ['String', 'The first characters of the key, by which logs identify it.'],
+      grants: [[GrantRef], 'What the key allows.'],
+      origins: [
+        orNull(['String']),
         'The origins of the pages that may use the key. `*` means any page. Null means that the key is for servers, and no page may use it.',
+      ],
+      perMinute: [
+        orNull('Int'),
+        "The most changes a minute from one client address. Null means the server's default.",
+      ],
+      createdAt: ['DateTime', 'When the key was created.'],
+      expiresAt: [orNull('DateTime'), 'When the key becomes invalid. Null means never.'],
+      revokedAt: [orNull('DateTime'), 'When the key was revoked. Null means that it was not.'],
+      lastUsedAt: [
+        orNull('DateTime'),
+        'When the key was last used, about a minute behind. Null means never.',
+      ],
     }),
-    perMinute: t.exposeInt('perMinute', {
-      nullable: true,
-      description: "The most changes a minute from one client address. Null means the server's default.",
-    }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the key was created.' }),
-    expiresAt: t.expose('expiresAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'When the key becomes invalid. Null means never.',
-    }),
-    revokedAt: t.expose('revokedAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'When the key was revoked. Null means that it was not.',
-    }),
-    lastUsedAt: t.expose('lastUsedAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'When the key was last used, about a minute behind. Null means never.',
-    }),
-  }),
 })
 
 const CreatedApiKey = builder.objectRef<{ secret: string; key: ApiKey }>('CreatedApiKey').implement({
   description: 'A new API key. Only this response contains the key itself.',
-  fields: (t) => ({
-    secret: t.exposeString('secret', { description: 'The key. Store it now: it is not shown again.' }),
-    key: t.expose('key', { type: ApiKeyRef, description: 'Everything else about the key.' }),
-  }),
+  fields: (t) =>
+    exposed(t, {
+      secret: ['String', 'The key. Store it now: it is not shown again.'],
+      key: [ApiKeyRef, 'Everything else about the key.'],
+    }),
 })
 
 const CallerKind = builder.enumType('ViewerKind', {
@@ -135,22 +110,13 @@ const CallerKind = builder.enumType('ViewerKind', {
 
 const Viewer = builder.objectRef<Caller>('Viewer').implement({
   description: 'The caller, and what the caller may do.',
-  fields: (t) => ({
-    kind: t.expose('kind', { type: CallerKind, description: 'How the caller was identified.' }),
-    key: t.field({
-      type: ApiKeyRef,
-      nullable: true,
-      description: "The caller's API key. Null if the caller was identified in another way.",
-      resolve: ({ key }) => key ?? null,
+  fields: (t) =>
+    exposed(t, {
+      kind: [CallerKind, 'How the caller was identified.'],
+      key: [orNull(ApiKeyRef), "The caller's API key. Null if the caller was identified in another way."],
+      grants: [[GrantRef], 'What the caller may do.'],
+      expiresAt: [orNull('DateTime'), "When the caller's credentials become invalid. Null means never."],
     }),
-    grants: t.expose('grants', { type: [GrantRef], description: 'What the caller may do.' }),
-    expiresAt: t.field({
-      type: 'DateTime',
-      nullable: true,
-      description: "When the caller's credentials become invalid. Null means never.",
-      resolve: ({ expiresAt }) => expiresAt ?? null,
-    }),
-  }),
 })
 
 builder.queryFields((t) => ({
@@ -165,7 +131,7 @@ builder.queryFields((t) => ({
       type: ApiKeyRef,
       nullable: true,
       description: 'Returns all API keys, in the order of their creation.',
-      extensions: { check: checks.page, right: admin() },
+      extensions: { check: checks.page, right: admin },
       resolve: (_, args, context, info) =>
         connectionOf(args, context, info, apiKeyCursors, context.nth.apiKeys.list, ({ id }) => id),
     },
@@ -177,14 +143,10 @@ builder.queryFields((t) => ({
 builder.mutationFields((t) => ({
   createApiKey: t.field({
     type: CreatedApiKey,
-    extensions: { right: admin() },
+    extensions: { right: admin },
     description: 'Creates an API key. If you lose the response, revoke the key and create another one.',
     args: {
-      label: t.arg.string({
-        required: true,
-        description: 'What the key is for, in 1 to 191 characters.',
-        extensions: { check: checks.name },
-      }),
+      label: nameArgument('What the key is for, in 1 to 191 characters.'),
       grants: t.arg({
         type: [GrantInput],
         required: true,
@@ -218,7 +180,7 @@ builder.mutationFields((t) => ({
   }),
   revokeApiKey: t.field({
     type: ApiKeyRef,
-    extensions: { right: admin() },
+    extensions: { right: admin },
     description:
       'Revokes an API key. Within two seconds, every server refuses it. A repeat returns the same result.',
     args: {

@@ -1,10 +1,4 @@
-import {
-  type GraphQLField,
-  type GraphQLFieldResolver,
-  type GraphQLSchema,
-  getNamedType,
-  isObjectType,
-} from 'graphql'
+import { getNamedType } from 'graphql'
 import { type CounterDelta, MAX_CHANGES } from '../repository/counters.ts'
 import { MAX_BUCKETS } from '../repository/history.ts'
 import { LAST_INSTANT, PERIODS, timeZoneNamed } from '../rules/calendar.ts'
@@ -16,10 +10,11 @@ import {
   type RetentionChange,
 } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
-import { type Fault, nameFault, splitNames, textFault } from '../rules/names.ts'
+import { type Change, type Fault, nameFault, splitNames, textFault } from '../rules/names.ts'
 import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE, originFault } from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import type { Field, Resolver } from './context.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
 const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = {
@@ -74,24 +69,13 @@ function isId(text: string): boolean {
 }
 
 /**
- * Wraps the resolvers of all fields so that they check their arguments first. An argument, an input type or a field has
- * its check as the extension `check`; that of a field gets all arguments, after each of them was checked.
+ * Wraps a resolver so that it checks its arguments first. An argument, an input type or a field has its check as the
+ * extension `check`; that of a field gets all arguments, after each of them was checked.
  *
  * @pothos/plugin-validation, which does the same, made 80 function calls for the two names of an `increment`, and
  * allocated a tenth of the memory of a request.
  */
-export function checkArguments(schema: GraphQLSchema): void {
-  for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type)) continue
-    for (const field of Object.values(type.getFields())) {
-      if (field.resolve) field.resolve = checked(field, field.resolve)
-    }
-  }
-}
-
-type Resolver = GraphQLFieldResolver<unknown, unknown>
-
-function checked(field: GraphQLField<unknown, unknown>, resolve: Resolver): Resolver {
+export function checked(field: Field, resolve: Resolver): Resolver {
   const checks = field.args.flatMap((argument) => {
     const check = checkOf(argument) ?? checkOf(getNamedType(argument.type))
     return check ? [{ name: argument.name, defaultValue: argument.defaultValue, check }] : []
@@ -104,7 +88,7 @@ function checked(field: GraphQLField<unknown, unknown>, resolve: Resolver): Reso
       // Defaults are valid: most calls have the default namespace.
       if (value == null || value === defaultValue) continue
       const fault = check(value)
-      if (fault) throw inputError({ ...fault, path: [name, ...(fault.path ?? [])] })
+      if (fault) throw inputError(at(name, fault))
     }
     const fault = checkAll?.(args)
     if (fault) throw inputError(fault)
@@ -112,7 +96,8 @@ function checked(field: GraphQLField<unknown, unknown>, resolve: Resolver): Reso
   }
 }
 
-function checkOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }) {
+/** The check that an argument, an input type or a field declares. */
+export function checkOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }) {
   // GraphQL has checked the type of what a check gets.
   return extensions.check as Check<unknown> | undefined
 }
@@ -147,13 +132,18 @@ interface ArgumentFault extends Fault {
   path?: readonly (string | number)[]
 }
 
-/** Checks what the type of an argument can't express. `checkArguments` says where checks are declared. */
+/** Checks what the type of an argument can't express. `checked` says where checks are declared. */
 type Check<Value> = (value: Value) => ArgumentFault | undefined
 
 export const name: Check<string> = nameFault
 export const textOrEmpty: Check<string> = textFault
 export const names = listOf(nameFault, 1, MAX_ITEMS, 'items')
-export const changes = listOf(({ name }: CounterDelta) => nameFault(name), 1, MAX_CHANGES, 'changes', 'name')
+export const changes = listOf(deltaFault, 1, MAX_CHANGES, 'changes')
+
+function deltaFault({ name }: CounterDelta): ArgumentFault | undefined {
+  const fault = nameFault(name)
+  return fault && at('name', fault)
+}
 
 export const definition: Check<DefinitionChange> = ({ minValue, maxValue, slots, ...retention }) => {
   if (minValue != null && maxValue != null && minValue > maxValue)
@@ -165,8 +155,8 @@ export const namespaceDefinition: Check<RetentionChange> = retentionFault
 
 /** The other checks depend on the current definition. */
 export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) => {
-  const fault = format == null ? undefined : textFault(format)
-  return retentionFault({ timeZone }) ?? (fault && { ...fault, path: ['format'] })
+  const fault = textFault(format ?? '')
+  return retentionFault({ timeZone }) ?? (fault && at('format', fault))
 }
 
 function retentionFault({ timeZone, periods }: RetentionChange): ArgumentFault | undefined {
@@ -184,34 +174,28 @@ function retentionFault({ timeZone, periods }: RetentionChange): ArgumentFault |
 
 export const id: Check<string> = idFault
 export const ids = listOf(idFault, 0, MAX_ITEMS, 'items')
-export const topicIds = listOf(
-  (id: string) => {
-    const isTopic = !idFault(id) && TOPICS.includes(decodeId(id).typename)
-    return isTopic ? undefined : { message: `is not the id of a ${TOPICS.join(', ')}` }
-  },
-  1,
-  MAX_ITEMS,
-  'items',
-)
-export const reservationId: Check<string> = (id) =>
-  !idFault(id) && decodeId(id).typename === 'Reservation'
-    ? undefined
-    : { message: 'is not the id of a reservation' }
+export const topicIds = listOf(idOf(`a ${TOPICS.join(', ')}`, TOPICS), 1, MAX_ITEMS, 'items')
+export const reservationId = idOf('a reservation', ['Reservation'])
+export const apiKeyId = idOf('an API key', ['ApiKey'])
 
-export const apiKeyId: Check<string> = (id) =>
-  !idFault(id) && decodeId(id).typename === 'ApiKey' ? undefined : { message: 'is not the id of an API key' }
+function idOf(kind: string, typenames: readonly string[]): Check<string> {
+  return (id) =>
+    !idFault(id) && typenames.includes(decodeId(id).typename)
+      ? undefined
+      : { message: `is not the id of ${kind}` }
+}
 
 export const MAX_ORIGINS = 100
 
-/** Grants as sent, whose optional parts may be missing. */
-export const grants: Check<readonly (Omit<Grant, 'namespace' | 'names'> & Partial<Grant>)[]> = (list) => {
-  if (list.length === 0 || list.length > MAX_GRANTS) return lengthFault(list.length, 1, MAX_GRANTS, 'grants')
-  for (const [index, grant] of list.entries()) {
-    const fault = grantFault({ ...grant, namespace: grant.namespace ?? null, names: grant.names ?? null })
-    if (fault) return { ...fault, path: [index, ...fault.path] }
-  }
-  return undefined
+/** A grant as sent, whose optional parts may be missing. */
+export type GrantSource = Omit<Grant, 'namespace' | 'names'> & Change<Pick<Grant, 'namespace' | 'names'>>
+
+/** A grant as it is stored. */
+export function grantIn({ namespace, names, ...grant }: GrantSource): Grant {
+  return { ...grant, scopes: [...new Set(grant.scopes)], namespace: namespace ?? null, names: names ?? null }
 }
+
+export const grants = listOf((grant: GrantSource) => grantFault(grantIn(grant)), 1, MAX_GRANTS, 'grants')
 export const origins = listOf(originFault, 1, MAX_ORIGINS, 'origins')
 export const perMinute = between(1, MAX_PER_MINUTE)
 export const future: Check<Date> = (at) =>
@@ -256,25 +240,24 @@ function rangeFault(
   return { message: `must be from ${min} to ${max}; it is ${number}`, limit: number < min ? min : max, path }
 }
 
-/** Checks the length of a list, then a text in each item. */
-function listOf<Item>(
-  faultOf: (item: Item) => Fault | undefined,
-  min: number,
-  max: number,
-  unit: string,
-  ...path: string[]
-): Check<readonly Item[]> {
+/** Checks the length of a list, then each item. */
+function listOf<Item>(faultOf: Check<Item>, min: number, max: number, unit: string): Check<readonly Item[]> {
   return (list) => {
     const { length } = list
-    if (length < min || length > max) return lengthFault(length, min, max, unit)
+    if (length < min || length > max)
+      return {
+        message: `must have ${min} to ${max} ${unit}; it has ${length}`,
+        limit: length < min ? min : max,
+      }
     for (const [index, item] of list.entries()) {
       const fault = faultOf(item)
-      if (fault) return { ...fault, path: [index, ...path] }
+      if (fault) return at(index, fault)
     }
     return undefined
   }
 }
 
-function lengthFault(length: number, min: number, max: number, unit: string): ArgumentFault {
-  return { message: `must have ${min} to ${max} ${unit}; it has ${length}`, limit: length < min ? min : max }
+/** The fault of a part of a value, as a fault of the value. */
+function at(part: string | number, fault: ArgumentFault): ArgumentFault {
+  return { ...fault, path: [part, ...(fault.path ?? [])] }
 }

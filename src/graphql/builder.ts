@@ -1,14 +1,16 @@
-import SchemaBuilder from '@pothos/core'
+import SchemaBuilder, { type ShapeFromTypeParam, type TypeParam } from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
 import { type ASTNode, GraphQLError, type GraphQLResolveInfo, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
+import type { CallOptions } from '../repository/counters.ts'
+import type { Nth } from '../repository/nth.ts'
 import { errorCodes } from '../rules/errors.ts'
 import { claimOf, keyFault } from '../rules/idempotency.ts'
 import * as checks from './arguments.ts'
 import { decodeId, encodeId, inputError } from './arguments.ts'
 import type { Context } from './context.ts'
-import { onId, onIds } from './rights.ts'
-import { chargeList, createMeasure, room, sumBelow } from './selections.ts'
+import { onId, onIds, type Right } from './rights.ts'
+import { chargedList, createMeasure, sumBelow } from './selections.ts'
 
 export const builder = new SchemaBuilder<{
   Context: Context
@@ -35,23 +37,22 @@ export const builder = new SchemaBuilder<{
     },
     nodeQueryOptions: {
       description: 'Returns an object by its ID, or null if it does not exist.',
-      extensions: { right: onId() },
+      extensions: { right: onId },
       args: { id: { description: 'An ID that the API returned.', extensions: { check: checks.id } } },
     },
     nodesQueryOptions: {
       nullable: { list: true, items: true },
-      extensions: { right: onIds(checks.ids) },
+      extensions: { right: onIds },
       description:
         'Returns up to 500 objects by their IDs, in the requested order, with null for each that does not exist.',
-      resolve: async (_, { ids }, context, info, resolveNodes) => {
-        const lengths = ids.map(({ id }) => id.length)
-        // Pothos resolves each of them by itself.
-        const values = chargeList(context, 2 * ids.length, info, lengths)
-        await room(context, values)
-        const nodes = await resolveNodes(ids)
-        await room(context, values)
-        return nodes
-      },
+      // Pothos resolves each of them by itself, which costs as much as another item.
+      resolve: (_, { ids }, context, info, resolveNodes) =>
+        chargedList(
+          context,
+          info,
+          ids.flatMap(({ id }) => [id.length, 0]),
+          () => resolveNodes(ids),
+        ),
       args: {
         ids: {
           description: 'IDs that the API returned.',
@@ -133,6 +134,79 @@ function rejectText(node?: ASTNode): never {
   throw new GraphQLError('SafeInt must be a JSON number, not a string', { nodes: node ?? null })
 }
 
+type Types = typeof builder.$inferSchemaTypes
+type FieldType = TypeParam<Types>
+type FieldBuilder<Source> = PothosSchemaTypes.ObjectFieldBuilder<Types, Source>
+
+/** A field in a table: its type, its description for callers, and its right if it has one. */
+type FieldColumn = readonly [type: FieldType | OrNull<FieldType>, description: string, right?: Right]
+
+interface OrNull<Type> {
+  orNull: Type
+}
+
+/** The type of a field in a table that may be null. */
+export function orNull<Type extends FieldType>(type: Type): OrNull<Type> {
+  return { orNull: type }
+}
+
+/** The columns whose properties have another type, or don't exist, are errors. */
+type Fitting<Source, Columns extends Record<string, FieldColumn>> = {
+  [Name in keyof Columns]: [Name, Source[Name & keyof Source]] extends [
+    keyof Source,
+    ValueOf<Columns[Name][0]>,
+  ]
+    ? FieldColumn
+    : never
+}
+
+type ValueOf<Type> =
+  Type extends OrNull<infer Inner extends FieldType>
+    ? ShapeFromTypeParam<Types, Inner, true>
+    : Type extends FieldType
+      ? ShapeFromTypeParam<Types, Type, false>
+      : never
+
+/** A table of fields, each of which is the property of that name. */
+export function exposed<Source, Columns extends Record<string, FieldColumn>>(
+  t: FieldBuilder<Source>,
+  columns: Columns & Fitting<Source, Columns>,
+) {
+  // The type of the table has checked names and types, of which Pothos expects one.
+  return fieldsOf(columns, (name, options) => t.expose(name as never, options as never))
+}
+
+/** A table of fields, each of which is a part of what the source has, or of what is read first. */
+export function parts<Source, Whole, Columns extends Record<string, FieldColumn>>(
+  t: FieldBuilder<Source>,
+  wholeOf: (source: Source, nth: Nth, part: keyof Columns & keyof Whole) => Whole | Promise<Whole>,
+  columns: Columns & Fitting<Whole, Columns>,
+) {
+  return fieldsOf(columns, (name, options) => {
+    // As in `exposed`.
+    const part = name as keyof Columns & keyof Whole
+    const resolve = (source: Source, _: unknown, { nth }: Context) => {
+      const whole = wholeOf(source, nth, part)
+      // A promise only if something is read: a list may have hundreds of items.
+      return whole instanceof Promise ? whole.then((read) => read[part]) : whole[part]
+    }
+    // As in `exposed`.
+    return t.field({ ...options, resolve } as never)
+  })
+}
+
+function fieldsOf<Field>(
+  columns: Record<string, FieldColumn>,
+  create: (name: string, options: object) => Field,
+) {
+  const entries = Object.entries(columns).map(([name, [type, description, right]]) => {
+    const isNullable = typeof type === 'object' && 'orNull' in type
+    const options = { type: isNullable ? type.orNull : type, nullable: isNullable, description }
+    return [name, create(name, { ...options, extensions: { right } })] as const
+  })
+  return Object.fromEntries(entries)
+}
+
 /** A required name. */
 export const nameArgument = (description: string) => createArgument(description, checks.name)
 
@@ -165,12 +239,10 @@ export const { idempotencyKey } = builder.args((t) => ({
   }),
 }))
 
-const countRevisions = createMeasure(
+/** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
+export const countRevisions = createMeasure(
   (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
 )
-
-/** Whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
-export const isRevisionSelected = (info: GraphQLResolveInfo) => sumBelow(countRevisions, info) > 0
 
 /** Arguments of a mutation that takes a key. */
 export interface KeyedArguments {
@@ -178,24 +250,20 @@ export interface KeyedArguments {
   idempotencyKey?: string | null | undefined
 }
 
-/** The options of a call, from its arguments and selection. */
-export function callOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo) {
-  return { claim: claimFor(args, context, info), withRevision: isRevisionSelected(info) }
-}
-
 /**
- * Returns the claim of a call with a key, in its arguments or in the request's header. Most calls have none, so the key
- * is checked here: a separate check on the argument made every call 4 % more expensive.
+ * Returns the options of a call, from its arguments and selection, and a key in the request's header. Most calls have no
+ * key, so it is checked here: a separate check on the argument made every call 4 % more expensive.
  *
  * @throws {NthError} BAD_USER_INPUT
  */
-export function claimFor(args: KeyedArguments, context: Context, info: GraphQLResolveInfo) {
+export function callOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
+  const withRevision = sumBelow(countRevisions, info) > 0
   const key = args.idempotencyKey ?? context.idempotencyKey
-  if (key === undefined) return undefined
+  if (key === undefined) return { withRevision }
   const fault = keyFault(key)
   if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
   const asked = [info.fieldName, nonDefaultArguments(args, info)]
-  return claimOf(args.namespace, key, asked, context.caller.identity)
+  return { withRevision, claim: claimOf(args.namespace, key, asked, context.caller.identity) }
 }
 
 /**

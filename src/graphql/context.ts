@@ -1,11 +1,10 @@
+import type { GraphQLField, GraphQLFieldResolver } from 'graphql'
 import type { Topic, Watched } from '../repository/live.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { Caller } from '../rules/rights.ts'
-import type { ErrorCount } from './fieldError.ts'
-import type { Budget } from './selections.ts'
 
 /** What the resolvers of one request share. */
-export interface Context extends Budget, ErrorCount {
+export interface Context {
   nth: Nth
   caller: Caller
   /**
@@ -19,4 +18,11 @@ export interface Context extends Budget, ErrorCount {
   idempotencyKey?: string | undefined
   /** In the first event of a subscription: watches topics, and reads them. */
   watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
+  /** Values that were charged so far to the budget of this request. */
+  spentValues?: number
+  /** Errors below root fields, so far. */
+  errorsBelow?: number
 }
+
+export type Resolver = GraphQLFieldResolver<unknown, Context>
+export type Field = GraphQLField<unknown, Context>

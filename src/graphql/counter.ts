@@ -5,18 +5,16 @@ import {
   type CounterRetention,
   type CounterState,
   type PeriodChoice,
-  type Retention,
   type TrackedPeriod,
   UNBOUNDED,
 } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { keyOf } from './arguments.ts'
-import { builder, keyArguments, namespaceArgument } from './builder.ts'
-import type { Context } from './context.ts'
+import { builder, exposed, keyArguments, namespaceArgument, orNull, parts } from './builder.ts'
 import type { LeaderboardPosition } from './lists.ts'
 import { onName, onNames } from './rights.ts'
-import { chargeList, historyCharge, room } from './selections.ts'
+import { chargedList, historyCharge } from './selections.ts'
 
 export const Period = builder.enumType('Period', {
   description: 'A calendar period in the time zone of a counter or sequence.',
@@ -35,22 +33,21 @@ export const { period } = builder.args((t) => ({
 
 export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod').implement({
   description: 'A period whose totals are kept.',
-  fields: (t) => ({
-    period: t.expose('period', { type: Period, description: 'The period.' }),
-    keepDays: t.exposeInt('keepDays', {
-      nullable: true,
-      description: 'How many days a total is kept after its period ends. Null means forever.',
+  fields: (t) =>
+    exposed(t, {
+      period: [Period, 'The period.'],
+      keepDays: [orNull('Int'), 'How many days a total is kept after its period ends. Null means forever.'],
     }),
-  }),
 })
 
 const Bucket = builder.objectRef<Total>('Bucket').implement({
   description: 'The total of one period, such as a bar of a chart.',
-  fields: (t) => ({
-    start: t.expose('start', { type: 'DateTime', description: 'The start of the period, inclusive.' }),
-    end: t.expose('end', { type: 'DateTime', description: 'The end of the period, exclusive.' }),
-    value: t.expose('value', { type: 'SafeInt', description: 'What was added in this period.' }),
-  }),
+  fields: (t) =>
+    exposed(t, {
+      start: ['DateTime', 'The start of the period, inclusive.'],
+      end: ['DateTime', 'The end of the period, exclusive.'],
+      value: ['SafeInt', 'What was added in this period.'],
+    }),
 })
 
 export const TrackedPeriodInput = builder.inputRef<PeriodChoice>('TrackedPeriodInput').implement({
@@ -63,17 +60,6 @@ export const TrackedPeriodInput = builder.inputRef<PeriodChoice>('TrackedPeriodI
   }),
 })
 
-/** A part of a retention that may have to be read. */
-export function retained<Source, Part extends keyof Retention>(
-  part: Part,
-  description: string,
-  retentionOf: (source: Source, nth: Nth) => Promise<Retention>,
-) {
-  const resolve = async (source: Source, _: unknown, { nth }: Context) =>
-    (await retentionOf(source, nth))[part]
-  return { nullable: true, description, resolve } as const
-}
-
 /** Returns a definition with its time zone spelled as in the IANA database. */
 export function withZone<D extends { timeZone?: string | null | undefined }>(definition: D): D {
   const { timeZone } = definition
@@ -81,15 +67,14 @@ export function withZone<D extends { timeZone?: string | null | undefined }>(def
 }
 
 /** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
-export type CounterSource = Omit<CounterState, Instant | 'revision'> &
-  Partial<Pick<CounterState, Instant>> & {
-    /** After a change: undefined unless it was selected. */
-    revision: number | undefined
-    /** Its value and position in a leaderboard. */
-    listed?: { value: number; position: LeaderboardPosition }
-  }
-
-type Instant = 'createdAt' | 'updatedAt'
+export interface CounterSource
+  extends Omit<CounterState, Instant | 'revision'>,
+    Partial<Pick<CounterState, Instant>> {
+  /** After a change: undefined unless it was selected. */
+  revision: number | undefined
+  /** Its value and position in a leaderboard. */
+  listed?: { value: number; position: LeaderboardPosition }
+}
 
 export const Counter = builder.objectRef<CounterSource>('Counter')
 
@@ -106,10 +91,9 @@ builder.node(Counter, {
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) => nth.counters.readMany(ids.map(keyOf)),
   fields: (t) => ({
-    name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
-    value: t.expose('value', {
-      type: 'SafeInt',
-      description: 'The current value. With several slots, it is their sum.',
+    ...exposed(t, {
+      name: ['String', 'The name, exactly as it was written.'],
+      value: ['SafeInt', 'The current value. With several slots, it is their sum.'],
     }),
     revision: t.field({
       type: 'SafeInt',
@@ -158,66 +142,71 @@ builder.node(Counter, {
           return context.nth.counters.history(retention, period, range, historyCharge(context, info))
         }),
     }),
-    minValue: t.field(bound('minValue', 'The lowest allowed value. Null means that there is none.')),
-    maxValue: t.field(
-      bound(
-        'maxValue',
+    ...parts(t, boundsOf, {
+      minValue: [orNull('SafeInt'), 'The lowest allowed value. Null means that there is none.'],
+      maxValue: [
+        orNull('SafeInt'),
         'The highest allowed value. Null means that there is none. `maxValue - value` is what remains.',
-      ),
-    ),
-    overflow: t.field({
-      type: Overflow,
-      description: 'What happens at a bound.',
-      resolve: ({ definition }) => (definition?.bounds ?? UNBOUNDED).overflow,
+      ],
+      overflow: [Overflow, 'What happens at a bound.'],
     }),
     slots: t.int({
       description:
         'The number of rows that the value is spread over. With 1, the numbers of callers are exact. With 2 to 1024, they are not unique, and bounds are not possible.',
       resolve: ({ definition }) => definition?.slots ?? 1,
     }),
-    timeZone: t.string(retained('timeZone', 'The IANA time zone of its periods.', retentionOf)),
-    periods: t.field({
-      type: [TrackedPeriodRef],
-      ...retained('periods', 'The periods whose totals it keeps.', retentionOf),
+    ...parts(t, retentionOf, {
+      timeZone: [orNull('String'), 'The IANA time zone of its periods.'],
+      periods: [orNull([TrackedPeriodRef]), 'The periods whose totals it keeps.'],
     }),
-    createdAt: t.field(instant('createdAt', 'When it was first changed or defined. Null means never.')),
-    updatedAt: t.field(instant('updatedAt', 'When its value last changed. Null means never.')),
+    ...parts(t, withInstant, {
+      createdAt: [orNull('DateTime'), 'When it was first changed or defined. Null means never.'],
+      updatedAt: [orNull('DateTime'), 'When its value last changed. Null means never.'],
+    }),
   }),
 })
 
-function bound(name: 'minValue' | 'maxValue', description: string) {
-  const resolve = ({ definition }: CounterSource) => (definition?.bounds ?? UNBOUNDED)[name]
-  return { type: 'SafeInt', nullable: true, description, resolve } as const
+function boundsOf({ definition }: CounterSource) {
+  return definition?.bounds ?? UNBOUNDED
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
-async function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
-  return definition ?? (await namespaces.read(namespace)).retention
+function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
+  return definition ?? namespaces.read(namespace).then(({ retention }) => retention)
 }
 
-/** Reads something with the retention of a counter, which itself is read only if it isn't known. */
-function withRetention<Result>(
+/** Reads something with the retention of a counter. */
+async function withRetention<Result>(
   counter: CounterSource,
   nth: Nth,
   read: (retention: CounterRetention) => Promise<Result>,
 ): Promise<Result> {
   const { namespace, name, definition } = counter
-  if (definition) return read({ namespace, name, retention: definition, slots: definition.slots })
-  return retentionOf(counter, nth).then((retention) => read({ namespace, name, retention, slots: 1 }))
+  const retention = await retentionOf(counter, nth)
+  return read({ namespace, name, retention, slots: definition?.slots ?? 1 })
 }
 
-/** Returns a promise only if a read is needed: a list may have hundreds of items. */
-function instant(field: Instant, description: string) {
-  const resolve = (counter: CounterSource, _: unknown, { nth }: Context) => {
-    const value = counter[field]
-    return value === undefined ? nth.counters.read(counter).then((read) => read[field]) : value
-  }
-  return { type: 'DateTime', nullable: true, description, resolve } as const
+type Instant = 'createdAt' | 'updatedAt'
+
+function withInstant(
+  counter: CounterSource,
+  { counters }: Nth,
+  part: Instant,
+): CounterSource | Promise<CounterSource> {
+  return counter[part] === undefined ? counters.read(counter) : counter
 }
 
 export const counterArguments = keyArguments('counter')
 
-export const countersNamespace = namespaceArgument('The namespace of the counters.')
+/** The arguments that name several counters. */
+export const countersArguments = builder.args((t) => ({
+  names: t.stringList({
+    required: true,
+    description: 'The names of the counters.',
+    extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
+  }),
+  namespace: namespaceArgument('The namespace of the counters.'),
+}))
 
 builder.queryFields((t) => ({
   counter: t.field({
@@ -230,24 +219,14 @@ builder.queryFields((t) => ({
   counters: t.field({
     type: [Counter],
     nullable: { list: true, items: true },
-    extensions: { right: onNames() },
+    extensions: { right: onNames },
     description:
       'Returns 1 to 500 counters, in the requested order, with one read of the database. Names may repeat.',
-    args: {
-      names: t.arg.stringList({
-        required: true,
-        description: 'The names of the counters.',
-        extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
-      }),
-      namespace: countersNamespace,
-    },
-    resolve: async (_, { namespace, names }, context, info) => {
-      const idLengths = names.map((name) => namespace.length + name.length)
-      const values = chargeList(context, names.length, info, idLengths)
-      await room(context, values)
-      const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
-      await room(context, values)
-      return counters
+    args: countersArguments,
+    resolve(_, { namespace, names }, context, info) {
+      const lengths = names.map((name) => namespace.length + name.length)
+      const keys = names.map((name) => ({ namespace, name }))
+      return chargedList(context, info, lengths, () => context.nth.counters.readMany(keys))
     },
   }),
 }))

@@ -9,11 +9,13 @@ import type { CounterKey } from '../rules/counter.ts'
 import * as checks from './arguments.ts'
 import {
   builder,
-  claimFor,
+  callOptions,
+  countRevisions,
+  exposed,
   idempotencyKey,
-  isRevisionSelected,
   type KeyedArguments,
   nameArgument,
+  orNull,
   textArgument,
 } from './builder.ts'
 import type { Context } from './context.ts'
@@ -21,14 +23,14 @@ import {
   Counter,
   type CounterSource,
   counterArguments,
-  countersNamespace,
+  countersArguments,
   Overflow,
   period,
   TrackedPeriodInput,
   withZone,
 } from './counter.ts'
 import { on, onName, PREFIXED, toAdd } from './rights.ts'
-import { chargeList, countSelected, room, sumBelow } from './selections.ts'
+import { chargedList, countSelected, sumBelow } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -38,16 +40,13 @@ interface ChangeSource extends CounterChange {
 const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
   description: 'The result of a change to a counter.',
   fields: (t) => ({
-    value: t.expose('value', {
-      type: 'SafeInt',
-      description:
+    ...exposed(t, {
+      value: [
+        'SafeInt',
         'The value after this call: you are buyer number `value`. It is unique if the counter has one slot and only counts up.',
-    }),
-    previousValue: t.expose('previousValue', { type: 'SafeInt', description: 'The value before this call.' }),
-    appliedDelta: t.expose('appliedDelta', {
-      type: 'SafeInt',
-      nullable: true,
-      description: 'What was added. Null for a reset and for a deletion.',
+      ],
+      previousValue: ['SafeInt', 'The value before this call.'],
+      appliedDelta: [orNull('SafeInt'), 'What was added. Null for a reset and for a deletion.'],
     }),
     valueIn: t.field({
       type: 'SafeInt',
@@ -78,12 +77,11 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
   description: 'The result of `resetAll`.',
-  fields: (t) => ({
-    resetCount: t.exposeInt('resetCount', { description: 'How many counters were set.' }),
-    refusedCount: t.exposeInt('refusedCount', {
-      description: 'How many counters were skipped, because `to` is outside their bounds.',
+  fields: (t) =>
+    exposed(t, {
+      resetCount: ['Int', 'How many counters were set.'],
+      refusedCount: ['Int', 'How many counters were skipped, because `to` is outside their bounds.'],
     }),
-  }),
 })
 
 function counterAfter({ key, value, at, definition, revision, isDeletion }: CounterChange): CounterSource {
@@ -103,11 +101,7 @@ const countValueIn = countSelected('valueIn')
 
 /** The options of a change, from its arguments and selection. */
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  return {
-    claim: claimFor(args, context, info),
-    withRevision: isRevisionSelected(info),
-    wantsPeriodValues: sumBelow(countValueIn, info) > 0,
-  }
+  return { ...callOptions(args, context, info), wantsPeriodValues: sumBelow(countValueIn, info) > 0 }
 }
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {
@@ -164,17 +158,16 @@ builder.mutationFields((t) => ({
         description: '1 to 1 000 additions. The same counter may occur several times.',
         extensions: { maxItems: MAX_CHANGES, check: checks.changes },
       }),
-      namespace: countersNamespace,
+      namespace: countersArguments.namespace,
       idempotencyKey,
     },
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
-      // Before anything is applied: a request beyond its budget must change nothing.
-      const idLengths = changes.map(({ name }) => namespace.length + name.length)
-      const values = chargeList(context, changes.length, info, idLengths)
-      const options = changeOptions(args, context, info)
-      const done = await context.nth.counters.incrementMany(namespace, changes, options)
-      await room(context, values)
+      const lengths = changes.map(({ name }) => namespace.length + name.length)
+      // Charged before anything is applied: a request beyond its budget must change nothing.
+      const done = await chargedList(context, info, lengths, () =>
+        context.nth.counters.incrementMany(namespace, changes, changeOptions(args, context, info)),
+      )
       return withLast(done)
     },
   }),
@@ -251,7 +244,7 @@ builder.mutationFields((t) => ({
     },
     async resolve(_, args, { nth }, info): Promise<CounterSource> {
       const change = withZone(args.definition)
-      const options = { withRevision: isRevisionSelected(info) }
+      const options = { withRevision: sumBelow(countRevisions, info) > 0 }
       const { key, value, definition, revision } = await nth.counters.define(keyIn(args), change, options)
       return { ...key, value, definition, revision }
     },
@@ -261,6 +254,7 @@ builder.mutationFields((t) => ({
     extensions: { right: onName('WRITE') },
     description: 'Deletes the value, the definition and the history. The name then reads 0 again.',
     args: counterArguments,
-    resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),
+    resolve: (_, key, { nth }, info) =>
+      nth.counters.delete(key, { withRevision: sumBelow(countRevisions, info) > 0 }),
   }),
 }))

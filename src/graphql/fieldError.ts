@@ -1,15 +1,13 @@
 import {
   GraphQLError,
   type GraphQLErrorExtensions,
-  type GraphQLFieldResolver,
   type GraphQLResolveInfo,
-  type GraphQLSchema,
   isNullableType,
-  isObjectType,
   responsePathAsArray,
   type SourceLocation,
 } from 'graphql'
 import { NthError } from '../rules/errors.ts'
+import type { Context, Field, Resolver } from './context.ts'
 
 export type FieldErrorOptions = Pick<FieldError, 'path' | 'extensions'> &
   Partial<Pick<FieldError, 'locations' | 'originalError'>>
@@ -20,23 +18,20 @@ export type FieldErrorOptions = Pick<FieldError, 'path' | 'extensions'> &
  */
 export class FieldError extends Error implements GraphQLError {
   override readonly name = 'FieldError'
-  readonly path: readonly (string | number)[]
-  readonly extensions: GraphQLErrorExtensions
-  readonly locations: readonly SourceLocation[] | undefined
-  readonly originalError: Error | undefined
+  declare readonly path: readonly (string | number)[]
+  declare readonly extensions: GraphQLErrorExtensions
+  declare readonly locations: readonly SourceLocation[] | undefined
+  declare readonly originalError: Error | undefined
   readonly nodes = undefined
   readonly source = undefined
   readonly positions = undefined
 
-  constructor(message: string, { path, extensions, locations, originalError }: FieldErrorOptions) {
+  constructor(message: string, options: FieldErrorOptions) {
     const { stackTraceLimit } = Error
     Error.stackTraceLimit = 0
     super(message)
     Error.stackTraceLimit = stackTraceLimit
-    this.path = path
-    this.extensions = extensions
-    this.locations = locations
-    this.originalError = originalError
+    Object.assign(this, options)
   }
 
   get [Symbol.toStringTag](): string {
@@ -74,29 +69,12 @@ export function isGraphQLError(error: unknown): error is GraphQLError {
 }
 
 /**
- * Wraps resolvers so that they throw expected errors as `FieldError`: those of fields that take arguments or are
- * nullable. The other fields can be very many in a response and rarely fail; the executor converts their errors.
+ * Wraps a resolver so that it throws expected errors as `FieldError`, if its field takes arguments or is nullable. The
+ * other fields can be very many in a response and rarely fail; the executor converts their errors.
  */
-export function locateErrors(schema: GraphQLSchema): void {
-  for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type)) continue
-    for (const field of Object.values(type.getFields())) {
-      const isNullable = isNullableType(field.type)
-      const mayFail = field.args.length > 0 || isNullable
-      if (field.resolve && mayFail) field.resolve = locating(field.resolve, isNullable)
-    }
-  }
-}
-
-type ErrorCountingResolver = GraphQLFieldResolver<unknown, ErrorCount>
-
-/** A part of the context of a request. */
-export interface ErrorCount {
-  /** Errors below root fields, so far. */
-  errorsBelow?: number
-}
-
-function locating(resolve: ErrorCountingResolver, isNullable: boolean): ErrorCountingResolver {
+export function locating({ args, type }: Field, resolve: Resolver): Resolver {
+  const isNullable = isNullableType(type)
+  if (args.length === 0 && !isNullable) return resolve
   return (parent, args, context, info) => {
     try {
       const result = resolve(parent, args, context, info)
@@ -113,7 +91,7 @@ function locating(resolve: ErrorCountingResolver, isNullable: boolean): ErrorCou
   }
 }
 
-function located(error: unknown, context: ErrorCount, { path, fieldNodes }: GraphQLResolveInfo): unknown {
+function located(error: unknown, context: Context, { path, fieldNodes }: GraphQLResolveInfo): unknown {
   if (!(error instanceof NthError)) return error
   if (path.prev) {
     context.errorsBelow = (context.errorsBelow ?? 0) + 1

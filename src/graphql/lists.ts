@@ -2,11 +2,13 @@ import { type DefaultConnectionArguments, resolveCursorConnection } from '@potho
 import type { GraphQLResolveInfo } from 'graphql'
 import type { LeaderboardOrder, Page, PageByName, SortKey } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
-import { type Fault, nameFault, textFault } from '../rules/names.ts'
+import { nameFault, textFault } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { MAX_ITEMS } from './arguments.ts'
 import { textArgument } from './builder.ts'
-import { type Budget, chargeList, room } from './selections.ts'
+import type { Context } from './context.ts'
+import type { Right } from './rights.ts'
+import { chargeList, room } from './selections.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
@@ -15,13 +17,15 @@ const STATEMENT_COST = 50
 
 export const prefix = textArgument('Only names that start with this text.')
 
-/** Options of the lists ordered by name. */
-export const listedByName = { nullable: true, args: { prefix }, extensions: { check: checks.page } } as const
+/** Options of a list ordered by name, which requires a right. */
+export function listedByName(right: Right) {
+  return { nullable: true, args: { prefix }, extensions: { check: checks.page, right } } as const
+}
 
 /** Returns a page of a list ordered by name. */
 export function pageByName<Item extends { name: string }>(
   { prefix, ...args }: DefaultConnectionArguments & { prefix: string },
-  context: Budget,
+  context: Context,
   info: GraphQLResolveInfo,
   list: (page: PageByName) => Promise<Item[]>,
 ) {
@@ -32,7 +36,7 @@ export function pageByName<Item extends { name: string }>(
 /** Returns a page of an ordered list, as specified by Relay. */
 export async function connectionOf<Item extends object, Position>(
   args: DefaultConnectionArguments,
-  context: Budget,
+  context: Context,
   info: GraphQLResolveInfo,
   { encode, decode }: Cursors<Position>,
   list: (page: Page<Position>) => Promise<Item[]>,
@@ -62,72 +66,58 @@ export interface LeaderboardPosition extends SortKey {
   rank?: number | undefined
 }
 
-/** Cursors in a list ordered by name: the name of the item. */
-export const nameCursors = createNameCursors('', nameFault)
+/** Cursors in a list ordered by name: the name of the item. No name starts as the cursors of other lists do. */
+export const nameCursors = createCursors('', (name: string) => (nameFault(name) ? undefined : name))
 
 /** Cursors in a list of sequence groups. The prefix keeps the cursor of the unnamed one from being empty. */
-export const sequenceGroupCursors = createNameCursors('\n', textFault)
+export const sequenceGroupCursors = createCursors('\n', (name: string) =>
+  textFault(name) ? undefined : name,
+)
 
 /** Cursors in the list of API keys: the number of the key. */
-export const apiKeyCursors = createCursors<number>(
-  (id) => `\n#${id}`,
-  (text) => {
-    const id = Number(text.slice(2))
-    return Number.isSafeInteger(id) && id > 0 ? id : undefined
-  },
-)
+export const apiKeyCursors = createCursors('\n#', (text) => {
+  const id = Number(text)
+  return Number.isSafeInteger(id) && id > 0 ? id : undefined
+})
 
 /** The last millisecond that a `datetime` can hold. */
 const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
-/** The cursors of each order have a prefix with which no name starts. */
 export const leaderboardCursors: Record<LeaderboardOrder, Cursors<LeaderboardPosition>> = {
   VALUE_DESC: createLeaderboardCursors('\n>'),
   VALUE_ASC: createLeaderboardCursors('\n<'),
   UPDATED_AT_DESC: createLeaderboardCursors('\nt', 0, LAST_INSTANT),
 }
 
-function createNameCursors(prefix: string, faultOf: (name: string) => Fault | undefined) {
-  return createCursors<string>(
-    (name) => prefix + name,
-    (text) => {
-      const name = text.slice(prefix.length)
-      return faultOf(name) ? undefined : name
-    },
-  )
-}
-
 function createLeaderboardCursors(prefix: string, lowest = -Infinity, highest = Infinity) {
   return createCursors<LeaderboardPosition>(
-    ({ sortedBy, id, rank }) => prefix + [sortedBy, id, ...(rank ? [rank] : [])].join(' '),
+    prefix,
     (text) => {
-      const parts = text.slice(prefix.length).split(' ').map(Number)
-      const [sortedBy = Number.NaN, id = Number.NaN, rank] = parts
+      const numbers = text.split(' ').map(Number)
+      const [sortedBy = Number.NaN, id = Number.NaN, rank] = numbers
+      // The ranks on the page after it must fit into 31 bits as well.
+      const isRank = rank === undefined || (rank > 0 && rank < 2 ** 31 - MAX_ITEMS)
       const isInRange = sortedBy >= lowest && sortedBy <= highest
-      return isInRange && parts.every(Number.isSafeInteger) && isRank(rank ?? 1)
-        ? { sortedBy, id, rank }
-        : undefined
+      return isRank && isInRange && numbers.every(Number.isSafeInteger) ? { sortedBy, id, rank } : undefined
     },
+    ({ sortedBy, id, rank }) => [sortedBy, id, ...(rank ? [rank] : [])].join(' '),
   )
 }
 
-/** The ranks on the page after it must fit into 31 bits as well. */
-function isRank(rank: number): boolean {
-  return rank > 0 && rank < 2 ** 31 - MAX_ITEMS
-}
-
+/** Cursors with a prefix, which differs between lists. */
 function createCursors<Position>(
-  textOf: (position: Position) => string,
+  prefix: string,
   positionIn: (text: string) => Position | undefined,
+  textOf: (position: Position) => string = String,
 ) {
-  const encode = (position: Position) => Buffer.from(textOf(position), 'utf8').toString('base64url')
+  const encode = (position: Position) => Buffer.from(prefix + textOf(position), 'utf8').toString('base64url')
   return {
     encode,
 
     /** @throws {NthError} BAD_USER_INPUT for a cursor that `encode` can't have created */
     decode(argument: 'after' | 'before', cursor: string | undefined): Position | undefined {
       if (cursor === undefined) return undefined
-      const position = positionIn(Buffer.from(cursor, 'base64url').toString('utf8'))
+      const position = positionIn(Buffer.from(cursor, 'base64url').toString('utf8').slice(prefix.length))
       if (position !== undefined && encode(position) === cursor) return position
       throw new NthError(
         'BAD_USER_INPUT',

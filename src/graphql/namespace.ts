@@ -2,15 +2,8 @@ import type { Nth } from '../repository/nth.ts'
 import type { LeaderboardEntry, Page, Retention } from '../rules/counter.ts'
 import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
-import { builder, namespaceArgument } from './builder.ts'
-import {
-  Counter,
-  type CounterSource,
-  retained,
-  TrackedPeriodInput,
-  TrackedPeriodRef,
-  withZone,
-} from './counter.ts'
+import { builder, namespaceArgument, orNull, parts } from './builder.ts'
+import { Counter, type CounterSource, TrackedPeriodInput, TrackedPeriodRef, withZone } from './counter.ts'
 import {
   connectionOf,
   type LeaderboardPosition,
@@ -19,7 +12,7 @@ import {
   pageByName,
   prefix,
 } from './lists.ts'
-import { inNamespace, none, on, onAnyName, PREFIXED } from './rights.ts'
+import { inNamespace, none, on, PREFIXED } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace. Its retention is read on demand if it isn't known. */
@@ -56,6 +49,9 @@ const CounterOrder = builder.enumType('CounterOrder', {
   },
 })
 
+/** The right to see the defaults of a namespace. */
+const toSeeDefaults = inNamespace('READ', ({ parent }) => parent.name, 'DEFINE')
+
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
@@ -64,14 +60,9 @@ builder.node(Namespace, {
   loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
-    timeZone: t.string({
-      ...retained('timeZone', 'The IANA time zone of new counters and sequences.', retentionOf),
-      extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
-    }),
-    periods: t.field({
-      type: [TrackedPeriodRef],
-      ...retained('periods', 'The periods whose totals new counters keep.', retentionOf),
-      extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
+    ...parts(t, retentionOf, {
+      timeZone: [orNull('String'), 'The IANA time zone of new counters and sequences.', toSeeDefaults],
+      periods: [orNull([TrackedPeriodRef]), 'The periods whose totals new counters keep.', toSeeDefaults],
     }),
     counters: t.connection(
       {
@@ -126,15 +117,10 @@ builder.node(Namespace, {
     ),
     sequences: t.connection(
       {
-        ...listedByName,
+        ...listedByName(
+          on('READ', PREFIXED, ({ parent, args }) => ({ namespace: parent.name, prefix: args.prefix })),
+        ),
         type: Sequence,
-        extensions: {
-          ...listedByName.extensions,
-          right: on('READ', PREFIXED, ({ parent, args }) => ({
-            namespace: parent.name,
-            prefix: args.prefix,
-          })),
-        },
         description: 'The sequences that were used or defined, by name.',
         resolve: ({ name }, args, context, info) =>
           pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
@@ -169,12 +155,8 @@ builder.queryFields((t) => ({
   }),
   namespaces: t.connection(
     {
-      ...listedByName,
+      ...listedByName(on('READ', 'any name; it lists the namespaces of the grants')),
       type: Namespace,
-      extensions: {
-        ...listedByName.extensions,
-        right: onAnyName('any name; it lists the namespaces of the grants'),
-      },
       description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {
         const only = namespacesOf(context.caller, 'READ')
@@ -217,6 +199,6 @@ builder.mutationField('defineNamespace', (t) =>
   }),
 )
 
-async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {
-  return retention ?? (await namespaces.read(name)).retention
+function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth) {
+  return retention ?? namespaces.read(name).then((read) => read.retention)
 }

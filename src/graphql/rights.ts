@@ -12,10 +12,9 @@ import {
   type Scope,
 } from '../rules/rights.ts'
 import { noSuchReservation } from '../rules/sequence.ts'
-import * as checks from './arguments.ts'
 import { decodeId, idFault } from './arguments.ts'
 import type { Context } from './context.ts'
-import { createMeasure, sumBelow } from './selections.ts'
+import { countSelected, sumBelow } from './selections.ts'
 
 /**
  * The right that a field requires, as its extension `right`: all fields of operations have one, and those below them that
@@ -28,15 +27,12 @@ export interface Right {
   /** What the right must cover, for the documentation. */
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
-  check(context: Context, call: FieldCall): Verdict | Promise<Verdict>
-  /** For fields that return a list of what an argument lists: checks an element. */
-  elements?: {
-    argument: string
-    /** The check of the argument, which its resolver makes as well. */
-    faultOf: typeof checks.names | typeof checks.ids
-    check(context: Context, args: Arguments, element: string): Verdict | Promise<Verdict>
-  }
+  check?(context: Context, call: FieldCall): Verdict | Promise<Verdict>
+  /** For fields that return a list of what their list argument has: checks an element of it. */
+  checkEach?: CheckEach
 }
+
+export type CheckEach = (context: Context, args: Arguments, element: string) => Verdict | Promise<Verdict>
 
 /** Missing: to this caller, it doesn't exist. */
 type Verdict = 'missing' | undefined
@@ -53,17 +49,15 @@ interface FieldCall {
 type Arguments = any
 
 export function none(covers: string): Right {
-  return { scope: undefined, covers, check: () => undefined }
+  return { scope: undefined, covers }
 }
 
-export function admin(): Right {
-  return { scope: 'ADMIN', covers: 'everything', check: ({ caller }) => assertAllowed(caller, 'ADMIN') }
+/** A right on what a call is about: a name, or all names that start with a prefix. Without a target: on any name. */
+export function on(scope: Scope, covers: string, targetOf?: (call: FieldCall) => GrantTarget): Right {
+  return { scope, covers, check: ({ caller }, call) => assertAllowed(caller, scope, targetOf?.(call)) }
 }
 
-/** A right on some name, whichever it is. */
-export function onAnyName(covers: string): Right {
-  return { scope: 'READ', covers, check: ({ caller }) => assertAllowed(caller, 'READ') }
-}
+export const admin = on('ADMIN', 'everything')
 
 /** A right on the name in the arguments. A state in the result also requires READ, before anything is changed. */
 export function onName(scope: Scope): Right {
@@ -78,31 +72,16 @@ export function onName(scope: Scope): Right {
   }
 }
 
-export function onNames(): Right {
-  return {
-    scope: 'READ',
-    covers: 'each name',
-    check: () => undefined,
-    elements: {
-      argument: 'names',
-      faultOf: checks.names,
-      check: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
-    },
-  }
+export const onNames: Right = {
+  scope: 'READ',
+  covers: 'each name',
+  checkEach: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
 }
 
-export function onIds(faultOf: typeof checks.ids): Right {
-  return {
-    scope: 'READ',
-    covers: 'the names in each id',
-    check: () => undefined,
-    elements: { argument: 'ids', faultOf, check: (context, _, id) => checkId(context, id) },
-  }
-}
-
-/** A right on what a call is about: a name, or all names that start with a prefix. */
-export function on(scope: Scope, covers: string, targetOf: (call: FieldCall) => GrantTarget): Right {
-  return { scope, covers, check: ({ caller }, call) => assertAllowed(caller, scope, targetOf(call)) }
+export const onIds: Right = {
+  scope: 'READ',
+  covers: 'the names in each id',
+  checkEach: (context, _, id) => checkId(context, id),
 }
 
 export const PREFIXED = 'all names with the prefix; without one, all of the namespace'
@@ -120,88 +99,69 @@ export function inNamespace(scope: Scope, namespaceOf: (call: FieldCall) => stri
 }
 
 /** A right to read what an argument `id` identifies. */
-export function onId(): Right {
-  return {
-    scope: 'READ',
-    covers: 'the names in the id; for a reservation, its sequence',
-    check: (context, { args }) => checkId(context, args.id),
-  }
+export const onId: Right = {
+  scope: 'READ',
+  covers: 'the names in the id; for a reservation, its sequence',
+  check: (context, { args }) => checkId(context, args.id),
 }
 
-/** A right to add to counters. */
+/** A right to add to counters. Checks additions against what the caller may add to each in the whole request. */
 export function toAdd(
   covers: string,
   changesOf: (args: Arguments) => readonly CounterDelta[],
   isMany = false,
 ): Right {
-  return {
-    scope: 'ADD',
-    covers,
-    check: (context, { args }) => spendDeltas(context, args.namespace, changesOf(args), isMany),
+  function check(context: Context, { args }: FieldCall) {
+    const { caller } = context
+    const added = new Map(context.added)
+    for (const [index, { name, delta }] of changesOf(args).entries()) {
+      const limit = maxDeltaFor(caller, { namespace: args.namespace, name })
+      const key = joinNames(args.namespace, name)
+      const total = (added.get(key) ?? 0) + delta
+      const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
+      if (!isWithin) {
+        const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
+        throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
+      }
+      if (limit < Number.POSITIVE_INFINITY) added.set(key, total)
+    }
+    context.added = added
+    return undefined
   }
+  return { scope: 'ADD', covers, check }
 }
 
-export function toNumber(): Right {
-  return {
-    scope: 'NUMBER',
-    covers: 'the name and `count`',
-    check({ caller }, { args: { namespace, name, count } }) {
-      const limit = maxCountFor(caller, { namespace, name })
-      if (limit === 0 || count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
-    },
-  }
+export const toNumber: Right = {
+  scope: 'NUMBER',
+  covers: 'the name and `count`',
+  check({ caller }, { args: { namespace, name, count } }) {
+    const limit = maxCountFor(caller, { namespace, name })
+    if (limit === 0 || count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
+  },
 }
 
 /** A right to read the sequence of a reservation that was reached otherwise. */
-export function onItsSequence(): Right {
-  return {
-    scope: 'READ',
-    covers: 'the name of its sequence',
-    async check(context, { parent }) {
-      assertAllowed(context.caller, 'READ')
-      if (!(await ownsReservation(context, 'READ', parent.token))) throw refusal(context.caller, 'READ')
-    },
-  }
+export const onItsSequence: Right = {
+  scope: 'READ',
+  covers: 'the name of its sequence',
+  async check(context, { parent }) {
+    if (!(await ownsReservation(context, 'READ', parent.token))) throw refusal(context.caller, 'READ')
+  },
 }
 
-export function onReservation(): Right {
-  return {
-    scope: 'NUMBER',
-    covers: 'the name of its sequence; otherwise NOT_FOUND',
-    async check(context, { args: { id } }) {
-      assertAllowed(context.caller, 'NUMBER')
-      // The resolver rejects an invalid one.
-      const token = idFault(id) ? '' : decodeId(id).id
-      if (token && !(await ownsReservation(context, 'NUMBER', token))) throw noSuchReservation()
-    },
-  }
+export const onReservation: Right = {
+  scope: 'NUMBER',
+  covers: 'the name of its sequence; otherwise NOT_FOUND',
+  async check(context, { args: { id } }) {
+    assertAllowed(context.caller, 'NUMBER')
+    // The resolver rejects an invalid one.
+    if (!idFault(id) && !(await ownsReservation(context, 'NUMBER', decodeId(id).id)))
+      throw noSuchReservation()
+  },
 }
 
 function assertAllowed(caller: Caller, scope: Scope, target?: GrantTarget): undefined {
   if (!isAllowed(caller, scope, target)) throw refusal(caller, scope)
-}
-
-/** Checks additions against what the caller may add to each counter in the whole request, and counts them. */
-function spendDeltas(
-  context: Context,
-  namespace: string,
-  changes: readonly CounterDelta[],
-  isMany = false,
-): undefined {
-  const { caller } = context
-  const added = new Map(context.added)
-  for (const [index, { name, delta }] of changes.entries()) {
-    const limit = maxDeltaFor(caller, { namespace, name })
-    const key = joinNames(namespace, name)
-    const total = (added.get(key) ?? 0) + delta
-    const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
-    if (!isWithin) {
-      const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
-      throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
-    }
-    if (limit < Number.POSITIVE_INFINITY) added.set(key, total)
-  }
-  context.added = added
 }
 
 /** Checks the right to read what an id identifies. */
@@ -211,16 +171,15 @@ function checkId(context: Context, id: string): Verdict | Promise<Verdict> {
   if (idFault(id)) return assertAllowed(caller, 'READ')
   const { typename, id: names } = decodeId(id)
   if (typename === 'ApiKey') return assertAllowed(caller, 'ADMIN')
-  if (typename === 'Reservation') {
-    assertAllowed(caller, 'READ')
+  if (typename === 'Reservation')
     return ownsReservation(context, 'READ', names).then((owns) => (owns ? undefined : 'missing'))
-  }
   const [namespace = '', name] = splitNames(names)
   return assertAllowed(caller, 'READ', name === undefined ? { namespace } : { namespace, name })
 }
 
-/** Whether a caller, who has a scope, has it on the sequence of a reservation. One that doesn't exist is anyone's. */
+/** Whether a caller, who must have a scope, has it on the sequence of a reservation. One that doesn't exist is anyone's. */
 async function ownsReservation({ caller, nth }: Context, scope: Scope, token: string): Promise<boolean> {
+  assertAllowed(caller, scope)
   if (isAllowedOnAll(caller, scope)) return true
   const group = await nth.sequences.sequenceGroupOfReservation(token)
   return !group || isAllowed(caller, scope, { namespace: group.namespace, name: group.sequence })
@@ -242,8 +201,6 @@ function selectsState(info: GraphQLResolveInfo, hasKey: boolean): boolean {
 }
 
 function selectsAny(...names: string[]) {
-  const count = createMeasure((sum, field, below) =>
-    field ? sum + Number(names.includes(field.name.value)) : sum + below,
-  )
+  const count = countSelected(...names)
   return (info: GraphQLResolveInfo) => sumBelow(count, info) > 0
 }

@@ -2,14 +2,13 @@ import './apiKey.ts'
 import './counter.ts'
 import './counterChange.ts'
 import './sequence.ts'
-import './reservation.ts'
 import './sequenceNumbers.ts'
 import './namespace.ts'
 import './subscription.ts'
 import {
-  type GraphQLField,
+  type GraphQLArgument,
   GraphQLID,
-  type GraphQLResolveInfo,
+  type GraphQLObjectType,
   type GraphQLSchema,
   getNamedType,
   getNullableType,
@@ -19,74 +18,100 @@ import {
 import { refusalMeasure } from '../operations/measures.ts'
 import { NthError } from '../rules/errors.ts'
 import { isAllowed, isUnrestricted, refusal } from '../rules/rights.ts'
-import { checkArguments, MAX_ITEMS } from './arguments.ts'
+import { checked, checkOf, MAX_ITEMS } from './arguments.ts'
 import { builder } from './builder.ts'
-import type { Context } from './context.ts'
-import { locateErrors } from './fieldError.ts'
-import type { Right } from './rights.ts'
+import type { Context, Field, Resolver } from './context.ts'
+import { locating } from './fieldError.ts'
+import type { CheckEach, Right } from './rights.ts'
 import { charge, room, SMALL } from './selections.ts'
-
-type Field = GraphQLField<unknown, Context>
-type ContextResolver = NonNullable<Field['resolve']>
-type ArgumentValues = Record<string, unknown>
 
 /** What an element that is refused costs, in values: an error takes some 50 µs. */
 const VALUES_OF_A_REFUSAL = 50
+/** Cost of a field of an operation, in values: hundreds that fail at once must not run in one tick. */
+const VALUES_OF_A_FIELD = 4
+/** Work of the checks of an item in a list argument, in values. */
+const VALUES_OF_AN_ARGUMENT = 4
+
+export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
+
+const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]
+for (const { type, field } of fieldsOf(schema)) {
+  const isRoot = roots.includes(type)
+  // A field that fails is null, and the others still apply.
+  if (isRoot) field.type = getNullableType(field.type)
+  if (!field.resolve) {
+    if (rightOf(field)) throw new Error(`${type}.${field.name} has a right, but no resolver`)
+    continue
+  }
+  // From the inside out: a field that is refused checks no arguments.
+  const resolve = permitted(type, field, checked(field, field.resolve))
+  field.resolve = locating(field, isRoot ? gated(field, resolve) : resolve)
+}
+
+function fieldsOf(schema: GraphQLSchema): { type: GraphQLObjectType; field: Field }[] {
+  const types = Object.values(schema.getTypeMap()).filter(isObjectType)
+  return types.flatMap((type) => Object.values(type.getFields()).map((field) => ({ type, field })))
+}
 
 /** The fields that require a right, with their type. */
 export function fieldsWithRights(schema: GraphQLSchema): { type: string; field: Field; right: Right }[] {
-  return Object.values(schema.getTypeMap()).flatMap((type) => {
-    const fields: Field[] = isObjectType(type) ? Object.values(type.getFields()) : []
-    return fields.flatMap((field) => {
-      // Only `rights.ts` makes them.
-      const right = field.extensions.right as Right | undefined
-      return right ? [{ type: type.name, field, right }] : []
-    })
+  return fieldsOf(schema).flatMap(({ type, field }) => {
+    const right = rightOf(field)
+    return right ? [{ type: type.name, field, right }] : []
   })
 }
 
-/**
- * Wraps the resolvers of all fields with a right, so that they check the caller's first, and then the changes that the
- * caller may make in a minute. A refused field calls nothing: so it sends no statement.
- */
-function enforceAccess(schema: GraphQLSchema): void {
-  for (const { type, field, right } of fieldsWithRights(schema)) {
-    if (!field.resolve) throw new Error(`${type}.${field.name} has a right, but no resolver`)
-    const resolve = type === 'Mutation' ? limited(field.resolve) : field.resolve
-    const enforced = right.elements ? elementwise(resolve, right.elements) : whole(resolve, right)
-    field.resolve = type === 'Subscription' ? eventwise(enforced, resolve, right) : enforced
-  }
+function rightOf({ extensions }: Field): Right | undefined {
+  // Only `rights.ts` makes them.
+  return extensions.right as Right | undefined
 }
 
-function whole(resolve: ContextResolver, { check }: Right): ContextResolver {
+/**
+ * Wraps the resolver of a field with a right, so that it checks the caller's first, and then the changes that the caller
+ * may make in a minute. A refused field calls nothing: so it sends no statement.
+ */
+function permitted({ name }: GraphQLObjectType, field: Field, resolver: Resolver): Resolver {
+  const right = rightOf(field)
+  if (!right) return resolver
+  const resolve = name === 'Mutation' ? limited(resolver) : resolver
+  const { check, checkEach } = right
+  if (checkEach) return elementwise(field, resolve, checkEach, name === 'Subscription')
   return (parent, args, context, info) => {
-    if (isUnrestricted(context.caller)) return resolve(parent, args, context, info)
+    if (!check || isUnrestricted(context.caller)) return resolve(parent, args, context, info)
     const verdict = check(context, { parent, args, info })
-    if (!(verdict instanceof Promise))
-      return verdict === 'missing' ? null : resolve(parent, args, context, info)
-    return verdict.then((found) => (found === 'missing' ? null : resolve(parent, args, context, info)))
+    const result = (found: typeof verdict) =>
+      found === 'missing' ? null : resolve(parent, args, context, info)
+    return verdict instanceof Promise ? verdict.then(result) : result(verdict)
   }
 }
 
 /** Resolves the elements that the caller may see. The others are an error each, or null if they are missing. */
 function elementwise(
-  resolve: ContextResolver,
-  { argument, check, faultOf }: NonNullable<Right['elements']>,
-): ContextResolver {
-  return async (parent, args, context, info) => {
+  { args }: Field,
+  resolve: Resolver,
+  check: CheckEach,
+  isSubscription: boolean,
+): Resolver {
+  const [list] = args.filter(isList)
+  if (!list) throw new Error('A right on each element of a list, without a list')
+  const faultOf = checkOf(list)
+  return async (parent, given, context, info) => {
+    // A later event of a subscription: its rights were checked at the first one, which has each element once.
+    if (isSubscription && parent) return resolve(parent, given, context, info)
+    const args = isSubscription ? { ...given, [list.name]: [...new Set(given[list.name])] } : given
     const { caller } = context
     if (isUnrestricted(caller)) return resolve(parent, args, context, info)
     if (!isAllowed(caller, 'READ')) throw refusal(caller, 'READ')
-    // The schema requires a list of texts.
-    const elements = (args as ArgumentValues)[argument] as string[]
+    const elements: string[] = args[list.name]
     // The resolver rejects it, before it does anything.
-    if (faultOf(elements)) return resolve(parent, args, context, info)
+    if (faultOf?.(elements)) return resolve(parent, args, context, info)
     const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
     const visible = elements.filter((_, index) => verdicts[index] === undefined)
     charge(context, (elements.length - visible.length) * VALUES_OF_A_REFUSAL)
     // An empty list may be refused for its length.
     const isResolved = visible.length > 0 || elements.length === 0
-    const found = isResolved ? await resolve(parent, { ...args, [argument]: visible }, context, info) : []
+    const found = isResolved ? await resolve(parent, { ...args, [list.name]: visible }, context, info) : []
+    // The schema requires a list.
     const results = (found as unknown[]).values()
     return verdicts.map((verdict) => {
       if (verdict === undefined) return results.next().value
@@ -104,22 +129,14 @@ function elementwise(
   }
 }
 
-/** Checks the rights at the first event of a subscription, which has each element once. */
-function eventwise(first: ContextResolver, later: ContextResolver, { elements }: Right): ContextResolver {
-  const { argument } = elements ?? { argument: '' }
-  return (changed, args, context, info) => {
-    if (changed) return later(changed, args, context, info)
-    // The schema requires a list of texts.
-    const asked = (args as ArgumentValues)[argument] as string[]
-    return first(changed, { ...args, [argument]: [...new Set(asked)] }, context, info)
-  }
+function isList({ type }: GraphQLArgument): boolean {
+  return isListType(getNullableType(type))
 }
 
 /** Counts changes: one for each call, or one for each element of a list. */
-function limited(resolve: ContextResolver): ContextResolver {
-  return (parent, args: { changes?: unknown[] }, context, info: GraphQLResolveInfo) => {
-    const { takeChanges } = context
-    const retryAfterMs = takeChanges?.(args.changes?.length ?? 1) ?? 0
+function limited(resolve: Resolver): Resolver {
+  return (parent, args, context, info) => {
+    const retryAfterMs = context.takeChanges?.(args.changes?.length ?? 1) ?? 0
     if (retryAfterMs === 0) return resolve(parent, args, context, info)
     const message = 'Too many changes in a minute. Nothing was changed; wait before the next one.'
     refusalMeasure.publish('rate')
@@ -127,38 +144,19 @@ function limited(resolve: ContextResolver): ContextResolver {
   }
 }
 
-/** Cost of a field of an operation, in values: hundreds that fail at once must not run in one tick. */
-const VALUES_OF_A_FIELD = 4
-/** Work of the checks of an item in a list argument, in values. */
-const VALUES_OF_AN_ARGUMENT = 4
-
-export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
-
-// What is wrapped first is called last: a field that is refused checks no arguments.
-checkArguments(schema)
-enforceAccess(schema)
-for (const root of [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]) {
-  for (const field of Object.values(root?.getFields() ?? {})) {
-    // A field that fails is null, and the others still apply.
-    field.type = getNullableType(field.type)
-    const { resolve } = field
-    if (!resolve) continue
-    const lists = field.args.filter(({ type }) => isListType(getNullableType(type)))
-    const areIds = lists.some(({ type }) => getNamedType(type) === GraphQLID)
-    field.resolve = (parent, args, context, info) => {
-      let items = 0
-      for (const { name } of lists) items += args[name]?.length ?? 0
-      context.spentValues = (context.spentValues ?? 0) + VALUES_OF_A_FIELD
-      // An increment needs nothing of what follows.
-      if (items === 0 && context.spentValues <= SMALL) return resolve(parent, args, context, info)
-      const values = items * VALUES_OF_AN_ARGUMENT
-      // IDs are decoded before the resolver charges the list of what they identify.
-      charge(context, areIds ? Math.min(items, MAX_ITEMS) * VALUES_OF_AN_ARGUMENT : 0)
-      const wait = room(context, VALUES_OF_A_FIELD + values)
-      return wait
-        ? wait.then(() => resolve(parent, args, context, info))
-        : resolve(parent, args, context, info)
-    }
+/** Wraps the resolver of a root field, so that it waits for room if it has long lists as arguments. */
+function gated({ args: declared }: Field, resolve: Resolver): Resolver {
+  const lists = declared.filter(isList)
+  const areIds = lists.some(({ type }) => getNamedType(type) === GraphQLID)
+  return (parent, args, context, info) => {
+    let items = 0
+    for (const { name } of lists) items += args[name]?.length ?? 0
+    context.spentValues = (context.spentValues ?? 0) + VALUES_OF_A_FIELD
+    // An increment needs nothing of what follows.
+    if (items === 0 && context.spentValues <= SMALL) return resolve(parent, args, context, info)
+    // IDs are decoded before the resolver charges the list of what they identify.
+    charge(context, areIds ? Math.min(items, MAX_ITEMS) * VALUES_OF_AN_ARGUMENT : 0)
+    const wait = room(context, VALUES_OF_A_FIELD + items * VALUES_OF_AN_ARGUMENT)
+    return wait ? wait.then(() => resolve(parent, args, context, info)) : resolve(parent, args, context, info)
   }
 }
-locateErrors(schema)

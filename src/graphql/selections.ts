@@ -13,6 +13,7 @@ import { untilRoom } from '../operations/ticks.ts'
 import type { HistoryCost } from '../repository/history.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
+import type { Context } from './context.ts'
 
 export type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
@@ -60,10 +61,10 @@ export const selectionDepth = createMeasure((depth, _, below) => Math.max(depth,
 /** The part of a resolver's `info` that describes a selection. */
 type Info = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
 
-/** Creates a measure of how often a field is selected directly below another one, under any alias. */
-export function countSelected(name: string): SelectionMeasure {
+/** Creates a measure of how often fields are selected directly below another one, under any alias. */
+export function countSelected(...names: string[]): SelectionMeasure {
   return createMeasure((sum, field, below) =>
-    field ? sum + (field.name.value === name ? 1 : 0) : sum + below,
+    field ? sum + Number(names.includes(field.name.value)) : sum + below,
   )
 }
 
@@ -133,12 +134,6 @@ export function selectedPeriods({ document, variableValues }: ExecutionArgs): Pe
  * returns it, as the executor completes all items of a list in one tick.
  */
 
-/** The budget of a request is a part of its context. */
-export interface Budget {
-  /** Values that were charged so far. */
-  spentValues?: number
-}
-
 /** Maximum values of a request: items times the fields selected in each. */
 const MAX_VALUES = 30_000
 
@@ -181,7 +176,7 @@ function valuesBelow(info: GraphQLResolveInfo): number {
  *
  * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
  */
-export function charge(request: Budget, values: number): void {
+export function charge(request: Context, values: number): void {
   request.spentValues = (request.spentValues ?? 0) + values
   if (request.spentValues <= MAX_VALUES) return
   const message = `This request needs more than ${MAX_VALUES} values in lists; request fewer at a time.`
@@ -189,7 +184,7 @@ export function charge(request: Budget, values: number): void {
 }
 
 /** Waits for a tick with room for some values; undefined: they and the request are small, and need no room. */
-export function room({ spentValues = 0 }: Budget, values: number): Promise<void> | undefined {
+export function room({ spentValues = 0 }: Context, values: number): Promise<void> | undefined {
   return Math.max(spentValues, values) > SMALL ? untilRoom(values) : undefined
 }
 
@@ -224,14 +219,30 @@ export function roomForArguments(rootFields: number, variablesLength: number): P
  * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
  */
 export function chargeList(
-  request: Budget,
+  request: Context,
   items: number,
   info: GraphQLResolveInfo,
   lengths: readonly number[] = [],
 ): number {
-  const values = lengths.reduce((sum, length) => sum + costOfText(length), items) * valuesBelow(info)
+  let count = items
+  for (const length of lengths) count += costOfText(length)
+  const values = count * valuesBelow(info)
   charge(request, values)
   return values
+}
+
+/** Charges a list, as `chargeList` does, and reads it. Waits for room before that, and before it is returned. */
+export async function chargedList<Items>(
+  request: Context,
+  info: GraphQLResolveInfo,
+  lengths: readonly number[],
+  read: () => Items | Promise<Items>,
+): Promise<Items> {
+  const values = chargeList(request, lengths.length, info, lengths)
+  await room(request, values)
+  const items = await read()
+  await room(request, values)
+  return items
 }
 
 /** Values of a bucket with up to three fields. */
@@ -246,7 +257,7 @@ const ROWS_OF_A_VALUE = 2
  * Returns a function that charges a history, or the total of a period, that is about to be read, and returns one that waits
  * for room. It throws BAD_USER_INPUT with `limit` if the budget is exceeded.
  */
-export function historyCharge(request: Budget, info: GraphQLResolveInfo) {
+export function historyCharge(request: Context, info: GraphQLResolveInfo) {
   return ({ buckets, rows }: HistoryCost) => {
     const bucketValues = buckets * VALUES_OF_A_BUCKET * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
     const values = Math.max(bucketValues, Math.ceil(rows / ROWS_OF_A_VALUE))

@@ -1,11 +1,11 @@
+import type { Nth } from '../repository/nth.ts'
 import type { Page } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { keyOf, sequenceGroupKeyOf } from './arguments.ts'
-import { builder, keyArguments, textArgument } from './builder.ts'
-import type { Context } from './context.ts'
+import { builder, keyArguments, orNull, parts, textArgument } from './builder.ts'
 import { Period, withZone } from './counter.ts'
 import { connectionOf, listedByName, sequenceGroupCursors } from './lists.ts'
 import { none, onName } from './rights.ts'
@@ -26,55 +26,31 @@ builder.node(Sequence, {
   loadManyWithoutCache: (ids, { nth }) => nth.sequences.readMany(ids.map(keyOf)),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
-    startValue: t.field(
-      part(
-        'startValue',
-        'SafeInt',
-        'The first number of each sequence group, and of each period if it restarts.',
-      ),
-    ),
-    step: t.field(
-      part('step', 'SafeInt', 'The difference between consecutive numbers. A negative step counts down.'),
-    ),
-    minValue: t.field({
-      ...part('minValue', 'SafeInt', 'The lowest number. Null means that there is none.'),
-      nullable: true,
-    }),
-    maxValue: t.field({
-      ...part('maxValue', 'SafeInt', 'The highest number. Null means that there is none.'),
-      nullable: true,
-    }),
-    cycle: t.field(
-      part(
-        'cycle',
-        'Boolean',
-        'Whether it wraps around at its end, instead of failing with SEQUENCE_EXHAUSTED.',
-      ),
-    ),
-    format: t.string({
-      nullable: true,
-      description:
+    ...parts(t, definitionOf, {
+      startValue: ['SafeInt', 'The first number of each sequence group, and of each period if it restarts.'],
+      step: ['SafeInt', 'The difference between consecutive numbers. A negative step counts down.'],
+      minValue: [orNull('SafeInt'), 'The lowest number. Null means that there is none.'],
+      maxValue: [orNull('SafeInt'), 'The highest number. Null means that there is none.'],
+      cycle: ['Boolean', 'Whether it wraps around at its end, instead of failing with SEQUENCE_EXHAUSTED.'],
+      format: [
+        orNull('String'),
         'The format of its numbers, such as `INV-{yyyy}-{value:5}`. Null means `value`, or `group-value` in a named sequence group.',
-      resolve: ({ definition }) => definition?.format ?? null,
-    }),
-    restartEvery: t.field({
-      ...part(
-        'restartEvery',
-        Period,
+      ],
+      restartEvery: [
+        orNull(Period),
         'The period in which it restarts at `startValue`. Null means that it never restarts.',
-      ),
-      nullable: true,
+      ],
+      allowRepeats: ['Boolean', 'Whether the same text may be issued again.'],
     }),
-    allowRepeats: t.field(part('allowRepeats', 'Boolean', 'Whether the same text may be issued again.')),
     timeZone: t.string({
       nullable: true,
       description: 'The IANA time zone of dates and restarts.',
       resolve: async ({ namespace, definition }, _, { nth }) =>
         definition?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
     }),
-    gapless: t.field(
-      part('gapless', 'Boolean', 'Whether numbers are reserved and then confirmed, so that no gaps remain.'),
-    ),
+    ...parts(t, definitionOf, {
+      gapless: ['Boolean', 'Whether numbers are reserved and then confirmed, so that no gaps remain.'],
+    }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
@@ -86,9 +62,8 @@ builder.node(Sequence, {
     }),
     groups: t.connection(
       {
-        ...listedByName,
+        ...listedByName(none('reached with its sequence')),
         type: SequenceGroup,
-        extensions: { ...listedByName.extensions, right: none('reached with its sequence') },
         description: 'The sequence groups that have issued numbers, by name.',
         resolve({ namespace, name }, { prefix, ...args }, context, info) {
           const { sequences } = context.nth
@@ -108,14 +83,9 @@ builder.node(Sequence, {
   }),
 })
 
-/** A part of a sequence's definition, or its default. */
-function part<Part extends keyof SequenceDefinition, Type extends 'SafeInt' | 'Boolean' | typeof Period>(
-  name: Part,
-  type: Type,
-  description: string,
-) {
-  const resolve = ({ definition }: SequenceState) => (definition ?? defaultSequenceDefinition('UTC'))[name]
-  return { type, description, resolve }
+/** The definition of a sequence; of one that doesn't exist, the defaults. */
+function definitionOf({ definition }: SequenceState): SequenceDefinition {
+  return definition ?? defaultSequenceDefinition('UTC')
 }
 
 builder.node(SequenceGroup, {
@@ -131,47 +101,30 @@ builder.node(SequenceGroup, {
       description: 'Its sequence.',
       resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
     }),
-    lastValue: t.field({
-      ...state('lastValue', 'SafeInt'),
-      description:
+    ...parts(t, stateOf, {
+      lastValue: [
+        orNull('SafeInt'),
         'The last number issued. In a gapless sequence, it is the furthest one. Null means that there is none yet.',
-    }),
-    lastFormatted: t.field({
-      ...state('lastFormatted', 'String'),
-      description: 'The formatted `lastValue`.',
-    }),
-    nextValue: t.field({
-      ...state('nextValue', 'SafeInt'),
-      description:
+      ],
+      lastFormatted: [orNull('String'), 'The formatted `lastValue`.'],
+      nextValue: [
+        orNull('SafeInt'),
         'The number that comes next. Another caller may get it first. Null means that the sequence is exhausted.',
-    }),
-    nextFormatted: t.field({
-      ...state('nextFormatted', 'String'),
-      description: 'The formatted `nextValue`.',
-    }),
-    revision: t.field({
-      ...state('revision', 'SafeInt'),
-      nullable: false,
-      description:
+      ],
+      nextFormatted: [orNull('String'), 'The formatted `nextValue`.'],
+      revision: [
+        'SafeInt',
         'Orders the states of this sequence group. Of two states, the one with the higher revision is newer; if both have the same revision, keep the later response.',
-    }),
-    updatedAt: t.field({
-      ...state('updatedAt', 'DateTime'),
-      description: 'When the last number was issued. Null means never.',
+      ],
+      updatedAt: [orNull('DateTime'), 'When the last number was issued. Null means never.'],
     }),
   }),
 })
 
-/** A part of a sequence group. All fields are resolved in one tick, so missing ones share one read of one state. */
-function state<
-  Part extends Exclude<keyof SequenceGroupState, keyof SequenceGroupKey>,
-  Type extends 'SafeInt' | 'String' | 'DateTime',
->(name: Part, type: Type) {
-  const resolve = (group: SequenceGroupSource, _: unknown, { nth }: Context) => {
-    const value = (group as Partial<SequenceGroupState>)[name]
-    return value === undefined ? nth.sequences.readSequenceGroup(group).then((read) => read[name]) : value
-  }
-  return { type, nullable: true as const, resolve }
+/** A state with a part. All fields are resolved in one tick, so missing ones share one read of one state. */
+function stateOf(group: SequenceGroupSource, { sequences }: Nth, part: keyof SequenceGroupState) {
+  // It may lack other parts, but a field only reads its own.
+  return group[part] === undefined ? sequences.readSequenceGroup(group) : (group as SequenceGroupState)
 }
 
 builder.queryField('sequence', (t) =>

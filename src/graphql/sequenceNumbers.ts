@@ -1,4 +1,5 @@
 import {
+  type Reservation,
   type SequenceGroupKey,
   type SequenceKey,
   type SequenceNumbers,
@@ -7,9 +8,10 @@ import {
 } from '../rules/sequence.ts'
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
-import { builder, callOptions, idempotencyKey } from './builder.ts'
+import { decodeId } from './arguments.ts'
+import { builder, callOptions, exposed, idempotencyKey, parts } from './builder.ts'
 import type { Context } from './context.ts'
-import { on, onName, toNumber } from './rights.ts'
+import { on, onItsSequence, onName, onReservation, toNumber } from './rights.ts'
 import { charge, costOfText, countSelected, room, sumBelow } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
@@ -19,14 +21,16 @@ const VALUES_OF_A_TEXT = 4
 const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
   description: 'The numbers that one call issued.',
   fields: (t) => ({
-    value: t.field(issued('value', 'Your number. In a block, it is the first one.')),
+    ...parts(t, issuedIn, { value: ['SafeInt', 'Your number. In a block, it is the first one.'] }),
     formatted: t.string({
       description: 'Your formatted number, such as MYBOARD-1.',
       resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
     }),
-    count: t.int({ description: 'How many numbers were issued.', resolve: ({ issued }) => issued.count }),
-    step: t.field(issued('step', 'The difference between consecutive numbers.')),
-    lastValue: t.field(issued('lastValue', 'The last number of the block.')),
+    ...parts(t, issuedIn, {
+      count: ['Int', 'How many numbers were issued.'],
+      step: ['SafeInt', 'The difference between consecutive numbers.'],
+      lastValue: ['SafeInt', 'The last number of the block.'],
+    }),
     values: t.field({
       type: ['SafeInt'],
       nullable: true,
@@ -49,12 +53,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     group: t.field({
       type: SequenceGroup,
       nullable: true,
-      extensions: {
-        right: on('READ', 'the name of its sequence', ({ parent: { key } }) => ({
-          namespace: key.namespace,
-          name: key.sequence,
-        })),
-      },
+      extensions: { right: on('READ', 'the name of its sequence', ({ parent }) => sequenceOf(parent)) },
       description:
         'The sequence group after this call, for client caches. If the call is replayed, this is its current state. Null only if it could not be read; the numbers were issued.',
       resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
@@ -63,9 +62,12 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
   }),
 })
 
-function issued(name: 'value' | 'step' | 'lastValue', description: string) {
-  const resolve = (numbers: SequenceNumbers) => numbers.issued[name]
-  return { type: 'SafeInt', description, resolve } as const
+function sequenceOf({ key: { namespace, sequence: name } }: SequenceNumbers): SequenceKey {
+  return { namespace, name }
+}
+
+function issuedIn({ issued }: SequenceNumbers) {
+  return issued
 }
 
 async function listed({ issued }: SequenceNumbers, _: unknown, context: Context): Promise<number[] | null> {
@@ -74,7 +76,48 @@ async function listed({ issued }: SequenceNumbers, _: unknown, context: Context)
   return numbersOf(issued)
 }
 
+export const ReservationRef = builder.objectRef<Reservation>('Reservation')
+
+const ReservationStateRef = builder.enumType('ReservationState', {
+  description: 'The state of a reservation.',
+  values: {
+    RESERVED: { description: 'It is open. You can confirm or release it.' },
+    CONFIRMED: { description: 'Its number is final.' },
+    RELEASED: { description: 'Its number was released, and may be issued again.' },
+    EXPIRED: { description: 'It was not confirmed in time. Its number may be issued again.' },
+  },
+})
+
+builder.node(ReservationRef, {
+  description: 'A number that is held until it is confirmed or released, or expires.',
+  id: { resolve: ({ token }) => token, description: 'A random ID that cannot be guessed.' },
+  loadManyWithoutCache: (tokens, { nth }) => nth.sequences.reservations(tokens.map((token) => ({ token }))),
+  fields: (t) => ({
+    ...exposed(t, {
+      value: ['SafeInt', 'The number.'],
+      formatted: ['String', 'The formatted number.'],
+      state: [ReservationStateRef, 'Its state.'],
+      expiresAt: ['DateTime', 'When it expires, unless it is confirmed or released before.'],
+    }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      extensions: { right: onItsSequence },
+      description: 'The sequence group of the number, for client caches. Null if the sequence was deleted.',
+      resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
+    }),
+  }),
+})
+
 const { name, namespace } = sequenceArguments
+
+const idOfReservation = builder.args((t) => ({
+  id: t.id({
+    required: true,
+    description: 'The ID of the reservation.',
+    extensions: { check: checks.reservationId },
+  }),
+}))
 
 const countValues = countSelected('values')
 const countFormattedValues = countSelected('formattedValues')
@@ -82,7 +125,7 @@ const countFormattedValues = countSelected('formattedValues')
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
-    extensions: { right: toNumber() },
+    extensions: { right: toNumber },
     description:
       'Issues the next number, or a block of up to 1 000 000. If the sequence wraps around, a block has at most 2 000.',
     args: {
@@ -127,8 +170,46 @@ builder.mutationFields((t) => ({
       return revision === undefined ? next : { ...next, revision }
     },
   }),
+  reserveInSequence: t.field({
+    type: ReservationRef,
+    extensions: { right: onName('NUMBER') },
+    description:
+      'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
+    args: {
+      name,
+      group,
+      ttlSeconds: t.arg.int({
+        required: true,
+        defaultValue: 300,
+        description: 'How long to hold the number, 1 to 86 400 seconds.',
+        extensions: { check: checks.ttlSeconds },
+      }),
+      namespace,
+      idempotencyKey,
+    },
+    resolve: (_, args, context, info) =>
+      context.nth.sequences.reserve(
+        sequenceGroupKey(args),
+        args.ttlSeconds,
+        callOptions(args, context, info).claim,
+      ),
+  }),
+  confirmReservation: t.field({
+    type: ReservationRef,
+    extensions: { right: onReservation },
+    description: 'Makes the number final. A repeat returns the same result.',
+    args: idOfReservation,
+    resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
+  }),
+  releaseReservation: t.field({
+    type: ReservationRef,
+    extensions: { right: onReservation },
+    description: 'Releases the number. A repeat returns the same result.',
+    args: idOfReservation,
+    resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
+  }),
 }))
 
-export function sequenceGroupKey(args: SequenceKey & { group: string }): SequenceGroupKey {
+function sequenceGroupKey(args: SequenceKey & { group: string }): SequenceGroupKey {
   return { namespace: args.namespace, sequence: args.name, group: args.group }
 }

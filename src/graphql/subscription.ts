@@ -1,14 +1,15 @@
 import { brandWithType } from '@pothos/core'
+import type { GraphQLResolveInfo } from 'graphql'
 import type { Topic, Watched } from '../repository/live.ts'
 import * as checks from './arguments.ts'
 import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
-import { Counter, type CounterSource, countersNamespace } from './counter.ts'
-import { ReservationRef } from './reservation.ts'
+import { Counter, type CounterSource, countersArguments } from './counter.ts'
 import { onIds, onNames } from './rights.ts'
-import { chargeList, room } from './selections.ts'
+import { chargedList } from './selections.ts'
 import { SequenceGroup } from './sequence.ts'
+import { ReservationRef } from './sequenceNumbers.ts'
 
 builder.subscriptionType({
   description:
@@ -30,24 +31,15 @@ builder.subscriptionFields((t) => ({
   counters: t.field({
     type: [Counter],
     nullable: { list: true, items: true },
-    extensions: { right: onNames() },
+    extensions: { right: onNames },
     description:
       'Returns the current state of 1 to 500 counters, then in each event the counters that changed.',
-    args: {
-      names: t.arg.stringList({
-        required: true,
-        description: 'The names of the counters.',
-        extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
-      }),
-      namespace: countersNamespace,
-    },
+    args: countersArguments,
     subscribe,
     resolve: async (changed: Changed, { names, namespace }, context, info) => {
-      const lengths = names.map((name) => namespace.length + name.length)
-      const values = changed ? 0 : chargeList(context, names.length, info, lengths)
       const topics = names.map((name) => ({ kind: 'counter', key: { namespace, name } }) as const)
-      const watched = changed ?? (await watch(context, topics))
-      await room(context, values)
+      const lengths = names.map((name) => namespace.length + name.length)
+      const watched = changed ?? (await watch(context, info, topics, lengths))
       // Counters always have a state.
       return watched.map(({ state }) => state as CounterSource)
     },
@@ -55,7 +47,7 @@ builder.subscriptionFields((t) => ({
   nodes: t.field({
     type: [builder.nodeInterfaceRef()],
     nullable: { list: true, items: true },
-    extensions: { right: onIds(checks.topicIds) },
+    extensions: { right: onIds },
     description:
       'Returns the current state of 1 to 500 counters, sequence groups and reservations of any namespaces, then in each event the objects that changed. So one stream serves a whole page. Null if an object does not exist.',
     args: {
@@ -68,17 +60,16 @@ builder.subscriptionFields((t) => ({
     subscribe,
     resolve: async (changed: Changed, { ids }, context, info) => {
       const lengths = ids.map(({ length }) => length)
-      const values = changed ? 0 : chargeList(context, ids.length, info, lengths)
-      const watched = changed ?? (await watch(context, ids.map(topicOf)))
-      await room(context, values)
-      return watched.map(nodeOf)
+      return (changed ?? (await watch(context, info, ids.map(topicOf), lengths))).map(nodeOf)
     },
   }),
 }))
 
-function watch({ watch }: Context, topics: readonly Topic[]): Promise<readonly Watched[]> {
+/** Starts to watch topics, for the first event. Later ones have waited for room. */
+function watch(context: Context, info: GraphQLResolveInfo, topics: readonly Topic[], lengths: number[]) {
+  const { watch } = context
   if (!watch) throw new Error('A subscription without a way to watch')
-  return watch(topics)
+  return chargedList(context, info, lengths, () => watch(topics))
 }
 
 const types = { counter: Counter, sequenceGroup: SequenceGroup, reservation: ReservationRef }
