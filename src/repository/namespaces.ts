@@ -11,6 +11,7 @@ import {
   type RetentionChange,
 } from '../rules/counter.ts'
 import { withChange } from '../rules/names.ts'
+import { batchReads } from './batches.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (
@@ -31,21 +32,25 @@ interface NamespaceState {
 
 export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
-export function openNamespaceStore(database: Database, definitions: Database) {
-  const read = async (rest: string) => {
+export function openNamespaces(database: Database, definitions: Database) {
+  const readStates = async (rest: string) => {
     const rows = await database.withRetry((connection) => readRows(connection, rest))
     return rows.map(stateIn)
   }
+  const { read } = batchReads(
+    ({ name }: { name: string }) => name,
+    (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
+    ({ name }) => ({ name, retention: DEFAULT_RETENTION }),
+  )
   return {
-    /** Reads those that exist, in any order. */
-    read: (names: readonly { name: string }[]) =>
-      read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
+    /** One that doesn't exist has the defaults. */
+    read: (name: string) => read({ name }),
 
     /** Lists those with a counter or a sequence: all, or those with one of some names. */
     async list(page: PageByName, names?: readonly string[]): Promise<NamespaceState[]> {
       if (names?.length === 0) return []
       const named = names ? [`n.name in (${list(names, bytes)})`] : []
-      return read(pageBy('n.name', page, [...named, HAS_CONTENT]))
+      return readStates(pageBy('n.name', page, [...named, HAS_CONTENT]))
     },
 
     /**

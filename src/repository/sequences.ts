@@ -4,7 +4,6 @@ import {
   inOrder,
   type KeyRow,
   keyIn,
-  literal,
   RECORD,
   type RecordRow,
   type ReservationRow,
@@ -38,6 +37,7 @@ import { keyText, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { writerOf } from '../rules/format.ts'
 import type { Claim } from '../rules/idempotency.ts'
+import type { SequenceGroupRow } from '../rules/rows.ts'
 import {
   noSuchReservation,
   notGapless,
@@ -69,31 +69,32 @@ const TOKEN_BYTES = 16
 
 export type Sequences = ReturnType<typeof openSequences>
 
-export function openSequences({ store, groupCommit, retentionIn, now, deadline }: Means<SequenceStore>) {
-  const { read, readMany } = batchReads(keyText, store.readSequences, unused)
-  const { read: readSequenceGroup, readMany: readSequenceGroups } = batchReads(
-    sequenceGroupKeyText,
-    (keys: readonly SequenceGroupKey[]) => store.readSequenceGroups(keys, now()),
+interface SequenceMeans extends Means<SequenceGroupKey, SequenceGroupRow> {
+  /** For changes of definitions. */
+  definitions: Database
+}
+
+export function openSequences({ database, definitions, rows, groupCommit, retentionIn, now }: SequenceMeans) {
+  const { read, readMany } = batchReads(keyText, retried(database, readSequences), unused)
+  const readStates = retried(database, readStatesOfGroups)
+  const groups = batchReads(sequenceGroupKeyText, (keys: readonly SequenceGroupKey[]) =>
+    readStates(keys, now()),
   )
-  const { read: readReservation, readMany: readReservations } = batchReads(
-    tokenOf,
-    store.readReservations,
-    () => undefined,
-  )
-  const { read: readGroupOf } = batchReads(tokenOf, store.readReservationSequenceGroups, () => undefined)
+  const reservations = batchReads(tokenOf, retried(database, readReservations), () => undefined)
+  const listGroups = retried(database, listSequenceGroups)
 
   function change(
     key: SequenceGroupKey,
     operation: SequenceOperation,
     options?: SequenceCallOptions & Pick<Request, 'deadline' | 'missingRows'>,
   ): Promise<Applied> {
-    const operations = [onSequenceGroup(store.rows, key, operation)]
+    const operations = [onSequenceGroup(rows, key, operation)]
     return groupCommit.change({ operations, mode: 'one', ...options })
   }
 
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
-    const options = { deadline: deadline(), missingRows: 'fail' } as const
-    const found = await readGroupOf({ token })
+    const options = { deadline: database.deadline(), missingRows: 'fail' } as const
+    const found = await reservations.read({ token })
     if (!found) throw noSuchReservation()
     const applied = await change(found.group, { kind, token }, options).catch((error) => {
       // The sequence was deleted in the meantime.
@@ -104,14 +105,13 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
 
   return {
     read,
-    readSequenceGroup,
+    readSequenceGroup: groups.read,
     /** Results are in the order of the keys. */
     readMany,
-    readSequenceGroups,
-    list: store.list,
-
-    listSequenceGroups: (sequence: SequenceKey, page: PageByName) =>
-      store.listSequenceGroups(sequence, page, now()),
+    readSequenceGroups: groups.readMany,
+    readEachSequenceGroup: groups.readEach,
+    list: retried(database, listSequences),
+    listSequenceGroups: (sequence: SequenceKey, page: PageByName) => listGroups(sequence, page, now()),
 
     /**
      * Issues `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat returns the first ones.
@@ -147,15 +147,17 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      */
     async reserve(key: SequenceGroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation> {
       // A reservation that will be refused must not create a sequence group.
-      const isKnown = store.rows.cached(key) !== undefined
-      const options = { claim, deadline: isKnown ? undefined : deadline() }
-      const { definition } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
-      if (!isKnown && !definition?.gapless) throw notGapless()
+      const deadline = database.deadline()
+      if (
+        !rows.cached(key) &&
+        !(await read({ namespace: key.namespace, name: key.sequence })).definition?.gapless
+      )
+        throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation: SequenceOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
-      const applied = await change(key, operation, options)
+      const applied = await change(key, operation, { claim, deadline })
       const reservation = resultAs('reservation', applied)
-      const present = applied.isReplayed ? await readReservation(reservation) : reservation
+      const present = applied.isReplayed ? await reservations.read(reservation) : reservation
       if (!present)
         throw new NthError('NOT_FOUND', 'The reservation made with this idempotency key no longer exists.')
       return present
@@ -170,11 +172,12 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
     /** Releases a reserved number. Repeats and errors as for `confirm`. */
     release: (token: string) => close('release', token),
     /** Reads a reservation in its current state; undefined: it doesn't exist. */
-    reservation: (token: string) => readReservation({ token }),
+    reservation: (token: string) => reservations.read({ token }),
     /** The same for many, in their order. */
-    reservations: readReservations,
+    reservations: reservations.readMany,
+    readEachReservation: reservations.readEach,
     /** The sequence group of a reservation; undefined: it doesn't exist. */
-    sequenceGroupOfReservation: async (token: string) => (await readGroupOf({ token }))?.group,
+    sequenceGroupOfReservation: async (token: string) => (await reservations.read({ token }))?.group,
 
     /**
      * Changes a sequence definition.
@@ -183,9 +186,9 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      *   UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async define({ namespace, name }: SequenceKey, asked: SequenceDefinitionChange): Promise<SequenceState> {
-      const until = deadline()
+      const deadline = database.deadline()
       const timeZone = asked.timeZone === null ? (await retentionIn(namespace)).timeZone : asked.timeZone
-      return store.define({ namespace, name }, { ...asked, timeZone }, now(), until)
+      return defineSequence(definitions, { namespace, name }, { ...asked, timeZone }, now(), deadline)
     },
 
     /**
@@ -194,7 +197,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async delete(key: SequenceKey): Promise<SequenceState> {
-      await store.delete(key)
+      await deleteSequence(definitions, key)
       return unused(key)
     },
   }
@@ -213,30 +216,12 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
   return { namespace, name, definition: undefined, createdAt: null }
 }
 
-type SequenceStore = ReturnType<typeof openSequenceStore>
-
-export function openSequenceStore(database: Database, definitions: Database, failover: FailoverDetector) {
-  return {
-    rows: createRowCache(database, failover, {
-      textOf: sequenceGroupKeyText,
-      read: readRows,
-      create: createSequenceGroups,
-    }),
-    /** Reads the sequences that were ever used or defined, in any order, with one statement. */
-    readSequences: retried(database, readSequences),
-    /** Reads the states of sequence groups at an instant, used or not, in any order. */
-    readSequenceGroups: retried(database, readSequenceGroups),
-    list: retried(database, listSequences),
-    listSequenceGroups: retried(database, listSequenceGroups),
-    /** Reads the reservations that exist, in any order, with one statement. */
-    readReservations: retried(database, readReservations),
-    /** Reads the sequence groups of reservations in the same way. */
-    readReservationSequenceGroups: retried(database, readGroupsOfReservations),
-    /** Changes a definition, one caller at a time, while no numbers are issued. Creates the sequence if missing. */
-    define: (key: SequenceKey, change: SequenceDefinitionChange, at: Date, deadline: number) =>
-      defineSequence(definitions, key, change, at, deadline),
-    delete: (key: SequenceKey) => deleteSequence(definitions, key),
-  }
+export function openSequenceGroupRows(database: Database, failover: FailoverDetector) {
+  return createRowCache(database, failover, {
+    textOf: sequenceGroupKeyText,
+    read: readRows,
+    create: createSequenceGroups,
+  })
 }
 
 function sequenceText({ namespace, sequence }: SequenceGroupKey): string {
@@ -314,7 +299,7 @@ interface StoredSequenceGroupRow
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
 
 /** Including those that were never used. */
-async function readSequenceGroups(
+async function readStatesOfGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
   now: Date,
@@ -429,19 +414,10 @@ async function readFreeNumbers(connection: Connection, groups: readonly Used[]) 
 }
 
 async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
-  const rows = await select<ReservationRow>(connection, readPresent(tokens.map(({ token }) => token)))
-  return rows.map((row): Reservation => reservationIn(row))
-}
-
-async function readGroupsOfReservations(connection: Connection, tokens: readonly { token: string }[]) {
-  const rows = await select<KeyRow & { token: Buffer }>(
-    connection,
-    `select r.token, n.name as namespace, s.name as sequence, g.name as its_group
-       from reservation r
-       join sequence_group g on g.id = r.group_id
-       join sequence s on s.id = g.sequence_id
-       join namespace n on n.id = s.namespace_id
-      where r.token in (${list(tokens, ({ token }) => literal(token))})`,
-  )
-  return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
+  const statement = readPresent(tokens.map(({ token }) => token))
+  const rows = await select<ReservationRow & KeyRow>(connection, statement)
+  return rows.map((row): Reservation & { group: SequenceGroupKey } => ({
+    ...reservationIn(row),
+    group: keyIn(row),
+  }))
 }
