@@ -3,7 +3,7 @@ import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
 import { type Database, retried } from '../mysql/pool.ts'
-import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import { bytes, digest, instant, integer, list, orNull, pageBy, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
@@ -29,8 +29,8 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
 
 /**
  * API keys, with those in use in memory: a call with one of them reads nothing. A check each second finds whether any key
- * was revoked, and then reads all again. While the database doesn't answer, keys in memory remain valid until they
- * expire.
+ * was revoked, and then forgets them: each is read again when it is used. While the database doesn't answer, keys in memory
+ * remain valid until they expire.
  *
  * Keys that aren't in memory are read by one statement at a time, in order of arrival: those that arrive meanwhile share
  * the next one. So unknown keys, however many are sent, occupy one connection of the database, and a valid key among them
@@ -213,20 +213,8 @@ async function revokeKey(connection: Connection, id: number): Promise<ApiKey | u
   return findKey(connection, id)
 }
 
-export function listKeys(
-  connection: Connection,
-  { after, before, limit, fromEnd }: Page<number>,
-): Promise<ApiKey[]> {
-  const conditions = [
-    ...(after === undefined ? [] : [`id > ${integer(after)}`]),
-    ...(before === undefined ? [] : [`id < ${integer(before)}`]),
-  ]
-  return keysIn(
-    connection,
-    `where ${['true', ...conditions].join(' and ')}
-     order by id ${fromEnd ? 'desc' : 'asc'}
-     limit ${integer(limit)}`,
-  )
+export function listKeys(connection: Connection, page: Page<number>): Promise<ApiKey[]> {
+  return keysIn(connection, pageBy('id', page, integer))
 }
 
 /** A text that differs after any revocation. Revocations are permanent, so their number and the sum of their ids change with each. */

@@ -21,7 +21,7 @@ import {
   list,
   type NamedRow,
   nameIn,
-  pageBy,
+  pageByName,
   REVISION_OF_NOW,
   select,
   selectByName,
@@ -275,6 +275,9 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
 
 async function listCounters(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
-  const rows = await select<StateRow>(connection, `${SELECT_COUNTERS} ${pageBy('c.name', page, conditions)}`)
+  const rows = await select<StateRow>(
+    connection,
+    `${SELECT_COUNTERS} ${pageByName('c.name', page, conditions)}`,
+  )
   return rows.map(stateIn)
 }

@@ -141,8 +141,7 @@ export async function claimDue(database: Database, jobs: readonly Pick<Scheduled
 }
 
 async function timeOf(database: Database): Promise<Date> {
-  const statement = 'select utc_timestamp(3) as now'
-  const [row] = await database.withRetry((connection) => select<{ now: Date }>(connection, statement))
+  const [row] = await database.select<{ now: Date }>('select utc_timestamp(3) as now')
   if (!row) throw new Error('The database returned no time')
   return row.now
 }
@@ -150,28 +149,37 @@ async function timeOf(database: Database): Promise<Date> {
 /** Rows that one transaction of a sweep changes: takes a few milliseconds. */
 const BATCH = 500
 
-/**
- * Deletes the rows that a select of at most `BATCH` finds, until there are no more, and returns their number.
- *
- * @param deletions statements that run in one transaction. They name full primary keys: otherwise a server may scan, and
- *   lock, all of a small table
- */
-async function deleteFound<Row>(
+/** The columns of a primary key. */
+type PrimaryKey = Record<string, number | Buffer>
+
+/** Deletes the rows that a select of at most `BATCH` finds, until there are no more, and returns their number. */
+async function deleteFound<Row extends PrimaryKey>(
   { database, shouldContinue }: Omit<JobContext, 'now'>,
   find: string,
-  deletions: (rows: readonly Row[]) => readonly string[],
+  deletionsOf: (rows: readonly Row[]) => readonly string[],
 ): Promise<number> {
   let total = 0
   while (shouldContinue()) {
     const found = await database.withRetry(async (connection) => {
       const rows = await select<Row>(connection, find)
-      if (rows.length > 0) await executeAll(connection, deletions(rows))
+      if (rows.length > 0) await executeAll(connection, deletionsOf(rows))
       return rows.length
     })
     total += found
     if (found < BATCH) break
   }
   return total
+}
+
+/** Deletes each row by its full primary key: otherwise a server may scan, and lock, all of a small table. */
+function eachFrom(table: string, condition = 'true') {
+  return (rows: readonly PrimaryKey[]) =>
+    rows.map((row) => {
+      const key = Object.entries(row).map(
+        ([column, value]) => `${column} = ${typeof value === 'number' ? integer(value) : bytes(value)}`,
+      )
+      return `delete from ${table} where ${key.join(' and ')} and ${condition}`
+    })
 }
 
 /** Deletes the rows whose ids a select finds, until there are no more: first what belongs to them, then themselves. */
@@ -181,12 +189,11 @@ async function deleteWithParts(
   deleteParts: (idList: string) => Promise<unknown>,
 ): Promise<void> {
   while (shouldContinue()) {
-    const found = await database.withRetry((connection) => select<{ id: number }>(connection, find))
+    const found = await database.select<{ id: number }>(find)
     if (found.length === 0) return
     await deleteParts(list(found, ({ id }) => integer(id)))
     if (!shouldContinue()) return
-    const deletions = found.map(({ id }) => `delete from ${table} where id = ${integer(id)}`)
-    await database.withRetry((connection) => executeAll(connection, deletions))
+    await database.withRetry((connection) => executeAll(connection, eachFrom(table)(found)))
   }
 }
 
@@ -212,15 +219,12 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
   for (let from = 0; shouldContinue(); ) {
-    const counters = await database.withRetry((connection) =>
-      select<TrackedCounterRow>(
-        connection,
-        `select id, periods
-           from counter force index (primary)
-          where id > ${integer(from)}
-          order by id
-          limit ${PAGE}`,
-      ),
+    const counters = await database.select<TrackedCounterRow>(
+      `select id, periods
+         from counter force index (primary)
+        where id > ${integer(from)}
+        order by id
+        limit ${PAGE}`,
     )
     const groups = groupBy(counters, ({ periods }) => String(periods))
     for (const group of groups.values()) await sweepGroup(context, group).catch(onFailure)
@@ -259,17 +263,11 @@ function sweepDeleted(context: JobContext): Promise<void> {
 /** Deletes the totals of counters, whose ids are a list, for periods that began before an instant, or all. */
 function deleteTotals(context: JobContext, ids: string, period: Period, before?: number) {
   const isPast = before === undefined ? '' : ` and start < ${startSecond(before)}`
-  const past = `select counter_id, start
+  const past = `select counter_id, period, start
        from counter_history force index (primary)
       where counter_id in (${ids}) and period = ${PERIOD_CODES[period]}${isPast}
       limit ${BATCH}`
-  return deleteFound<Record<'counter_id' | 'start', number>>(context, past, (rows) =>
-    rows.map(
-      ({ counter_id, start }) =>
-        `delete from counter_history
-        where counter_id = ${integer(counter_id)} and period = ${PERIOD_CODES[period]} and start = ${integer(start)}`,
-    ),
-  )
+  return deleteFound(context, past, eachFrom('counter_history'))
 }
 
 /** Retention of released and expired reservations without a number of their own, in days. */
@@ -286,7 +284,7 @@ export async function sweepSequences(context: JobContext): Promise<void> {
        from reservation force index (reservation_closed)
       where state = ${codeOf(state)} and not is_free and closed_at < ${instant(before)}
       limit ${BATCH}`
-    await deleteFound(context, old, deletionsOf)
+    await deleteFound(context, old, eachFrom('reservation'))
   }
   const deleted = 'select id from deleted_sequence order by id limit 1'
   await deleteWithParts(context, { find: deleted, table: 'deleted_sequence' }, (sequences) =>
@@ -302,22 +300,13 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
       limit ${BATCH}`
   return deleteWithParts(context, { find: groups, table: 'sequence_group' }, async (ids) => {
     const reservations = `select token from reservation where group_id in (${ids}) limit ${BATCH}`
-    await deleteFound(context, reservations, deletionsOf)
+    await deleteFound(context, reservations, eachFrom('reservation'))
     const values = `select group_id, period_key
        from sequence_value force index (primary)
       where group_id in (${ids})
       limit ${BATCH}`
-    await deleteFound<Record<'group_id' | 'period_key', number>>(context, values, (rows) =>
-      rows.map(
-        ({ group_id, period_key }) =>
-          `delete from sequence_value where group_id = ${integer(group_id)} and period_key = ${integer(period_key)}`,
-      ),
-    )
+    await deleteFound(context, values, eachFrom('sequence_value'))
   })
-}
-
-function deletionsOf(reservations: readonly { token: Buffer }[]): string[] {
-  return reservations.map(({ token }) => `delete from reservation where token = ${bytes(token)}`)
 }
 
 /**
@@ -340,9 +329,7 @@ export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Prom
 function sweepFences(context: JobContext): Promise<number> {
   const isOld = `touched_at < utc_timestamp() - interval ${integer(RETENTION_DAYS)} day`
   const old = `select id from fence where ${isOld} limit ${BATCH}`
-  return deleteFound<{ id: number }>(context, old, (rows) =>
-    rows.map(({ id }) => `delete from fence where id = ${integer(id)} and ${isOld}`),
-  )
+  return deleteFound(context, old, eachFrom('fence', isOld))
 }
 
 /** Ids per statement of a scan: takes about 20 ms. */
@@ -354,29 +341,19 @@ const IDS = 10_000
  *
  * @throws the first failure, at the end
  */
-async function scanLeaderboard({ database, shouldContinue }: JobContext): Promise<void> {
+async function scanLeaderboard(context: JobContext): Promise<void> {
+  const { database, shouldContinue } = context
   const failures: unknown[] = []
-  const last = await database.withRetry(lastId)
-  for (let from = 0; from < last && shouldContinue(); from += IDS) {
-    await scanPage(database, from, from + IDS).catch((error) => failures.push(error))
-  }
+  const [last] = await database.select<{ id: number | null }>('select max(id) as id from counter')
+  for (let from = 0; from < (last?.id ?? 0) && shouldContinue(); from += IDS)
+    await scanPage(context, from, from + IDS).catch((error) => failures.push(error))
   if (failures.length > 0) throw failures[0]
 }
 
-async function scanPage(database: Database, from: number, to: number): Promise<void> {
-  await copyToLeaderboard(database, await database.withRetry((connection) => staleIds(connection, from, to)))
-  await database.withRetry((connection) => removeOrphans(connection, from, to))
-}
-
-async function lastId(connection: Connection): Promise<number> {
-  const [row] = await select<{ id: number | null }>(connection, 'select max(id) as id from counter')
-  return row?.id ?? 0
-}
-
-/** Ids above `from` and up to `to` whose copy is missing or outdated. */
-async function staleIds(connection: Connection, from: number, to: number): Promise<number[]> {
-  const rows = await select<{ id: number }>(
-    connection,
+/** Scans the ids above `from` and up to `to`. */
+async function scanPage(context: JobContext, from: number, to: number): Promise<void> {
+  const { database } = context
+  const stale = await database.select<{ id: number }>(
     `select c.id
        from counter c
        join counter_value v on ${JOIN_VALUE}
@@ -384,19 +361,15 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
       where c.id > ${integer(from)} and c.id <= ${integer(to)}
         and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
   )
-  return rows.map(({ id }) => id)
-}
-
-/** Removes copies of deleted counters: a copy that runs during the delete may recreate them. */
-async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
-  const rows = await select<{ id: number }>(
-    connection,
-    `select r.counter_id as id
+  await copyToLeaderboard(
+    database,
+    stale.map(({ id }) => id),
+  )
+  // A copy that runs while a counter is deleted may recreate its row.
+  const orphans = `select r.counter_id
        from leaderboard r
        left join counter c on c.id = r.counter_id
-      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`,
-  )
-  for (const { id } of rows) {
-    await connection.query(`delete from leaderboard where counter_id = ${integer(id)}`)
-  }
+      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null
+      limit ${BATCH}`
+  await deleteFound(context, orphans, eachFrom('leaderboard'))
 }

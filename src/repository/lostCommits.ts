@@ -6,6 +6,7 @@ import { openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { repeat } from './jobs.ts'
+import { noneWithoutTable } from './migrate.ts'
 
 /** A loss of commits that is noted in the database. */
 interface NotedLoss extends Loss {
@@ -23,15 +24,11 @@ const LOOK_EVERY_MS = 1000
 
 /** All that were noted; none in a database that is not migrated. */
 export async function readLosses(connection: Connection): Promise<NotedLoss[]> {
-  const statement = 'select id, noticed_at, what, accepted_at from lost_commits order by noticed_at'
-  const rows = await select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
+  const reading = select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
     connection,
-    statement,
-  ).catch((error) => {
-    if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
-    throw error
-  })
-  return rows.map(({ id, noticed_at, what, accepted_at }) => ({
+    'select id, noticed_at, what, accepted_at from lost_commits order by noticed_at',
+  )
+  return (await reading.catch(noneWithoutTable)).map(({ id, noticed_at, what, accepted_at }) => ({
     id,
     what: what.toString(),
     noticedAt: noticed_at,

@@ -2,7 +2,7 @@ import { COUNTER_EXISTS, parsePeriods, periodsText } from '../commit/periodState
 import { SEQUENCE_EXISTS } from '../commit/reservations.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
-import { bytes, integer, list, pageBy, select } from '../mysql/sql.ts'
+import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
 import {
   DEFAULT_RETENTION,
   type PageByName,
@@ -24,19 +24,14 @@ const HAS_CONTENT = `(exists (
                 from sequence s
                where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
 
-interface NamespaceState {
-  name: string
-  /** Default time zone and periods of what is created in it. */
-  retention: Retention
-}
+/** A namespace, with the default time zone and periods of what is created in it. */
+type NamespaceState = { name: string; retention: Retention }
 
 export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
 export function openNamespaces(database: Database, definitions: Database) {
-  const readStates = async (rest: string) => {
-    const rows = await database.withRetry((connection) => readRows(connection, rest))
-    return rows.map(stateIn)
-  }
+  const readStates = async (rest: string) =>
+    (await database.withRetry((connection) => readRows(connection, rest))).map(stateIn)
   const { read } = batchReads(
     ({ name }: { name: string }) => name,
     (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
@@ -50,7 +45,7 @@ export function openNamespaces(database: Database, definitions: Database) {
     async list(page: PageByName, names?: readonly string[]): Promise<NamespaceState[]> {
       if (names?.length === 0) return []
       const named = names ? [`n.name in (${list(names, bytes)})`] : []
-      return readStates(pageBy('n.name', page, [...named, HAS_CONTENT]))
+      return readStates(pageByName('n.name', page, [...named, HAS_CONTENT]))
     },
 
     /**
@@ -99,10 +94,7 @@ function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]>
 }
 
 function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
-  return {
-    name: name.toString(),
-    retention: retentionOf(time_zone, periods),
-  }
+  return { name: name.toString(), retention: retentionOf(time_zone, periods) }
 }
 
 /** Parses the columns of a retention. */

@@ -26,7 +26,7 @@ import {
   list,
   type NamedRow,
   nameIn,
-  pageBy,
+  pageByName,
   REVISION_OF_NOW,
   select,
   selectByName,
@@ -266,7 +266,7 @@ function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
 
 function listSequences(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, SEQUENCE_EXISTS]
-  return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageBy('s.name', page, conditions)}`)
+  return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageByName('s.name', page, conditions)}`)
 }
 
 async function sequencesIn(connection: Connection, statement: string): Promise<SequenceState[]> {
@@ -331,7 +331,7 @@ export async function listSequenceGroups(
        join sequence s on s.namespace_id = n.id
        join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
        join ${JOIN_LATEST}
-      ${pageBy('g.name', page, conditions)}`,
+      ${pageByName('g.name', page, conditions)}`,
   )
   return sequenceGroupsFrom(connection, rows, now)
 }
