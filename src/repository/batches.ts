@@ -51,8 +51,7 @@ export function batchReads<Key, State extends Key, Missing = never>(
 
   async function readMany(keys: readonly Key[]): Promise<(State | Missing)[]> {
     const states = await readEach(keys)
-    const failed = states.find((state) => state instanceof Error)
-    if (failed) throw failed
+    for (const state of states) if (state instanceof Error) throw state
     // There is no error among them.
     return states as (State | Missing)[]
   }
@@ -102,10 +101,7 @@ interface RowCacheOptions<Name, R> {
   create: (connection: Connection, names: readonly Name[], at: Date) => Promise<void>
 }
 
-interface Creation<Name> {
-  name: Name
-  at: Date
-}
+type Creation<Name> = { name: Name; at: Date }
 
 /** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
 export function createRowCache<Name, R extends Row & { incarnation: number }>(
@@ -115,20 +111,17 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
 ): Rows<Name, R> {
   // With `max`, space for all of them would be allocated at once.
   const cache = new LRUCache<string, R>({ maxSize: MAX_CACHED, sizeCalculation: () => 1 })
-  const load = loadInBatches<Name, R>(textOf, async (names, results) =>
-    cacheAll(
-      await database.withRetry((connection) => read(connection, names, failover.incarnation)),
-      results,
-    ),
+  const load = loadInBatches<Name, R>(textOf, (names, results) =>
+    cacheAll(results, (connection) => read(connection, names, failover.incarnation)),
   )
-  const createAll = async (creations: readonly Creation<Name>[], results: Results<R>) =>
-    cacheAll(await database.withRetry((connection) => createMissing(connection, creations)), results)
+  const createAll = (creations: readonly Creation<Name>[], results: Results<R>) =>
+    cacheAll(results, (connection) => createMissing(connection, creations))
   const createTogether = loadInBatches<Creation<Name>, R>(({ name }) => textOf(name), createAll)
   /** Rows being created alone, after a batch failed: another session has just created or locked one of them. */
   const createdAlone = new Map<string, Promise<R | undefined>>()
 
-  function cacheAll(rows: Map<string, R>, results: Results<R>): void {
-    for (const [text, row] of rows) {
+  async function cacheAll(results: Results<R>, work: (connection: Connection) => Promise<Map<string, R>>) {
+    for (const [text, row] of await database.withRetry(work)) {
       cache.set(text, row)
       results.set(text, row)
     }

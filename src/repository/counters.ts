@@ -182,7 +182,7 @@ export function openCounters({
 }
 
 type RevisionOption = Pick<Request, 'withRevision'>
-type RequestOptions = CallOptions & Pick<Request, 'deadline'>
+export type RequestOptions = CallOptions & Pick<Request, 'deadline'>
 
 function changeOf(key: CounterKey, result: OperationResult | undefined, applied: Applied): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')

@@ -59,11 +59,8 @@ import {
   type SequenceDefinitionChange,
 } from '../rules/sequenceDefinition.ts'
 import { batchReads, createRowCache } from './batches.ts'
-import type { Means } from './counters.ts'
+import type { CallOptions, Means, RequestOptions } from './counters.ts'
 import { defineSequence, deleteSequence, findOrCreateSequence } from './sequenceDefinition.ts'
-
-/** Options of a call on a sequence group. */
-type SequenceCallOptions = Pick<Request, 'claim' | 'withRevision'>
 
 const TOKEN_BYTES = 16
 
@@ -86,7 +83,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
   function change(
     key: SequenceGroupKey,
     operation: SequenceOperation,
-    options?: SequenceCallOptions & Pick<Request, 'deadline' | 'missingRows'>,
+    options?: RequestOptions & Pick<Request, 'missingRows'>,
   ): Promise<Applied> {
     const operations = [onSequenceGroup(rows, key, operation)]
     return groupCommit.change({ operations, mode: 'one', ...options })
@@ -119,11 +116,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, or if the
      *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async next(
-      key: SequenceGroupKey,
-      count: number,
-      options?: SequenceCallOptions,
-    ): Promise<SequenceNumbers> {
+    async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
       const applied = await change(key, { kind: 'next', count }, options)
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
@@ -133,7 +126,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      *
      * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async restart(key: SequenceGroupKey, nextValue: number | null = null, options?: SequenceCallOptions) {
+    async restart(key: SequenceGroupKey, nextValue: number | null = null, options?: CallOptions) {
       const applied = await change(key, { kind: 'restart', nextValue }, options)
       return { key, ...resultAs('restart', applied), isReplayed: applied.isReplayed }
     },
@@ -148,13 +141,10 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     async reserve(key: SequenceGroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation> {
       // A reservation that will be refused must not create a sequence group.
       const deadline = database.deadline()
-      if (
-        !rows.cached(key) &&
-        !(await read({ namespace: key.namespace, name: key.sequence })).definition?.gapless
-      )
-        throw notGapless()
+      const { namespace, sequence: name } = key
+      if (!rows.cached(key) && !(await read({ namespace, name })).definition?.gapless) throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
-      const operation: SequenceOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
+      const operation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 } as const
       const applied = await change(key, operation, { claim, deadline })
       const reservation = resultAs('reservation', applied)
       const present = applied.isReplayed ? await reservations.read(reservation) : reservation
@@ -217,11 +207,8 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
 }
 
 export function openSequenceGroupRows(database: Database, failover: FailoverDetector) {
-  return createRowCache(database, failover, {
-    textOf: sequenceGroupKeyText,
-    read: readRows,
-    create: createSequenceGroups,
-  })
+  const textOf = sequenceGroupKeyText
+  return createRowCache(database, failover, { textOf, read: readRows, create: createSequenceGroups })
 }
 
 function sequenceText({ namespace, sequence }: SequenceGroupKey): string {
@@ -344,12 +331,8 @@ async function sequenceGroupsFrom(
 ) {
   const groups = rows.map((row) => {
     const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
-    return {
-      id: row.id,
-      row,
-      definition,
-      periodKey: periodKeyOf(definition.restartEvery, definition.timeZone, now),
-    }
+    const { restartEvery, timeZone } = definition
+    return { id: row.id, row, definition, periodKey: periodKeyOf(restartEvery, timeZone, now) }
   })
   const used = groups.filter((group): group is Used => group.id !== null)
   const positions = await readPositions(connection, used)
@@ -359,58 +342,50 @@ async function sequenceGroupsFrom(
     const isInLatestPeriod = row.latest_period_key === periodKey
     const position = isInLatestPeriod ? { last: row.value, next: row.next_value } : positions.get(id)
     const nextValue = free.get(id) ?? nextNumber(definition, position ?? { last: null, next: null })
-    const write = writerOf(definition, key.group, now)
-    const lastValue = row.latest_period_key === null ? null : row.value
-    return {
-      ...key,
-      lastValue,
-      lastFormatted:
-        lastValue === null ? null : writerOf(latestIn(row), key.group, row.updated_at)(lastValue),
-      nextValue,
-      nextFormatted: nextValue === null ? null : write(nextValue),
-      updatedAt: lastValue === null ? null : row.updated_at,
-      revision: Number(row.revision),
-    }
+    const nextFormatted = nextValue === null ? null : writerOf(definition, key.group, now)(nextValue)
+    return { ...key, ...latestIn(row, key.group), nextValue, nextFormatted, revision: Number(row.revision) }
   })
 }
 
 /** A sequence group with a row. */
 type Used = { id: number; row: StoredSequenceGroupRow; definition: SequenceDefinition; periodKey: number }
 
-/** The format of the last number. */
-function latestIn({ latest_format, latest_zone }: StoredSequenceGroupRow) {
-  return { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+/** The last number, in its own format. */
+function latestIn(row: StoredSequenceGroupRow, group: string) {
+  const { latest_period_key, value, latest_format, latest_zone, updated_at: updatedAt } = row
+  if (latest_period_key === null || value === null)
+    return { lastValue: null, lastFormatted: null, updatedAt: null }
+  const style = { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+  return { lastValue: value, lastFormatted: writerOf(style, group, updatedAt)(value), updatedAt }
 }
 
 /** Of sequence groups whose latest number is of another period, or that were restarted before their first; by id. */
 async function readPositions(connection: Connection, groups: readonly Used[]) {
-  const positions = new Map<number | null, Position>()
   const others = groups.filter(({ row, periodKey }) => row.latest_period_key !== periodKey)
-  for (const [periodKey, same] of groupBy(others, (one) => one.periodKey)) {
-    const rows = await select<Position & { id: number }>(
-      connection,
+  const statements = [...groupBy(others, ({ periodKey }) => periodKey)].map(
+    ([periodKey, same]) =>
       `select group_id as id, value as last, next_value as next
          from sequence_value force index (primary)
         where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
-    )
-    for (const { id, last, next } of rows) positions.set(id, { last, next })
-  }
-  return positions
+  )
+  const rows = await selectAll<Position & { id: number | null }>(connection, statements)
+  return new Map(rows.map(({ id, last, next }) => [id, { last, next }]))
 }
 
 /** The first released or expired numbers to reissue, by the ids of their sequence groups. */
 async function readFreeNumbers(connection: Connection, groups: readonly Used[]) {
   const gapless = groups.filter(({ definition }) => definition.gapless)
-  const free = new Map<number | null, number>()
-  if (gapless.length === 0) return free
-  const statement = gapless.map(readFirstFree).join('\nunion all\n')
-  const rows = await select<Record<'group_id' | 'value', number>>(connection, statement)
-  for (const { id, definition } of gapless) {
+  const rows = await selectAll<{ group_id: number; value: number }>(connection, gapless.map(readFirstFree))
+  const free = gapless.map(({ id, definition }) => {
     const numbers = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
-    const [first] = inOrder(numbers, definition)
-    if (first !== undefined) free.set(id, first)
-  }
-  return free
+    return [id, inOrder(numbers, definition)[0]] as const
+  })
+  return new Map<number | null, number | undefined>(free)
+}
+
+/** The rows of all statements. */
+async function selectAll<Row>(connection: Connection, statements: readonly string[]): Promise<Row[]> {
+  return statements.length === 0 ? [] : select<Row>(connection, statements.join('\nunion all\n'))
 }
 
 async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
