@@ -222,7 +222,7 @@ function checkId(context: Context, id: string): Verdict | Promise<Verdict> {
 /** Whether a caller, who has a scope, has it on the sequence of a reservation. One that doesn't exist is anyone's. */
 async function ownsReservation({ caller, nth }: Context, scope: Scope, token: string): Promise<boolean> {
   if (isAllowedOnAll(caller, scope)) return true
-  const group = await nth.sequences.sequenceGroupOfReservation(token)
+  const { group } = (await nth.sequences.reservation(token)) ?? {}
   return !group || isAllowed(caller, scope, { namespace: group.namespace, name: group.sequence })
 }
 

@@ -63,7 +63,13 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
   /** Forgets all keys if any was revoked: they are read again when they are used. */
   async function forgetRevoked(): Promise<void> {
     if (known.size === 0) return
-    const present = await database.withRetry(readRevocations)
+    // Revocations are permanent, so their number and the sum of their ids change with each.
+    const [row] = await database.select<{ present: string }>(
+      `select concat(count(*), ' ', coalesce(sum(id), 0)) as present
+         from api_key
+        where revoked_at is not null`,
+    )
+    const present = String(row?.present)
     if (present !== revocations) known.clear()
     revocations = present
   }
@@ -98,9 +104,18 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
 
   /** What can't be stored is lost: the time is for people only. */
   async function noteUses(): Promise<void> {
-    const uses = [...used].map(([id, at]) => ({ id, at }))
+    // In one order in every process, so that they don't deadlock.
+    const uses = [...used].toSorted(([a], [b]) => a - b)
     used.clear()
-    if (uses.length > 0) await definitions.withRetry((connection) => storeUses(connection, uses))
+    if (uses.length === 0) return
+    await definitions.withRetry(async (connection) => {
+      for (const [id, at] of uses)
+        await connection.query(
+          `update api_key
+              set last_used_at = ${instant(at)}
+            where id = ${integer(id)} and (last_used_at is null or last_used_at < ${instant(at)})`,
+        )
+    })
   }
 
   return {
@@ -158,7 +173,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
 
     async close(): Promise<void> {
       await Promise.all([check.close(), noting.close()])
-      await noteUses().catch(() => undefined)
+      await noteUses().catch((error) => error instanceof NthError || notices.fault(error))
     },
   }
 
@@ -215,28 +230,6 @@ async function revokeKey(connection: Connection, id: number): Promise<ApiKey | u
 
 export function listKeys(connection: Connection, page: Page<number>): Promise<ApiKey[]> {
   return keysIn(connection, pageBy('id', page, integer))
-}
-
-/** A text that differs after any revocation. Revocations are permanent, so their number and the sum of their ids change with each. */
-async function readRevocations(connection: Connection): Promise<string> {
-  const [row] = await select<{ revocations: string }>(
-    connection,
-    `select concat(count(*), ' ', coalesce(sum(id), 0)) as revocations
-       from api_key
-      where revoked_at is not null`,
-  )
-  return String(row?.revocations)
-}
-
-async function storeUses(connection: Connection, uses: readonly { id: number; at: Date }[]): Promise<void> {
-  // In one order in every process, so that they don't deadlock.
-  for (const { id, at } of uses.toSorted((a, b) => a.id - b.id)) {
-    await connection.query(
-      `update api_key
-          set last_used_at = ${instant(at)}
-        where id = ${integer(id)} and (last_used_at is null or last_used_at < ${instant(at)})`,
-    )
-  }
 }
 
 async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {

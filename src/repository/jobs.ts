@@ -19,7 +19,7 @@ import { NthError } from '../rules/errors.ts'
 import { copyToLeaderboard } from './leaderboard.ts'
 
 /** What a scheduled job runs with. */
-export interface JobContext {
+interface JobContext {
   database: Database
   /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
   now: Date
@@ -218,8 +218,9 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   const { database, shouldContinue } = context
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
-  for (let from = 0; shouldContinue(); ) {
-    const counters = await database.select<TrackedCounterRow>(
+  let from: number | undefined = 0
+  while (from !== undefined && shouldContinue()) {
+    const counters: TrackedCounterRow[] = await database.select<TrackedCounterRow>(
       `select id, periods
          from counter force index (primary)
         where id > ${integer(from)}
@@ -228,9 +229,7 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
     )
     const groups = groupBy(counters, ({ periods }) => String(periods))
     for (const group of groups.values()) await sweepGroup(context, group).catch(onFailure)
-    const last = counters.at(-1)
-    if (!last) break
-    from = last.id
+    from = counters.at(-1)?.id
   }
   await sweepDeleted(context).catch(onFailure)
   if (failures.length > 0) throw failures[0]

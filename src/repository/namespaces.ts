@@ -56,9 +56,7 @@ export function openNamespaces(database: Database, definitions: Database) {
     define: (name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> =>
       definitions.withRetry(async (connection) => {
         // Created on its own first: another session may create it at the same time.
-        await findOrCreateNamespace(connection, name).catch((error) => {
-          if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
-        })
+        await findOrCreateNamespace(connection, name).catch(unlessTaken)
         return inTransaction(connection, async () => {
           const row = await readCreated(connection, name, 'for update')
           const change = { timeZone, periods: periods && periodsOf(periods) }
@@ -81,6 +79,11 @@ export async function findOrCreateNamespace(connection: Connection, name: string
   if (found) return found
   await connection.query(`insert into namespace (name) values (${bytes(name)})`)
   return readCreated(connection, name)
+}
+
+/** For the error of an insert that another session may have made at the same time. */
+export function unlessTaken(error: unknown): undefined {
+  if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
 }
 
 async function readCreated(connection: Connection, name: string, locking = ''): Promise<NamespaceRow> {

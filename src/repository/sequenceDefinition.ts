@@ -7,7 +7,6 @@ import {
   sequenceDefinitionIn,
   sequenceDefinitionSet,
 } from '../commit/reservations.ts'
-import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
 import { bytes, firstVersion, instant, integer, select } from '../mysql/sql.ts'
@@ -21,7 +20,7 @@ import {
   type PastFormat,
   type SequenceDefinitionChange,
 } from '../rules/sequenceDefinition.ts'
-import { findOrCreateNamespace } from './namespaces.ts'
+import { findOrCreateNamespace, unlessTaken } from './namespaces.ts'
 
 /**
  * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
@@ -51,7 +50,9 @@ export function defineSequence(
       if (id === undefined) {
         // A refused first definition creates nothing.
         changed(UNUSED)
-        id = await createSequence(connection, key, at)
+        id = await inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch(
+          unlessTaken,
+        )
       }
       const state = id && (await inTransaction(connection, () => define(connection, id)))
       if (state) return state
@@ -197,14 +198,6 @@ export async function conflictOnCluster(connection: Connection, id: number): Pro
       where g.sequence_id = ${integer(id)}
         and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
   )
-}
-
-/** Creates a sequence, and returns its id. Undefined: another session created it. */
-function createSequence(connection: Connection, key: SequenceKey, at: Date): Promise<number | undefined> {
-  return inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch((error) => {
-    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
-    throw error
-  })
 }
 
 /** A sequence's id, created if it doesn't exist. Runs within a transaction. */

@@ -161,13 +161,11 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     confirm: (token: string) => close('confirm', token),
     /** Releases a reserved number. Repeats and errors as for `confirm`. */
     release: (token: string) => close('release', token),
-    /** Reads a reservation in its current state; undefined: it doesn't exist. */
+    /** Reads a reservation in its current state, with its sequence group; undefined: it doesn't exist. */
     reservation: (token: string) => reservations.read({ token }),
     /** The same for many, in their order. */
     reservations: reservations.readMany,
     readEachReservation: reservations.readEach,
-    /** The sequence group of a reservation; undefined: it doesn't exist. */
-    sequenceGroupOfReservation: async (token: string) => (await reservations.read({ token }))?.group,
 
     /**
      * Changes a sequence definition.
