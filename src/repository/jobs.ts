@@ -38,9 +38,18 @@ interface ScheduledJob {
   run: (context: JobContext) => Promise<unknown>
 }
 
-/** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
-export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
-  return [
+/** Average interval between checks. It varies, so that processes started together check at different times. */
+const CHECK_EVERY_MS = 15_000
+/** Spread of the first checks of processes started together. */
+const FIRST_CHECK_WITHIN_MS = 2000
+
+/**
+ * Runs scheduled jobs when they are due, one after another.
+ *
+ * @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds
+ */
+export function openJobs(database: Database, keyTtlMs: number, notices: Notices) {
+  const jobs: readonly ScheduledJob[] = [
     { name: 'sweep keys', everyS: 60, run: (context) => sweepKeys(context, keyTtlMs) },
     { name: 'sweep fences', everyS: 3600, run: sweepFences },
     { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
@@ -48,15 +57,6 @@ export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
     // At start, as the process that this one replaces may have been killed.
     { name: 'scan leaderboard', everyS: 600, isDueAtStart: true, run: scanLeaderboard },
   ]
-}
-
-/** Average interval between checks. It varies, so that processes started together check at different times. */
-const CHECK_EVERY_MS = 15_000
-/** Spread of the first checks of processes started together. */
-const FIRST_CHECK_WITHIN_MS = 2000
-
-/** Runs scheduled jobs when they are due, one after another. */
-export function openJobs(database: Database, jobs: readonly ScheduledJob[], notices: Notices) {
   const openedAt = performance.now()
   let isFirst = true
   let pauseMs = Math.random() * FIRST_CHECK_WITHIN_MS

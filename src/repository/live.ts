@@ -54,6 +54,7 @@ interface Watcher {
   periods: readonly Period[]
 }
 
+const KINDS = ['counter', 'sequenceGroup', 'reservation'] as const
 /** Maximum topics of a process. */
 const MAX_TOPICS = 20_000
 /** Maximum keys of one read. */
@@ -77,9 +78,8 @@ interface WatchedTopic extends Watched {
   readonly feeds: Set<Feed>
 }
 
-/** What a watcher watches. */
-interface Feed {
-  readonly watcher: Watcher
+/** A watcher, with what it watches. */
+interface Feed extends Watcher {
   readonly entries: Set<WatchedTopic>
   /** Of what changed, the watcher was not notified yet. */
   changed: Set<Watched>
@@ -134,7 +134,7 @@ export class Live {
 
   /** Starts to watch for a watcher. */
   open(watcher: Watcher): Feed {
-    const feed: Feed = { watcher, entries: new Set(), changed: new Set(), periodEnds: new Map() }
+    const feed: Feed = { ...watcher, entries: new Set(), changed: new Set(), periodEnds: new Map() }
     this.#feeds.add(feed)
     return feed
   }
@@ -227,9 +227,7 @@ export class Live {
     const answered = this.#waiting
     this.#waiting = []
     try {
-      await this.#readAll('counter', due)
-      await this.#readAll('sequenceGroup', due)
-      await this.#readAll('reservation', due)
+      for (const kind of KINDS) await this.#readAll(kind, due)
     } catch (error) {
       for (const entry of due) this.#marked.add(entry)
       for (const answer of answered) answer(errorOf(error))
@@ -249,10 +247,10 @@ export class Live {
   }
 
   async #deliver(feed: Feed): Promise<void> {
-    const { changed, watcher } = feed
+    const { changed } = feed
     feed.changed = new Set()
     try {
-      await Promise.all([watcher.onChanged(changed), this.#followPeriods(feed, changed)])
+      await Promise.all([feed.onChanged(changed), this.#followPeriods(feed, changed)])
     } catch (error) {
       for (const watched of changed) feed.changed.add(watched)
       if (!(error instanceof NthError)) this.#options.notices.fault(error)
@@ -276,8 +274,8 @@ export class Live {
   }
 
   /** Notes when a period of counters ends, in the time zones that they have now. */
-  async #followPeriods({ watcher, periodEnds }: Feed, watched: Iterable<Watched>): Promise<void> {
-    if (watcher.periods.length === 0) return
+  async #followPeriods({ periods, periodEnds }: Feed, watched: Iterable<Watched>): Promise<void> {
+    if (periods.length === 0) return
     const { now, retentionIn } = this.#options
     const at = now().getTime()
     for (const entry of watched) {
@@ -286,7 +284,7 @@ export class Live {
       const definition = 'definition' in state ? state.definition : undefined
       const { timeZone } = definition ?? (await retentionIn(topic.key.namespace))
       const calendar = calendarOf(timeZone)
-      periodEnds.set(entry, Math.min(...watcher.periods.map((period) => calendar.bucketAt(period, at).end)))
+      periodEnds.set(entry, Math.min(...periods.map((period) => calendar.bucketAt(period, at).end)))
     }
   }
 }

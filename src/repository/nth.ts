@@ -8,7 +8,7 @@ import type { Targets } from '../mysql/settings.ts'
 import { unavailable } from '../rules/errors.ts'
 import { type ApiKeys, openApiKeys } from './apiKeys.ts'
 import { openCounterRows, openCounters } from './counters.ts'
-import { openJobs, scheduledJobs } from './jobs.ts'
+import { openJobs } from './jobs.ts'
 import { openLeaderboard } from './leaderboard.ts'
 import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
@@ -55,7 +55,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const leaderboard = openLeaderboard(database, notices)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, keyTtlMs } = options
-  const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), notices) : undefined
+  const jobs = runsJobs ? openJobs(database, keyTtlMs, notices) : undefined
   const apiKeys = openApiKeys(database, definitions, now, notices)
   const namespaces = openNamespaces(database, definitions)
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
