@@ -1,14 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ResultSetHeader } from 'mysql2'
 import { RETENTION_DAYS } from '../commit/fence.ts'
-import {
-  COUNTER_EXISTS,
-  JOIN_VALUE,
-  PERIOD_CODES,
-  parsePeriods,
-  REVISION,
-  startSecond,
-} from '../commit/periodStatements.ts'
+import { PERIOD_CODES, parsePeriods, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
@@ -16,10 +9,9 @@ import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/
 import type { Notices } from '../operations/log.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
-import { copyToLeaderboard } from './leaderboard.ts'
 
 /** What a scheduled job runs with. */
-interface JobContext {
+export interface JobContext {
   database: Database
   /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
   now: Date
@@ -28,7 +20,7 @@ interface JobContext {
 }
 
 /** A job for one of all processes that share the database: whichever finds it due first. */
-interface ScheduledJob {
+export interface ScheduledJob {
   /** Its row in the table `scheduled_job`; must not change. */
   name: string
   /** Interval in seconds, by the database's clock. */
@@ -38,25 +30,23 @@ interface ScheduledJob {
   run: (context: JobContext) => Promise<unknown>
 }
 
+/** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
+export function sweeps(keyTtlMs: number): ScheduledJob[] {
+  return [
+    { name: 'sweep keys', everyS: 60, run: (context) => sweepKeys(context, keyTtlMs) },
+    { name: 'sweep fences', everyS: 3600, run: sweepFences },
+    { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
+    { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
+  ]
+}
+
 /** Average interval between checks. It varies, so that processes started together check at different times. */
 const CHECK_EVERY_MS = 15_000
 /** Spread of the first checks of processes started together. */
 const FIRST_CHECK_WITHIN_MS = 2000
 
-/**
- * Runs scheduled jobs when they are due, one after another.
- *
- * @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds
- */
-export function openJobs(database: Database, keyTtlMs: number, notices: Notices) {
-  const jobs: readonly ScheduledJob[] = [
-    { name: 'sweep keys', everyS: 60, run: (context) => sweepKeys(context, keyTtlMs) },
-    { name: 'sweep fences', everyS: 3600, run: sweepFences },
-    { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
-    { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
-    // At start, as the process that this one replaces may have been killed.
-    { name: 'scan leaderboard', everyS: 600, isDueAtStart: true, run: scanLeaderboard },
-  ]
+/** Runs scheduled jobs when they are due, one after another. */
+export function openJobs(database: Database, jobs: readonly ScheduledJob[], notices: Notices) {
   const openedAt = performance.now()
   let isFirst = true
   let pauseMs = Math.random() * FIRST_CHECK_WITHIN_MS
@@ -152,8 +142,8 @@ const BATCH = 500
 /** The columns of a primary key. */
 type PrimaryKey = Record<string, number | Buffer>
 
-/** Deletes the rows that a select of at most `BATCH` finds, until there are no more, and returns their number. */
-async function deleteFound<Row extends PrimaryKey>(
+/** Deletes the rows that a select finds, in batches, until there are no more, and returns their number. */
+export async function deleteFound<Row extends PrimaryKey>(
   { database, shouldContinue }: Omit<JobContext, 'now'>,
   find: string,
   deletionsOf: (rows: readonly Row[]) => readonly string[],
@@ -161,7 +151,7 @@ async function deleteFound<Row extends PrimaryKey>(
   let total = 0
   while (shouldContinue()) {
     const found = await database.withRetry(async (connection) => {
-      const rows = await select<Row>(connection, find)
+      const rows = await select<Row>(connection, `${find} limit ${BATCH}`)
       if (rows.length > 0) await executeAll(connection, deletionsOf(rows))
       return rows.length
     })
@@ -172,7 +162,7 @@ async function deleteFound<Row extends PrimaryKey>(
 }
 
 /** Deletes each row by its full primary key: otherwise a server may scan, and lock, all of a small table. */
-function eachFrom(table: string, condition = 'true') {
+export function eachFrom(table: string, condition = 'true') {
   return (rows: readonly PrimaryKey[]) =>
     rows.map((row) => {
       const key = Object.entries(row).map(
@@ -264,8 +254,7 @@ function deleteTotals(context: JobContext, ids: string, period: Period, before?:
   const isPast = before === undefined ? '' : ` and start < ${startSecond(before)}`
   const past = `select counter_id, period, start
        from counter_history force index (primary)
-      where counter_id in (${ids}) and period = ${PERIOD_CODES[period]}${isPast}
-      limit ${BATCH}`
+      where counter_id in (${ids}) and period = ${PERIOD_CODES[period]}${isPast}`
   return deleteFound(context, past, eachFrom('counter_history'))
 }
 
@@ -281,8 +270,7 @@ export async function sweepSequences(context: JobContext): Promise<void> {
   for (const state of ['RELEASED', 'EXPIRED'] as const) {
     const old = `select token
        from reservation force index (reservation_closed)
-      where state = ${codeOf(state)} and not is_free and closed_at < ${instant(before)}
-      limit ${BATCH}`
+      where state = ${codeOf(state)} and not is_free and closed_at < ${instant(before)}`
     await deleteFound(context, old, eachFrom('reservation'))
   }
   const deleted = 'select id from deleted_sequence order by id limit 1'
@@ -298,12 +286,11 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
       where sequence_id in (${sequences})
       limit ${BATCH}`
   return deleteWithParts(context, { find: groups, table: 'sequence_group' }, async (ids) => {
-    const reservations = `select token from reservation where group_id in (${ids}) limit ${BATCH}`
+    const reservations = `select token from reservation where group_id in (${ids})`
     await deleteFound(context, reservations, eachFrom('reservation'))
     const values = `select group_id, period_key
        from sequence_value force index (primary)
-      where group_id in (${ids})
-      limit ${BATCH}`
+      where group_id in (${ids})`
     await deleteFound(context, values, eachFrom('sequence_value'))
   })
 }
@@ -314,7 +301,7 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
  */
 export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Promise<number> {
   const isOld = `claimed_at < utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
-  const old = `select hash from idempotency_key where ${isOld} order by claimed_at limit ${BATCH}`
+  const old = `select hash from idempotency_key where ${isOld} order by claimed_at`
   // In the order of the primary key, so that the server uses it. A key reused in the meantime is younger.
   return deleteFound<{ hash: Buffer }>(context, old, (rows) => [
     `delete from idempotency_key
@@ -327,48 +314,6 @@ export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Prom
 /** Deletes the fences of writers that ended long ago. It waits for no row of a writer. */
 function sweepFences(context: JobContext): Promise<number> {
   const isOld = `touched_at < utc_timestamp() - interval ${integer(RETENTION_DAYS)} day`
-  const old = `select id from fence where ${isOld} limit ${BATCH}`
+  const old = `select id from fence where ${isOld}`
   return deleteFound(context, old, eachFrom('fence', isOld))
-}
-
-/** Ids per statement of a scan: takes about 20 ms. */
-const IDS = 10_000
-
-/**
- * Scans all counters for rows that were not copied to the leaderboard, and for copies of deleted counters. A failed page
- * stops no other.
- *
- * @throws the first failure, at the end
- */
-async function scanLeaderboard(context: JobContext): Promise<void> {
-  const { database, shouldContinue } = context
-  const failures: unknown[] = []
-  const [last] = await database.select<{ id: number | null }>('select max(id) as id from counter')
-  for (let from = 0; from < (last?.id ?? 0) && shouldContinue(); from += IDS)
-    await scanPage(context, from, from + IDS).catch((error) => failures.push(error))
-  if (failures.length > 0) throw failures[0]
-}
-
-/** Scans the ids above `from` and up to `to`. */
-async function scanPage(context: JobContext, from: number, to: number): Promise<void> {
-  const { database } = context
-  const stale = await database.select<{ id: number }>(
-    `select c.id
-       from counter c
-       join counter_value v on ${JOIN_VALUE}
-       left join leaderboard r on r.counter_id = c.id
-      where c.id > ${integer(from)} and c.id <= ${integer(to)}
-        and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
-  )
-  await copyToLeaderboard(
-    database,
-    stale.map(({ id }) => id),
-  )
-  // A copy that runs while a counter is deleted may recreate its row.
-  const orphans = `select r.counter_id
-       from leaderboard r
-       left join counter c on c.id = r.counter_id
-      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null
-      limit ${BATCH}`
-  await deleteFound(context, orphans, eachFrom('leaderboard'))
 }

@@ -13,8 +13,8 @@ import type { Connection, Database } from '../mysql/pool.ts'
 import { bytes, EPOCH, instant, integer, list, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import type { LeaderboardEntry, LeaderboardOrder, LeaderboardPage, SortKey } from '../rules/counter.ts'
-import { NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
+import { deleteFound, eachFrom, type JobContext, repeat, type ScheduledJob } from './jobs.ts'
 
 interface ListedRow extends StateRow {
   id: number
@@ -88,11 +88,10 @@ const COPY_TIMEOUT_MS = 1000
  */
 export function openLeaderboard(database: Database, notices: Notices) {
   const marked = new Set<number>()
-  let timer: NodeJS.Timeout | undefined
-  let isClosed = false
   let tookMs = 0
   let running: Promise<void> = Promise.resolve()
   let waiting: Promise<void> | undefined
+  const copying = repeat(() => pauseMs(tookMs), refresh, notices)
 
   function refresh(): Promise<void> {
     if (marked.size > 0) waiting ??= running.catch(() => undefined).then(copy)
@@ -102,8 +101,6 @@ export function openLeaderboard(database: Database, notices: Notices) {
   async function copy(): Promise<void> {
     running = waiting ?? running
     waiting = undefined
-    clearTimeout(timer)
-    timer = undefined
     const ids = [...marked]
     marked.clear()
     const startedAt = performance.now()
@@ -111,22 +108,10 @@ export function openLeaderboard(database: Database, notices: Notices) {
       await copyToLeaderboard(database, ids)
     } catch (error) {
       for (const id of ids) marked.add(id)
-      copyLater()
       throw error
     } finally {
       tookMs = performance.now() - startedAt
     }
-  }
-
-  function copyLater(): void {
-    if (isClosed) return
-    timer ??= setTimeout(() => {
-      timer = undefined
-      refresh().catch((error) => {
-        // An unreachable database is reported elsewhere.
-        if (!isClosed && !(error instanceof NthError)) notices.fault(error)
-      })
-    }, pauseMs(tookMs)).unref()
   }
 
   /** Copies the marked rows, if that takes less than a second. */
@@ -136,7 +121,6 @@ export function openLeaderboard(database: Database, notices: Notices) {
     /** Marks changed rows for the next copy. */
     mark(rows: readonly CounterRow[]): void {
       for (const { id } of rows) marked.add(id)
-      if (marked.size > 0) copyLater()
     },
 
     /** At most a second behind. It includes all changes made by this process. */
@@ -147,8 +131,7 @@ export function openLeaderboard(database: Database, notices: Notices) {
     },
 
     async close(): Promise<void> {
-      isClosed = true
-      clearTimeout(timer)
+      await copying.close()
       await refreshInTime()
     },
   }
@@ -163,7 +146,7 @@ export function pauseMs(tookMs: number): number {
 const BATCH = 1000
 
 /** Copies counters' rows, whose ids are in any order. */
-export async function copyToLeaderboard(database: Database, ids: readonly number[]): Promise<void> {
+async function copyToLeaderboard(database: Database, ids: readonly number[]): Promise<void> {
   const ordered = ids.toSorted((a, b) => a - b)
   for (let from = 0; from < ordered.length; from += BATCH)
     await database.withRetry((connection) => copyRows(connection, ordered.slice(from, from + BATCH)))
@@ -189,4 +172,53 @@ export async function copyRows(connection: Connection, ids: readonly number[]): 
        end,
        revision = greatest(values(revision), leaderboard.revision)`,
   )
+}
+
+/** Finds rows that were not copied. Due at start, as the process that this one replaces may have been killed. */
+export const leaderboardScan: ScheduledJob = {
+  name: 'scan leaderboard',
+  everyS: 600,
+  isDueAtStart: true,
+  run: scanLeaderboard,
+}
+
+/** Ids per statement of a scan: takes about 20 ms. */
+const PAGE = 10_000
+
+/**
+ * Scans all counters for rows that were not copied to the leaderboard, and for copies of deleted counters. A failed page
+ * stops no other.
+ *
+ * @throws the first failure, at the end
+ */
+async function scanLeaderboard(context: JobContext): Promise<void> {
+  const { database, shouldContinue } = context
+  const failures: unknown[] = []
+  const [last] = await database.select<{ id: number | null }>('select max(id) as id from counter')
+  for (let from = 0; from < (last?.id ?? 0) && shouldContinue(); from += PAGE)
+    await scanPage(context, from, from + PAGE).catch((error) => failures.push(error))
+  if (failures.length > 0) throw failures[0]
+}
+
+/** Scans the ids above `from` and up to `to`. */
+async function scanPage(context: JobContext, from: number, to: number): Promise<void> {
+  const { database } = context
+  const stale = await database.select<{ id: number }>(
+    `select c.id
+       from counter c
+       join counter_value v on ${JOIN_VALUE}
+       left join leaderboard r on r.counter_id = c.id
+      where c.id > ${integer(from)} and c.id <= ${integer(to)}
+        and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
+  )
+  await copyToLeaderboard(
+    database,
+    stale.map(({ id }) => id),
+  )
+  // A copy that runs while a counter is deleted may recreate its row.
+  const orphans = `select r.counter_id
+       from leaderboard r
+       left join counter c on c.id = r.counter_id
+      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`
+  await deleteFound(context, orphans, eachFrom('leaderboard'))
 }

@@ -8,8 +8,8 @@ import type { Targets } from '../mysql/settings.ts'
 import { unavailable } from '../rules/errors.ts'
 import { type ApiKeys, openApiKeys } from './apiKeys.ts'
 import { openCounterRows, openCounters } from './counters.ts'
-import { openJobs } from './jobs.ts'
-import { openLeaderboard } from './leaderboard.ts'
+import { openJobs, sweeps } from './jobs.ts'
+import { leaderboardScan, openLeaderboard } from './leaderboard.ts'
 import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaces } from './namespaces.ts'
@@ -55,7 +55,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const leaderboard = openLeaderboard(database, notices)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, keyTtlMs } = options
-  const jobs = runsJobs ? openJobs(database, keyTtlMs, notices) : undefined
+  const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), leaderboardScan], notices) : undefined
   const apiKeys = openApiKeys(database, definitions, now, notices)
   const namespaces = openNamespaces(database, definitions)
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention

@@ -315,7 +315,7 @@ export function openModel(
   })
   return openCounters({
     // Nothing is read.
-    database: {} as Database,
+    database: { deadline: () => performance.now() + AMPLE_MS } as Database,
     rows,
     groupCommit,
     retentionIn: async () => PLAIN,
