@@ -206,7 +206,10 @@ export class Live {
     }
   }
 
-  /** Waits until the next tick is allowed, and then until something is marked, or, while anything is watched, the next poll. */
+  /**
+   * Waits until the next tick is allowed, and then until something is marked or, while anything is watched, for the next
+   * poll.
+   */
   async #untilDue(): Promise<void> {
     const { earliest, latest } = this.#nextTick
     await pause(Math.max(0, earliest - performance.now()), undefined, { ref: false })
