@@ -78,26 +78,21 @@ async function measure({ take }: Way): Promise<number> {
 
 async function openNthWay(target: Target): Promise<Way> {
   const { migrate } = await built<typeof import('../src/repository/migrate.ts')>('repository/migrate.js')
-  const { openNth, openStore } = await built<typeof import('../src/repository/nth.ts')>('repository/nth.js')
+  const { openNth } = await built<typeof import('../src/repository/nth.ts')>('repository/nth.js')
   const options = {
     timeoutMs: 10_000,
-    timeLimitMs: 10_000,
     maxPending: 10_000,
     keyTtlMs: DAY_MS,
     random: Math.random,
     notices: { info: () => undefined, warn: () => undefined, fault: console.error },
   }
   await migrate(target)
-  const store = openStore([target], options)
-  const { sequences, close } = openNth(store, options)
+  const { sequences, close } = openNth([target], options)
   return {
     title: 'Nth, without HTTP',
     take: async (group) =>
       (await sequences.next({ namespace: 'bench', sequence: 'ticket', group }, 1)).issued.value,
-    async close() {
-      await close()
-      await store.close()
-    },
+    close,
   }
 }
 

@@ -14,7 +14,7 @@ import { version } from './operations/process.ts'
 import { openTracing } from './operations/tracing.ts'
 import { assertNothingLost } from './repository/lostCommits.ts'
 import { migrate } from './repository/migrate.ts'
-import { openNth, openStore } from './repository/nth.ts'
+import { openNth } from './repository/nth.ts'
 import { isAllowed } from './rules/rights.ts'
 import { advise, openWorkers, probe } from './workers.ts'
 
@@ -86,28 +86,26 @@ export async function startApp(options: AppOptions) {
 
 /** Opens what serves in this process, on a database that is ready; it listens last. */
 export async function openServer({ config, targets, notices, runsJobs, readMetrics }: ServerOptions) {
-  const { writeTimeoutMs, maxPending, keyTtlMs } = config
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
   const readOwn = async () => createAggregate().text([await metrics.read()])
-  const store = openStore(targets, {
+  const nth = openNth(targets, {
     acceptsLostCommits: config.acceptsLostCommits,
     eventualReads: config.eventualReads,
-    timeLimitMs: writeTimeoutMs,
-    maxPending,
-    keyTtlMs,
+    timeoutMs: config.writeTimeoutMs,
+    maxPending: config.maxPending,
+    keyTtlMs: config.keyTtlMs,
     runsJobs,
     hasRoom: config.targets ? undefined : () => hasRoom(config.dataDir),
+    random: Math.random,
     notices,
   })
-  const random = Math.random
-  const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, random, notices })
-  const closers: Closer[] = [tracing.close, async () => metrics.close(), store.close, nth.close]
+  const closers: Closer[] = [tracing.close, async () => metrics.close(), nth.close]
   /** Accepts no more requests, and waits until those in flight are answered. */
   const close = () => closeAll(closers)
   try {
     // A worker may replace another one long after the start.
-    await store.lookForLosses().catch(() => undefined)
+    await nth.lookForLosses().catch(() => undefined)
     const server = await listen({
       ...config,
       nth,
@@ -117,7 +115,7 @@ export async function openServer({ config, targets, notices, runsJobs, readMetri
       readMetrics: readMetrics ?? readOwn,
     })
     closers.push(server.close)
-    metrics.observe({ nth: nth.state, database: store.state, subscribers: server.subscribers })
+    metrics.observe({ nth: nth.state, database: nth.databaseState, subscribers: server.subscribers })
     return { url: server.url, metrics, readMetrics: readOwn, drain: server.drain, close }
   } catch (error) {
     await close()

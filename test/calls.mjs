@@ -185,7 +185,6 @@ async function openAll(onClose) {
   const { openNth } = await import('../dist/repository/nth.js')
   const { openPrivateDatabase } = await import('../dist/mysql/privateServer.js')
   const { migrate } = await import('../dist/repository/migrate.js')
-  const { openStore } = await import('../dist/repository/nth.js')
   const { readConfig } = await import('../dist/config.js')
   const { openLog } = await import('../dist/operations/log.js')
   const directory = await mkdtemp(join(tmpdir(), 'nth-calls-'))
@@ -215,10 +214,8 @@ async function openAll(onClose) {
   })
   onClose(server.close)
   const { writeTimeoutMs: timeoutMs, maxPending, keyTtlMs } = config
-  const limits = { timeoutMs, timeLimitMs: timeoutMs, maxPending, keyTtlMs, notices }
-  const store = openStore([target], { ...limits, runsJobs: false })
-  onClose(store.close)
-  const nth = openNth(store, { ...limits, random: Math.random })
+  const limits = { timeoutMs, maxPending, keyTtlMs }
+  const nth = openNth([target], { ...limits, notices, runsJobs: false, random: Math.random })
   onClose(nth.close)
   return { url: server.url, nth }
 }

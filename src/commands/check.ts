@@ -175,9 +175,7 @@ async function inspectMigrations(target: Target): Promise<Finding> {
     if (missing.length === 0) return { subject, level: 'ok', message: `all are applied${others}` }
     const names = missing.map(({ name }) => name).join(', ')
     const message = `the next start applies ${names}; back up first${others}`
-    const breaking = missing.flatMap((migration) =>
-      migration.kind === 'contraction' && migration.oldest !== undefined ? [migration] : [],
-    )
+    const breaking = missing.filter(({ oldest }) => oldest !== undefined)
     if (isNew || breaking.length === 0) return { subject, level: 'ok', message }
     const advice = breaking.map(({ name, oldest }) => `${name} breaks servers before ${oldest}`).join(', ')
     return { subject, level: 'warning', message: `${message}. ${advice}: stop those first.` }

@@ -23,7 +23,6 @@ import {
   select,
   selectByName,
 } from '../mysql/sql.ts'
-import { executeEach } from '../repository/batches.ts'
 import { copyRows } from '../repository/leaderboard.ts'
 import { type CounterKey, keyText } from '../rules/counter.ts'
 import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../rules/entries.ts'
@@ -304,11 +303,12 @@ async function redefineCounters(
     const [id, version] = [row.id, row.version + (definition ? 1 : 0)]
     located.push({ ...counter, id, version, isNew: definition !== undefined })
     if (!definition) continue
-    await executeEach(connection, [
+    const statements = [
       `update counter set ${definitionSet(definition)}, version = ${integer(version)} where id = ${integer(id)}`,
       `delete from counter_value where counter_id = ${integer(id)}`,
       ...(isCleared ? [`delete from counter_history where counter_id = ${integer(id)}`] : []),
-    ])
+    ]
+    for (const statement of statements) await connection.query(statement)
   }
   return located
 }

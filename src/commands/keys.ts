@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
-import { openApiKeyStore, openApiKeys } from '../repository/apiKeys.ts'
+import { openApiKeys } from '../repository/apiKeys.ts'
 import { LAST_INSTANT } from '../rules/calendar.ts'
 import { nameFault } from '../rules/names.ts'
 import {
@@ -140,7 +140,7 @@ async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: 
     timeLimitMs: 10_000,
     maxPending: 10,
   })
-  const apiKeys = openApiKeys(openApiKeyStore(database, database), () => new Date(), notices)
+  const apiKeys = openApiKeys(database, database, () => new Date(), notices)
   try {
     if (command.name === 'create') {
       const { secret, key } = await apiKeys.create(command.options)

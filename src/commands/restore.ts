@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/settings.ts'
 import { SILENT } from '../operations/log.ts'
-import { openNth, openStore } from '../repository/nth.ts'
+import { openNth } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
 import type { CounterEntry, Entry, EntryType, SequenceGroupEntry } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
@@ -131,7 +131,7 @@ const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequen
  * @param backupAt instant of the backup; a repeat for the same one moves nothing twice, while idempotency keys are kept
  */
 export async function advance(target: Target, by: number, backupAt?: Date): Promise<void> {
-  let { nth, close } = openOperations(target)
+  let nth = openOperations(target)
   const gapless = new Set<string>()
   const moved = { counters: 0, groups: 0 }
 
@@ -186,8 +186,8 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
         shown(entries)
         batch = []
         if (entries % REOPENED_AFTER > 0) return
-        await close()
-        ;({ nth, close } = openOperations(target))
+        await nth.close()
+        nth = openOperations(target)
       }
       for await (const entry of snapshot.entries(ADVANCED)) {
         if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))
@@ -203,29 +203,23 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   } catch (error) {
     throw new Error(`${(error as Error).message}\n${standing()}`, { cause: error })
   } finally {
-    await close()
+    await nth.close()
   }
   console.log(`${movedOn()}.`)
 }
 
 function openOperations(target: Target) {
   const { keyTtlMs } = readDatabaseConfig()
-  const options = { maxPending: 2 * AT_ONCE, keyTtlMs, notices: { ...SILENT, fault: console.error } }
-  const store = openStore([target], {
-    ...options,
-    timeLimitMs: TIME_LIMIT_MS,
+  return openNth([target], {
+    timeoutMs: TIME_LIMIT_MS,
+    maxPending: 2 * AT_ONCE,
+    keyTtlMs,
     runsJobs: false,
     // Where commits were lost, this is what makes up for it.
     acceptsLostCommits: true,
+    random: Math.random,
+    notices: { ...SILENT, fault: console.error },
   })
-  const nth = openNth(store, { ...options, timeoutMs: TIME_LIMIT_MS, random: Math.random })
-  return {
-    nth,
-    async close(): Promise<void> {
-      await nth.close()
-      await store.close()
-    },
-  }
 }
 
 function lastNumberOf({ latest }: SequenceGroupEntry): string {

@@ -69,13 +69,15 @@ export function readTokens(tokens: readonly string[]): string {
    for update`
 }
 
-/** Reads the current state of reservations whose sequences exist. */
+/** Reads the current state of reservations whose sequences exist, with their sequence groups. */
 export function readPresent(tokens: readonly string[]): string {
   return `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
-       if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${EXPIRED}, r.state) as state
+       if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${EXPIRED}, r.state) as state,
+       n.name as namespace, s.name as sequence, g.name as its_group
   from reservation r
   join sequence_group g on g.id = r.group_id
   join sequence s on s.id = g.sequence_id
+  join namespace n on n.id = s.namespace_id
  where r.token in (${list(tokens, literal)})`
 }
 

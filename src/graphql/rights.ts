@@ -181,7 +181,7 @@ function checkId(context: Context, id: string): Verdict | Promise<Verdict> {
 async function ownsReservation({ caller, nth }: Context, scope: Scope, token: string): Promise<boolean> {
   assertAllowed(caller, scope)
   if (isAllowedOnAll(caller, scope)) return true
-  const group = await nth.sequences.sequenceGroupOfReservation(token)
+  const { group } = (await nth.sequences.reservation(token)) ?? {}
   return !group || isAllowed(caller, scope, { namespace: group.namespace, name: group.sequence })
 }
 

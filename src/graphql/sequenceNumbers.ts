@@ -104,7 +104,7 @@ builder.node(ReservationRef, {
       nullable: true,
       extensions: { right: onItsSequence },
       description: 'The sequence group of the number, for client caches. Null if the sequence was deleted.',
-      resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
+      resolve: async ({ token }, _, { nth }) => (await nth.sequences.reservation(token))?.group,
     }),
   }),
 })

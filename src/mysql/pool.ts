@@ -18,7 +18,7 @@ import { afterSwitchover, createFailoverDetector, type FailoverDetector, Health 
 import { readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
 import { assertFits, causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
-import { integer } from './sql.ts'
+import { integer, select } from './sql.ts'
 
 export type Connection = PoolConnection
 
@@ -109,6 +109,11 @@ export class Database {
       throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
     this.#pending++
     return this.#run(work, deadline).finally(() => this.#pending--)
+  }
+
+  /** Runs a select, as `withRetry` does. */
+  select<Row>(statement: string): Promise<Row[]> {
+    return this.withRetry((connection) => select<Row>(connection, statement))
   }
 
   /** Runs work once, also while the database is not used because it has lost commits. */

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import type { Connection, RowDataPacket } from 'mysql2/promise'
-import type { PageByName } from '../rules/counter.ts'
+import type { Page, PageByName } from '../rules/counter.ts'
 
 /** Literals in SQL text, all made of digits: no name can end one, under any `sql_mode` or character set. */
 
@@ -87,15 +87,25 @@ export function selectByName(
 }
 
 /** The end of a select of a page by name. */
-export function pageBy(column: string, page: PageByName, conditions: readonly string[]): string {
-  const { prefix, after, before, limit, fromEnd } = page
+export function pageByName(column: string, page: PageByName, conditions: readonly string[]): string {
+  const { prefix } = page
+  const isNamed = prefix === '' ? [] : [`${column} >= ${bytes(prefix)}`, `${column} < ${pastPrefix(prefix)}`]
+  return pageBy(column, page, bytes, [...isNamed, ...conditions])
+}
+
+/** The end of a select of a page in the order of a column. */
+export function pageBy<Position>(
+  column: string,
+  { after, before, limit, fromEnd }: Page<Position>,
+  literalOf: (position: Position) => string,
+  conditions: readonly string[] = [],
+): string {
   const all = [
-    ...(prefix === '' ? [] : [`${column} >= ${bytes(prefix)}`, `${column} < ${pastPrefix(prefix)}`]),
-    ...(after === undefined ? [] : [`${column} > ${bytes(after)}`]),
-    ...(before === undefined ? [] : [`${column} < ${bytes(before)}`]),
+    ...(after === undefined ? [] : [`${column} > ${literalOf(after)}`]),
+    ...(before === undefined ? [] : [`${column} < ${literalOf(before)}`]),
     ...conditions,
   ]
-  return `where ${all.join(' and ')}
+  return `${all.length > 0 ? `where ${all.join(' and ')}` : ''}
       order by ${column} ${fromEnd ? 'desc' : 'asc'}
       limit ${integer(limit)}`
 }

@@ -3,10 +3,10 @@ import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
 import { type Database, retried } from '../mysql/pool.ts'
-import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import { bytes, digest, instant, integer, list, orNull, pageBy, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Page } from '../rules/counter.ts'
-import { errorOf, NthError } from '../rules/errors.ts'
+import { NthError } from '../rules/errors.ts'
 import {
   type ApiKey,
   type ApiKeyOptions,
@@ -15,6 +15,8 @@ import {
   isSecret,
   prefixOf,
 } from '../rules/rights.ts'
+import { type Results, workOn } from './batches.ts'
+import { repeat } from './jobs.ts'
 
 /** Interval of the check for revocations, in milliseconds: a revocation holds everywhere within two seconds. */
 const CHECK_MS = 1000
@@ -27,22 +29,23 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
 
 /**
  * API keys, with those in use in memory: a call with one of them reads nothing. A check each second finds whether any key
- * was revoked, and then reads all again. While the database doesn't answer, keys in memory remain valid until they
- * expire.
+ * was revoked, and then forgets them: each is read again when it is used. While the database doesn't answer, keys in memory
+ * remain valid until they expire.
  *
  * Keys that aren't in memory are read by one statement at a time, in order of arrival: those that arrive meanwhile share
  * the next one. So unknown keys, however many are sent, occupy one connection of the database, and a valid key among them
  * waits for a few statements. Each request waits for one key, so the limits of requests bound how many wait. That a key is
  * unknown is not remembered: it may be restored from a backup, or not have reached this node of a cluster yet.
  */
-export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notices) {
+export function openApiKeys(database: Database, definitions: Database, now: () => Date, notices: Notices) {
   const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
   const used = new Map<number, Date>()
+  const read = retried(database, readKeys)
   /** Ends when all statements so far have. */
   let queue: Promise<unknown> = Promise.resolve()
   /** The statement that was sent last, and why those that waited for it to end need not send another one. */
   let reading: Promise<unknown> | undefined
-  let failure: NthError | undefined
+  let failure: Error | undefined
   const lookups = new DataLoader(readTogether, {
     cache: false,
     maxBatchSize: MAX_READ,
@@ -52,44 +55,28 @@ export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notice
       queue = queue.then(send).then(() => reading)
     },
   })
-  /** As last read. Only a check sets it; the first one reads all keys in memory again. */
+  /** As last read. */
   let revocations = ''
-  /** How often a check has found revocations. */
-  let changes = 0
-  let isClosed = false
-  let checking: Promise<unknown> | undefined
-  const checkTimer = setInterval(() => {
-    checking ??= check()
-      // An unreachable database is reported elsewhere.
-      .catch((error) => error instanceof NthError || isClosed || notices.fault(error))
-      .finally(() => {
-        checking = undefined
-      })
-  }, CHECK_MS).unref()
-  const useTimer = setInterval(() => void noteUse(), NOTE_USE_MS).unref()
+  const check = repeat(() => CHECK_MS, forgetRevoked, notices)
+  const noting = repeat(() => NOTE_USE_MS, noteUses, notices)
 
-  async function check(): Promise<void> {
+  /** Forgets all keys if any was revoked: they are read again when they are used. */
+  async function forgetRevoked(): Promise<void> {
     if (known.size === 0) return
-    const present = await store.readRevocations()
-    if (present === revocations) return
-    // First: keys that are being read now would be missing here.
-    changes += 1
-    const hashes = [...known.keys()]
-    for (let start = 0; start < hashes.length; start += MAX_READ) {
-      const some = hashes.slice(start, start + MAX_READ)
-      for (const [index, key] of (await readSome(some)).entries()) {
-        const hash = some[index] ?? ''
-        if (key && !(key instanceof Error)) known.set(hash, key)
-        else known.delete(hash)
-      }
-    }
-    // Only now: if a read failed, the next check repeats it.
+    // Revocations are permanent, so their number and the sum of their ids change with each.
+    const [row] = await database.select<{ present: string }>(
+      `select concat(count(*), ' ', coalesce(sum(id), 0)) as present
+         from api_key
+        where revoked_at is not null`,
+    )
+    const present = String(row?.present)
+    if (present !== revocations) known.clear()
     revocations = present
   }
 
   /** Looks keys up, and returns an error for each that can't be read. */
   function readTogether(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
-    const result = failure ? Promise.reject(failure) : readSome(hashes)
+    const result = failure ? Promise.reject(failure) : readEach(hashes)
     reading = result.catch((error) => {
       // Those that wait already would wait as long once more.
       failure = error
@@ -97,35 +84,38 @@ export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notice
     return result
   }
 
-  async function readSome(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
-    try {
-      const found = new Map((await store.read(hashes)).map((key) => [key.hash, key]))
-      return hashes.map((hash) => found.get(hash))
-    } catch (error) {
-      if (error instanceof NthError) throw error
-      if (hashes.length === 1) return [errorOf(error)]
-      // The row of one key can't be parsed. The others are not affected.
-      const half = hashes.length >> 1
-      return [...(await readSome(hashes.slice(0, half))), ...(await readSome(hashes.slice(half)))]
-    }
+  async function readEach(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
+    const results: Results<ApiKey> = new Map()
+    await workOn(hashes, String, results, async (some) => {
+      for (const key of await read(some)) results.set(key.hash, key)
+    })
+    return hashes.map((hash) => results.get(hash))
   }
 
   async function load(hash: string): Promise<ApiKey | undefined> {
-    const before = changes
+    const before = revocations
     const key = await lookups.load(hash)
     if (!key) return undefined
     // It may have been revoked since it was read, and a check have passed before it was in memory.
-    if (before !== changes) return load(hash)
+    if (before !== revocations) return load(hash)
     known.set(hash, key)
     return key
   }
 
-  async function noteUse(): Promise<void> {
-    const uses = [...used].map(([id, at]) => ({ id, at }))
+  /** What can't be stored is lost: the time is for people only. */
+  async function noteUses(): Promise<void> {
+    // In one order in every process, so that they don't deadlock.
+    const uses = [...used].toSorted(([a], [b]) => a - b)
     used.clear()
-    // What isn't stored is lost: the time is for people only.
-    if (uses.length > 0)
-      await store.noteUse(uses).catch((error) => error instanceof NthError || notices.fault(error))
+    if (uses.length === 0) return
+    await definitions.withRetry(async (connection) => {
+      for (const [id, at] of uses)
+        await connection.query(
+          `update api_key
+              set last_used_at = ${instant(at)}
+            where id = ${integer(id)} and (last_used_at is null or last_used_at < ${instant(at)})`,
+        )
+    })
   }
 
   return {
@@ -159,11 +149,8 @@ export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notice
      */
     async create(options: ApiKeyOptions): Promise<{ secret: string; key: ApiKey }> {
       const secret = createSecret()
-      const key = await store.create({
-        ...options,
-        hash: digestOf('sha256', secret),
-        prefix: prefixOf(secret),
-      })
+      const stored = { ...options, hash: digestOf('sha256', secret), prefix: prefixOf(secret) }
+      const key = await definitions.withRetry((connection) => createKey(connection, stored))
       return { secret, key }
     },
 
@@ -173,21 +160,20 @@ export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notice
      * @throws {NthError} NOT_FOUND, UNAVAILABLE
      */
     async revoke(id: number): Promise<ApiKey> {
-      const key = await store.revoke(id)
+      const key = await definitions.withRetry((connection) => revokeKey(connection, id))
       if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
       if (known.has(key.hash)) known.set(key.hash, key)
       return key
     },
 
-    read: (id: number) => store.find(id),
-    list: (page: Page<number>) => store.list(page),
+    /** Undefined: it doesn't exist. */
+    read: retried(database, findKey),
+    /** In the order of their creation. */
+    list: retried(database, listKeys),
 
     async close(): Promise<void> {
-      isClosed = true
-      clearInterval(checkTimer)
-      clearInterval(useTimer)
-      await checking
-      await noteUse()
+      await Promise.all([check.close(), noting.close()])
+      await noteUses().catch((error) => error instanceof NthError || notices.fault(error))
     },
   }
 
@@ -196,26 +182,6 @@ export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notice
     if (key.revokedAt || (key.expiresAt && key.expiresAt <= at)) return undefined
     used.set(key.id, at)
     return key
-  }
-}
-
-export type ApiKeyStore = ReturnType<typeof openApiKeyStore>
-
-/** @param definitions a database for changes */
-export function openApiKeyStore(database: Database, definitions: Database) {
-  return {
-    create: retried(definitions, createKey),
-    /** Reads the keys that exist, by their hashes, in any order. */
-    read: retried(database, readKeys),
-    /** Revokes a key, once; undefined: it doesn't exist. */
-    revoke: retried(definitions, revokeKey),
-    find: retried(database, findKey),
-    /** Lists keys in the order of their creation. */
-    list: retried(database, listKeys),
-    /** A text that differs after any revocation. */
-    readRevocations: retried(database, readRevocations),
-    /** Stores when keys were last used. */
-    noteUse: retried(definitions, noteUse),
   }
 }
 
@@ -262,42 +228,8 @@ async function revokeKey(connection: Connection, id: number): Promise<ApiKey | u
   return findKey(connection, id)
 }
 
-export function listKeys(
-  connection: Connection,
-  { after, before, limit, fromEnd }: Page<number>,
-): Promise<ApiKey[]> {
-  const conditions = [
-    ...(after === undefined ? [] : [`id > ${integer(after)}`]),
-    ...(before === undefined ? [] : [`id < ${integer(before)}`]),
-  ]
-  return keysIn(
-    connection,
-    `where ${['true', ...conditions].join(' and ')}
-     order by id ${fromEnd ? 'desc' : 'asc'}
-     limit ${integer(limit)}`,
-  )
-}
-
-/** Revocations are permanent, so their number and the sum of their ids change with each. */
-async function readRevocations(connection: Connection): Promise<string> {
-  const [row] = await select<{ revocations: string }>(
-    connection,
-    `select concat(count(*), ' ', coalesce(sum(id), 0)) as revocations
-       from api_key
-      where revoked_at is not null`,
-  )
-  return String(row?.revocations)
-}
-
-async function noteUse(connection: Connection, uses: readonly { id: number; at: Date }[]): Promise<void> {
-  // In one order in every process, so that they don't deadlock.
-  for (const { id, at } of uses.toSorted((a, b) => a.id - b.id)) {
-    await connection.query(
-      `update api_key
-          set last_used_at = ${instant(at)}
-        where id = ${integer(id)} and (last_used_at is null or last_used_at < ${instant(at)})`,
-    )
-  }
+export function listKeys(connection: Connection, page: Page<number>): Promise<ApiKey[]> {
+  return keysIn(connection, pageBy('id', page, integer))
 }
 
 async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {

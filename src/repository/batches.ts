@@ -4,8 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from '../mysql/errors.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
-import { integer, list, select } from '../mysql/sql.ts'
-import { errorOf, isTooLarge, NthError } from '../rules/errors.ts'
+import { errorOf } from '../rules/errors.ts'
 import type { Row, Rows } from '../rules/rows.ts'
 
 /** Maximum keys of one statement. */
@@ -24,17 +23,7 @@ export function batchReads<Key, State extends Key, Missing = never>(
   readFound: (keys: readonly Key[]) => Promise<readonly State[]>,
   unwritten: (key: Key) => State | Missing = missing,
 ) {
-  const load = loadPerTick<readonly Key[], (State | Missing)[]>(async (lists) => {
-    try {
-      return await readLists(lists)
-    } catch (error) {
-      if ((error instanceof NthError && !isTooLarge(error)) || lists.length === 1) throw error
-      const readAlone = async (list: readonly Key[]) => (await readLists([list]))[0] ?? []
-      return Promise.all(lists.map((list) => readAlone(list).catch((own: Error) => own)))
-    }
-  })
-
-  async function readLists(lists: readonly (readonly Key[])[]) {
+  const readEach = loadPerTick<readonly Key[], (State | Missing | Error)[]>(async (lists) => {
     const unique = new Map<string, Key>()
     // The text of each key is made once: with the look-up, that is most of the work here.
     const texts = lists.map((list) =>
@@ -44,40 +33,38 @@ export function batchReads<Key, State extends Key, Missing = never>(
         return text
       }),
     )
-    const states = await readUnique([...unique.values()])
+    const keys = [...unique.values()]
+    const results: Results<State> = new Map()
+    const batches = Array.from({ length: Math.ceil(keys.length / MAX_BATCH) }, (_, index) =>
+      workOn(keys.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH), textOf, results, readBatch),
+    )
+    await Promise.all(batches)
     return lists.map((list, index) => {
       const own = texts[index] ?? []
-      return list.map((key, at) => states.get(own[at] ?? '') ?? unwritten(key))
+      return list.map((key, at) => results.get(own[at] ?? '') ?? unwritten(key))
     })
+  })
+
+  async function readBatch(keys: readonly Key[], results: Results<State>): Promise<void> {
+    for (const state of await readFound(keys)) results.set(textOf(state), state)
   }
 
-  async function readUnique(keys: readonly Key[]): Promise<Map<string, State>> {
-    const batches = Array.from({ length: Math.ceil(keys.length / MAX_BATCH) }, (_, index) =>
-      readBatch(keys.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH)),
-    )
-    const found = new Map<string, State>()
-    for (const states of await Promise.all(batches))
-      for (const state of states) found.set(textOf(state), state)
-    return found
-  }
-
-  /** Reads keys with one statement, or with several if that would be too large. */
-  async function readBatch(keys: readonly Key[]): Promise<readonly State[]> {
-    try {
-      return await readFound(keys)
-    } catch (error) {
-      if (keys.length <= 1 || !isTooLarge(error)) throw error
-      const half = Math.ceil(keys.length / 2)
-      return [...(await readBatch(keys.slice(0, half))), ...(await readBatch(keys.slice(half)))]
-    }
+  async function readMany(keys: readonly Key[]): Promise<(State | Missing)[]> {
+    const states = await readEach(keys)
+    for (const state of states) if (state instanceof Error) throw state
+    // There is no error among them.
+    return states as (State | Missing)[]
   }
 
   return {
     /** Reads many. Results are in the order of the keys. Costs little more than one. */
-    readMany: load,
+    readMany,
+
+    /** Reads many, and returns an error in the place of each whose read alone fails. */
+    readEach,
 
     async read(key: Key): Promise<State | Missing> {
-      const [state] = await load([key])
+      const [state] = await readMany([key])
       return state ?? unwritten(key)
     },
   }
@@ -114,10 +101,7 @@ interface RowCacheOptions<Name, R> {
   create: (connection: Connection, names: readonly Name[], at: Date) => Promise<void>
 }
 
-interface Creation<Name> {
-  name: Name
-  at: Date
-}
+type Creation<Name> = { name: Name; at: Date }
 
 /** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
 export function createRowCache<Name, R extends Row & { incarnation: number }>(
@@ -127,18 +111,20 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
 ): Rows<Name, R> {
   // With `max`, space for all of them would be allocated at once.
   const cache = new LRUCache<string, R>({ maxSize: MAX_CACHED, sizeCalculation: () => 1 })
-  const load = loadInBatches<Name, R>(textOf, async (names) =>
-    cacheAll(await database.withRetry((connection) => read(connection, names, failover.incarnation))),
+  const load = loadInBatches<Name, R>(textOf, (names, results) =>
+    cacheAll(results, (connection) => read(connection, names, failover.incarnation)),
   )
-  const createAll = async (creations: readonly Creation<Name>[]) =>
-    cacheAll(await database.withRetry((connection) => createMissing(connection, creations)))
+  const createAll = (creations: readonly Creation<Name>[], results: Results<R>) =>
+    cacheAll(results, (connection) => createMissing(connection, creations))
   const createTogether = loadInBatches<Creation<Name>, R>(({ name }) => textOf(name), createAll)
   /** Rows being created alone, after a batch failed: another session has just created or locked one of them. */
   const createdAlone = new Map<string, Promise<R | undefined>>()
 
-  function cacheAll(rows: Map<string, R>): Map<string, R> {
-    for (const [text, row] of rows) cache.set(text, row)
-    return rows
+  async function cacheAll(results: Results<R>, work: (connection: Connection) => Promise<Map<string, R>>) {
+    for (const [text, row] of await database.withRetry(work)) {
+      cache.set(text, row)
+      results.set(text, row)
+    }
   }
 
   /** Creates rows that `load` didn't find, if all can be created at once. Returns those that exist afterwards. */
@@ -168,8 +154,8 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
     const text = textOf(creation.name)
     const pending = createdAlone.get(text)
     if (pending) return pending
-    const created = createAll([creation])
-      .then((rows) => rows.get(text))
+    const created = createAll([creation], new Map())
+      .then(() => cache.get(text))
       .finally(() => createdAlone.delete(text))
     createdAlone.set(text, created)
     return created
@@ -201,96 +187,48 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
 /** Maximum keys that are worked on at once. */
 const MAX_LOADED = 250
 
-/**
- * Works on all keys requested in one tick together, in the order of their texts, in batches. A batch that is too
- * large for one statement, or is failed by an exception of our own, is bisected, so that only the keys at fault fail.
- *
- * @param work returns what it found, by the text of its key
- */
+/** Works on all keys requested in one tick together, in the order of their texts, in batches. */
 function loadInBatches<Key, Value>(
   textOf: (key: Key) => string,
-  work: (keys: readonly Key[]) => Promise<ReadonlyMap<string, Value>>,
+  work: BatchWork<Key, Value>,
 ): (key: Key) => Promise<Value | undefined> {
-  async function workOn(batch: readonly Key[], results: Map<string, Value | Error>): Promise<void> {
-    try {
-      for (const [text, value] of await work(batch)) results.set(text, value)
-    } catch (error) {
-      if (batch.length > 1 && isOwnFault(error)) {
-        const half = Math.ceil(batch.length / 2)
-        await workOn(batch.slice(0, half), results)
-        await workOn(batch.slice(half), results)
-      } else for (const key of batch) results.set(textOf(key), errorOf(error))
-    }
-  }
-
   return loadPerTick<Key, Value | undefined>(async (keys) => {
     const unique = new Map(keys.map((key) => [textOf(key), key]))
     // One order, so that two processes that create the same rows don't deadlock.
     const ordered = [...unique].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key)
-    const results = new Map<string, Value | Error>()
-    for (let from = 0; from < ordered.length; from += MAX_LOADED) {
-      await workOn(ordered.slice(from, from + MAX_LOADED), results)
-    }
+    const results: Results<Value> = new Map()
+    for (let from = 0; from < ordered.length; from += MAX_LOADED)
+      await workOn(ordered.slice(from, from + MAX_LOADED), textOf, results, work)
     return keys.map((key) => results.get(textOf(key)))
   })
 }
 
-/** What a scheduled job runs with. */
-export interface JobContext {
-  database: Database
-  /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
-  now: Date
-  /** Called between steps; false: stop. */
-  shouldContinue: () => boolean
-}
+/** What was found, by the text of its key. An error: its key alone fails. */
+export type Results<Value> = Map<string, Value | Error>
 
-/** Rows that one transaction of a sweep changes: takes a few milliseconds. */
-export const BATCH = 500
+/** Adds what it finds of some keys to the results. */
+type BatchWork<Key, Value> = (keys: readonly Key[], results: Results<Value>) => Promise<unknown>
 
-/** Repeats work until it finds less than a full batch. Returns the number of rows. */
-export async function inBatches(
-  { database, shouldContinue }: Omit<JobContext, 'now'>,
-  work: (connection: Connection) => Promise<number>,
-): Promise<number> {
-  let total = 0
-  while (shouldContinue()) {
-    const found = await database.withRetry(work)
-    total += found
-    if (found < BATCH) break
-  }
-  return total
-}
-
-/** Deletes the rows that a select of at most `BATCH` finds, until there are no more. */
-export async function deleteFound<Row>(context: JobContext, find: string, removal: (row: Row) => string) {
-  await inBatches(context, async (connection) =>
-    deleteEach(connection, (await select<Row>(connection, find)).map(removal)),
-  )
-}
-
-/** Deletes the rows whose ids a select finds, until there are no more: first what belongs to them, then themselves. */
-export async function deleteWithParts(
-  { database, shouldContinue }: JobContext,
-  { find, table }: { find: string; table: string },
-  deleteParts: (idList: string) => Promise<void>,
+/**
+ * Works on keys together. If they are too large for one statement, or an exception of our own fails the work, they are
+ * bisected, so that only the keys at fault fail.
+ *
+ * @throws what fails all of them
+ */
+export async function workOn<Key, Value>(
+  keys: readonly Key[],
+  textOf: (key: Key) => string,
+  results: Results<Value>,
+  work: BatchWork<Key, Value>,
 ): Promise<void> {
-  while (shouldContinue()) {
-    const found = await database.withRetry((connection) => select<{ id: number }>(connection, find))
-    if (found.length === 0) return
-    const ids = found.map(({ id }) => id)
-    await deleteParts(list(ids, integer))
-    if (!shouldContinue()) return
-    const deletions = ids.map((id) => `delete from ${table} where id = ${integer(id)}`)
-    await database.withRetry((connection) => deleteEach(connection, deletions))
+  try {
+    await work(keys, results)
+  } catch (error) {
+    if (!isOwnFault(error)) throw error
+    const middle = keys.length >> 1
+    if (middle === 0) for (const key of keys) results.set(textOf(key), errorOf(error))
+    else
+      for (const half of [keys.slice(0, middle), keys.slice(middle)])
+        await workOn(half, textOf, results, work)
   }
-}
-
-/** Deletes in one transaction, by full primary keys: otherwise a server may scan, and lock, all of a small table. */
-async function deleteEach(connection: Connection, statements: readonly string[]): Promise<number> {
-  if (statements.length > 0) await inTransaction(connection, () => executeEach(connection, statements))
-  return statements.length
-}
-
-export async function executeEach(connection: Connection, statements: readonly string[]): Promise<void> {
-  for (const statement of statements) await connection.query(statement)
 }

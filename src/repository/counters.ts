@@ -1,17 +1,14 @@
 import { type Applied, onCounter, type Request } from '../commit/call.ts'
 import type { GroupCommit } from '../commit/groupCommit.ts'
 import {
-  COLUMNS,
   COUNTER_EXISTS,
   DEFINITION,
   type DefinitionRow,
   definitionIn,
   JOIN_VALUE,
   openedColumns,
-  PERIOD_CODES,
   STATE,
   type StateRow,
-  startSecond,
   stateIn,
 } from '../commit/periodStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
@@ -24,7 +21,7 @@ import {
   list,
   type NamedRow,
   nameIn,
-  pageBy,
+  pageByName,
   REVISION_OF_NOW,
   select,
   selectByName,
@@ -36,20 +33,16 @@ import {
   type CounterState,
   type DefinitionChange,
   keyText,
-  type LeaderboardEntry,
-  type LeaderboardPage,
   type PageByName,
   type Retention,
   unwritten,
 } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { OperationResult } from '../rules/idempotency.ts'
-import { joinNames } from '../rules/names.ts'
 import { runningAt } from '../rules/periods.ts'
-import type { CounterRow } from '../rules/rows.ts'
+import type { CounterRow, Row, Rows } from '../rules/rows.ts'
 import { batchReads, createRowCache } from './batches.ts'
-import { type HistoryRow, type HistoryStretch, openHistory } from './history.ts'
-import { type LeaderboardSync, listLeaderboard } from './leaderboard.ts'
+import { openHistory } from './history.ts'
 import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
 
 export interface CounterChange extends CounterResult {
@@ -68,26 +61,35 @@ export type CounterDelta = { name: string; delta: number }
 /** Maximum additions of one call. */
 export const MAX_CHANGES = 1000
 
+/** Maximum counters that are reset in one transaction. */
+const BATCH = 500
+
 /** What operations need. */
-export interface Means<Store> {
-  store: Store
+export interface Means<Name, R extends Row> {
+  /** For reads. */
+  database: Database
+  rows: Rows<Name, R>
   groupCommit: GroupCommit
   /** Default retention of a namespace. */
   retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
-  /** Deadline of a call that arrives now, on the clock of `performance.now()`, in milliseconds. */
-  deadline: () => number
 }
 
 export type Counters = ReturnType<typeof openCounters>
 
-export function openCounters({ store, groupCommit, retentionIn, now, deadline }: Means<CounterStore>) {
+export function openCounters({
+  database,
+  rows,
+  groupCommit,
+  retentionIn,
+  now,
+}: Means<CounterKey, CounterRow>) {
+  const list = retried(database, listCounters)
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
-    ...batchReads(keyText, store.read),
-    ...openHistory(store.readHistory, now),
-    list: store.list,
-    listLeaderboard: store.listLeaderboard,
+    ...batchReads(keyText, retried(database, readCounters)),
+    ...openHistory(database, now),
+    list,
 
     /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
     incrementBy: (key: CounterKey, delta: number, options?: CallOptions) =>
@@ -101,7 +103,7 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
      */
     async incrementMany(namespace: string, changes: readonly CounterDelta[], options?: CallOptions) {
       const operations = changes.map(({ name, delta }) =>
-        onCounter(store.rows, { namespace, name }, { kind: 'add', delta }),
+        onCounter(rows, { namespace, name }, { kind: 'add', delta }),
       )
       const applied = await groupCommit.change({ operations, mode: 'all', ...options })
       return changes.map(({ name }, index) => changeOf({ namespace, name }, applied.results[index], applied))
@@ -116,8 +118,30 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
      *
      * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN; its message says how many were reset
      */
-    resetAll: (namespace: string, prefix: string, to: number) =>
-      resetAll(store, groupCommit, { namespace, prefix, to }),
+    async resetAll(namespace: string, prefix: string, to: number): Promise<ResetSummary> {
+      const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
+      const onUnfinished = (error: unknown) => unfinished(summary, error)
+      let failure: Error | undefined
+      let after: string | undefined
+      do {
+        const page = { prefix, after, limit: BATCH, fromEnd: false }
+        const batch = await list(namespace, page).catch(onUnfinished)
+        after = batch.length === BATCH ? batch.at(-1)?.name : undefined
+        const operations = batch.map((key) => onCounter(rows, key, { kind: 'set', to }))
+        const results = await groupCommit.changeEach(operations).catch(onUnfinished)
+        const errors = results.filter((result) => result instanceof Error)
+        const failures = errors.filter(
+          (error) => !(error instanceof NthError && error.code === 'LIMIT_REACHED'),
+        )
+        failure ??= failures[0]
+        summary.refusedCount += errors.length - failures.length
+        // Without a result the counter was deleted in the meantime.
+        summary.resetCount += results.filter((result) => result !== undefined).length - errors.length
+        // If a whole batch fails, the cause is not in its counters.
+        if (failures.length === batch.length) break
+      } while (after !== undefined)
+      return failure ? unfinished(summary, failure) : summary
+    },
 
     /**
      * Changes a counter's definition, not its value. If the time zone changes, the totals of the current periods carry
@@ -128,7 +152,7 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
      */
     async define(key: CounterKey, asked: DefinitionChange, { withRevision }: RevisionOption = {}) {
       const { timeZone, periods } = asked
-      const options = { withRevision, deadline: deadline() }
+      const options = { withRevision, deadline: database.deadline() }
       const retention = timeZone === null || periods === null ? await retentionIn(key.namespace) : undefined
       const kept = { timeZone: timeZone ?? retention?.timeZone, periods: periods ?? retention?.periods }
       return change(key, { kind: 'define', change: { ...asked, ...kept } }, options)
@@ -149,7 +173,7 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
     operation: CounterOperation,
     { claim, wantsPeriodValues, withRevision, deadline }: RequestOptions = {},
   ) {
-    const operations = [onCounter(store.rows, key, operation)]
+    const operations = [onCounter(rows, key, operation)]
     // No spread: it is slow in code that every call runs.
     const request: Request = { operations, mode: 'one', claim, wantsPeriodValues, withRevision, deadline }
     const applied = await groupCommit.change(request)
@@ -158,7 +182,7 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
 }
 
 type RevisionOption = Pick<Request, 'withRevision'>
-type RequestOptions = CallOptions & Pick<Request, 'deadline'>
+export type RequestOptions = CallOptions & Pick<Request, 'deadline'>
 
 function changeOf(key: CounterKey, result: OperationResult | undefined, applied: Applied): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
@@ -173,36 +197,6 @@ export interface ResetSummary {
   refusedCount: number
 }
 
-/** Maximum counters of one transaction. */
-const BATCH = 500
-
-/** Resets every counter of a namespace whose name starts with a prefix, in batches: see `Counters`. */
-async function resetAll(
-  { list, rows }: CounterStore,
-  groupCommit: GroupCommit,
-  { namespace, prefix, to }: { namespace: string; prefix: string; to: number },
-): Promise<ResetSummary> {
-  const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
-  let failure: Error | undefined
-  let after: string | undefined
-  do {
-    const page = { prefix, after, limit: BATCH, fromEnd: false }
-    const batch = await list(namespace, page).catch((error) => unfinished(summary, error))
-    after = batch.length === BATCH ? batch.at(-1)?.name : undefined
-    const operations = batch.map((key) => onCounter(rows, key, { kind: 'set', to }))
-    const results = await groupCommit.changeEach(operations).catch((error) => unfinished(summary, error))
-    const errors = results.filter((result) => result instanceof Error)
-    const failures = errors.filter((error) => !(error instanceof NthError && error.code === 'LIMIT_REACHED'))
-    failure ??= failures[0]
-    summary.refusedCount += errors.length - failures.length
-    // Without a result the counter was deleted in the meantime.
-    summary.resetCount += results.filter((result) => result !== undefined).length - errors.length
-    // If a whole batch fails, the cause is not in its counters.
-    if (failures.length === batch.length) break
-  } while (after !== undefined)
-  return failure ? unfinished(summary, failure) : summary
-}
-
 /** Adds the number of counters reset so far to an error. */
 function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   if (!(error instanceof NthError)) throw error
@@ -210,25 +204,8 @@ function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   throw new NthError(error.code, message, error.details, { cause: error })
 }
 
-export type CounterStore = ReturnType<typeof openCounterStore>
-
-export function openCounterStore(database: Database, failover: FailoverDetector, sync: LeaderboardSync) {
-  return {
-    rows: createRowCache(database, failover, { textOf: keyText, read: readRows, create: createCounters }),
-    /** Reads counters, including those never written or defined, in any order, with one statement. */
-    read: retried(database, readCounters),
-    list: retried(database, listCounters),
-
-    /** At most a second behind. It includes all changes made by this process. */
-    async listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]> {
-      const deadline = database.deadline()
-      await sync.refresh()
-      return database.withRetry((connection) => listLeaderboard(connection, namespace, page), deadline)
-    },
-
-    /** Reads the totals of the periods that start in some time ranges, with one statement. */
-    readHistory: retried(database, readHistory),
-  }
+export function openCounterRows(database: Database, failover: FailoverDetector) {
+  return createRowCache(database, failover, { textOf: keyText, read: readRows, create: createCounters })
 }
 
 type IdentifiedRow = DefinitionRow & NamedRow & Record<'id' | 'version', number>
@@ -298,49 +275,9 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
 
 async function listCounters(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
-  const rows = await select<StateRow>(connection, `${SELECT_COUNTERS} ${pageBy('c.name', page, conditions)}`)
-  return rows.map(stateIn)
-}
-
-/**
- * Reads the totals of the periods that begin within stretches of time: from the history, and from the columns of values.
- * In one statement: between two, a period could move from the columns to the history.
- */
-async function readHistory(
-  connection: Connection,
-  stretches: readonly HistoryStretch[],
-): Promise<HistoryRow[]> {
-  const groups = groupBy(stretches, ({ namespace, period, from, to }) =>
-    joinNames(namespace, period, String(from), String(to)),
-  )
-  const families = [...groups.values()]
-  const rows = await select<{ stretch: number; name: Buffer; start: number; value: number | string }>(
+  const rows = await select<StateRow>(
     connection,
-    families.map(selectTotals).join('\nunion all\n'),
+    `${SELECT_COUNTERS} ${pageByName('c.name', page, conditions)}`,
   )
-  return rows.map(({ stretch, name, start, value }) => {
-    const [first] = families[stretch] ?? []
-    if (!first) throw new RangeError(`Unknown stretch ${stretch}`)
-    return { ...first, name: name.toString(), start: 1000 * start, value: BigInt(value) }
-  })
-}
-
-/** `stretch` is the index of a family: counters of one namespace, and the same stretch of the same period. */
-function selectTotals(siblings: readonly [HistoryStretch, ...HistoryStretch[]], stretch: number): string {
-  const [{ namespace, period, from, to }] = siblings
-  const columns = COLUMNS[period]
-  const counters = `from namespace n
-           join counter c on c.namespace_id = n.id`
-  const isNamed = `n.name = ${bytes(namespace)} and c.name in (${list(siblings, ({ name }) => bytes(name))})`
-  const isIn = (start: string) => `${start} >= ${startSecond(from)} and ${start} < ${startSecond(to)}`
-  return `select ${stretch} as stretch, c.name, h.start, h.value
-           ${counters}
-           join counter_history h on h.counter_id = c.id and h.period = ${PERIOD_CODES[period]}
-          where ${isNamed} and ${isIn('h.start')}
-         union all
-         select ${stretch}, c.name, v.${columns.start}, cast(sum(v.${columns.added}) as signed)
-           ${counters}
-           join counter_value v on v.counter_id = c.id
-          where ${isNamed} and ${isIn(`v.${columns.start}`)}
-          group by c.name, v.${columns.start}`
+  return rows.map(stateIn)
 }

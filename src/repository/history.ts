@@ -1,3 +1,6 @@
+import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
+import { type Connection, type Database, retried } from '../mysql/pool.ts'
+import { bytes, groupBy, list, select } from '../mysql/sql.ts'
 import {
   type Bucket,
   type Calendar,
@@ -9,7 +12,7 @@ import {
   PARTS,
   type Period,
 } from '../rules/calendar.ts'
-import type { CounterKey, CounterRetention } from '../rules/counter.ts'
+import type { CounterKey, CounterRetention, Retention } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { joinNames } from '../rules/names.ts'
 import { type HistorySource, historySourcesOf } from '../rules/periods.ts'
@@ -33,10 +36,10 @@ export interface Total extends Bucket {
 }
 
 /** Rows of a counter's period that start in a time range. */
-export interface HistoryStretch extends CounterKey, HistorySource {}
+interface HistoryStretch extends CounterKey, HistorySource {}
 
-/** The total of a period that starts in a time range, or a part of it: there may be several such rows. */
-export interface HistoryRow extends HistoryStretch {
+/** The total of a period, or a part of it: there may be several such rows. */
+interface HistoryRow {
   start: number
   /** May be beyond the safe range, if the total is not. */
   value: bigint
@@ -51,39 +54,39 @@ export type HistoryCost = { buckets: number; rows: number }
  */
 type Charge = (cost: HistoryCost) => () => Promise<void> | undefined
 
-const free: Charge = () => () => undefined
+export function openHistory(database: Database, now: () => Date) {
+  const stretches = batchReads(stretchText, retried(database, readHistory))
 
-export function openHistory(
-  readRows: (stretches: readonly HistoryStretch[]) => Promise<HistoryRow[]>,
-  now: () => Date,
-) {
-  const stretches = batchReads(stretchText, async (asked: readonly HistoryStretch[]) => {
-    const found = new Map(asked.map((one) => [stretchText(one), { ...one, rows: [] as HistoryRow[] }]))
-    for (const row of await readRows(asked)) found.get(stretchText(row))?.rows.push(row)
-    return [...found.values()]
-  })
-
-  async function read(
+  /**
+   * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share one
+   * statement.
+   *
+   * @returns null if neither the period nor a finer one is tracked
+   * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
+   */
+  async function history(
     counter: CounterRetention,
     period: Period,
-    buckets: readonly Bucket[],
-    room: ReturnType<Charge>,
-  ) {
+    range: HistoryRange,
+    charge?: Charge,
+  ): Promise<Total[] | null> {
     const { namespace, name, retention } = counter
-    const sums = new Map(buckets.map(({ start }) => [start, 0n]))
-    const sources = historySourcesOf(
-      retention,
-      { period, from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 },
-      now().getTime(),
-    )
+    if (!isTracked(retention, period)) return null
+    const at = now().getTime()
+    const cost = costOf(counter, period, range, at)
+    const room = charge?.(cost)
+    await room?.()
     const calendar = calendarOf(retention.timeZone)
+    const buckets = bucketsIn(calendar, period, range, at)
+    const bounds = { period, from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
     const found = await Promise.all(
-      sources.map(({ period, from, to, since }) =>
+      historySourcesOf(retention, bounds, now().getTime()).map(({ period, from, to, since }) =>
         // Rows recorded in another time zone may start earlier.
         stretches.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
       ),
     )
-    await room()
+    await room?.()
+    const sums = new Map(buckets.map(({ start }) => [start, 0n]))
     for (const source of found) {
       for (const { start, value } of source.rows) {
         // Unless a period starts there, the row was recorded in another time zone, and its middle decides.
@@ -99,30 +102,12 @@ export function openHistory(
   }
 
   return {
-    /**
-     * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
-     * one statement.
-     *
-     * @returns null if neither the period nor a finer one is tracked
-     * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
-     */
-    async history(counter: CounterRetention, period: Period, range: HistoryRange, charge = free) {
-      if (!isTracked(counter, period)) return null
-      const at = now().getTime()
-      const room = charge(costOf(counter, period, range, at))
-      await room()
-      return read(counter, period, bucketsIn(calendarOf(counter.retention.timeZone), period, range, at), room)
-    },
+    history,
 
     /** Total of the current period; null: neither it nor a finer one is tracked. */
-    async valueIn(counter: CounterRetention, period: Period, charge = free) {
-      if (!isTracked(counter, period)) return null
-      const at = now().getTime()
-      const room = charge(costOf(counter, period, { last: 1 }, at))
-      await room()
-      const running = calendarOf(counter.retention.timeZone).bucketAt(period, at)
-      const [total] = await read(counter, period, [running], room)
-      return total?.value ?? 0
+    async valueIn(counter: CounterRetention, period: Period, charge?: Charge): Promise<number | null> {
+      const totals = await history(counter, period, { last: 1 }, charge)
+      return totals?.[0]?.value ?? null
     },
   }
 }
@@ -159,8 +144,8 @@ function tooMany({ last, from }: HistoryRange): NthError {
   return new NthError('BAD_USER_INPUT', message, { argument, limit: MAX_BUCKETS })
 }
 
-function isTracked({ retention }: CounterRetention, period: Period): boolean {
-  return [period, ...PARTS[period]].some((part) => retention.periods.some((kept) => kept.period === part))
+function isTracked({ periods }: Retention, period: Period): boolean {
+  return periods.some((kept) => kept.period === period || PARTS[period].includes(kept.period))
 }
 
 /** Cost of a history. Its periods aren't computed yet, so a request beyond a limit is refused at once. */
@@ -188,4 +173,44 @@ function countIn(period: Period, from: number, to: number): number {
 
 function stretchText({ namespace, name, period, from, to }: HistoryStretch): string {
   return joinNames(namespace, name, period, String(from), String(to))
+}
+
+/**
+ * Reads the totals of the periods that begin within stretches of time: from the history, and from the columns of values.
+ * In one statement: between two, a period could move from the columns to the history.
+ */
+async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
+  const found = new Map(stretches.map((one) => [stretchText(one), { ...one, rows: [] as HistoryRow[] }]))
+  const families = [...groupBy(stretches, (one) => stretchText({ ...one, name: '' })).values()]
+  const rows = await select<{ stretch: number; name: Buffer; start: number; value: number | string }>(
+    connection,
+    families.map(selectTotals).join('\nunion all\n'),
+  )
+  for (const { stretch, name, start, value } of rows) {
+    const [first] = families[stretch] ?? []
+    if (!first) throw new RangeError(`Unknown stretch ${stretch}`)
+    const text = stretchText({ ...first, name: name.toString() })
+    found.get(text)?.rows.push({ start: 1000 * start, value: BigInt(value) })
+  }
+  return [...found.values()]
+}
+
+/** `stretch` is the index of a family: counters of one namespace, and the same stretch of the same period. */
+function selectTotals(siblings: readonly [HistoryStretch, ...HistoryStretch[]], stretch: number): string {
+  const [{ namespace, period, from, to }] = siblings
+  const columns = COLUMNS[period]
+  const counters = `from namespace n
+           join counter c on c.namespace_id = n.id`
+  const isNamed = `n.name = ${bytes(namespace)} and c.name in (${list(siblings, ({ name }) => bytes(name))})`
+  const isIn = (start: string) => `${start} >= ${startSecond(from)} and ${start} < ${startSecond(to)}`
+  return `select ${stretch} as stretch, c.name, h.start, h.value
+           ${counters}
+           join counter_history h on h.counter_id = c.id and h.period = ${PERIOD_CODES[period]}
+          where ${isNamed} and ${isIn('h.start')}
+         union all
+         select ${stretch}, c.name, v.${columns.start}, cast(sum(v.${columns.added}) as signed)
+           ${counters}
+           join counter_value v on v.counter_id = c.id
+          where ${isNamed} and ${isIn(`v.${columns.start}`)}
+          group by c.name, v.${columns.start}`
 }

@@ -1,18 +1,26 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { ResultSetHeader } from 'mysql2'
 import { RETENTION_DAYS } from '../commit/fence.ts'
 import { PERIOD_CODES, parsePeriods, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
-import type { Database } from '../mysql/pool.ts'
-import { bytes, digest, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
+import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
-import { BATCH, deleteFound, deleteWithParts, inBatches, type JobContext } from './batches.ts'
-import { scanLeaderboard } from './leaderboard.ts'
+
+/** What a scheduled job runs with. */
+export interface JobContext {
+  database: Database
+  /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
+  now: Date
+  /** Called between steps; false: stop. */
+  shouldContinue: () => boolean
+}
 
 /** A job for one of all processes that share the database: whichever finds it due first. */
-interface ScheduledJob {
+export interface ScheduledJob {
   /** Its row in the table `scheduled_job`; must not change. */
   name: string
   /** Interval in seconds, by the database's clock. */
@@ -23,14 +31,12 @@ interface ScheduledJob {
 }
 
 /** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
-export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
+export function sweeps(keyTtlMs: number): ScheduledJob[] {
   return [
     { name: 'sweep keys', everyS: 60, run: (context) => sweepKeys(context, keyTtlMs) },
     { name: 'sweep fences', everyS: 3600, run: sweepFences },
     { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
     { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
-    // At start, as the process that this one replaces may have been killed.
-    { name: 'scan leaderboard', everyS: 600, isDueAtStart: true, run: scanLeaderboard },
   ]
 }
 
@@ -38,54 +44,68 @@ export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
 const CHECK_EVERY_MS = 15_000
 /** Spread of the first checks of processes started together. */
 const FIRST_CHECK_WITHIN_MS = 2000
-/** Maximum wait for running jobs, on closing. */
-const CLOSE_TIMEOUT_MS = 1000
 
 /** Runs scheduled jobs when they are due, one after another. */
 export function openJobs(database: Database, jobs: readonly ScheduledJob[], notices: Notices) {
   const openedAt = performance.now()
   let isFirst = true
-  let isClosed = false
-  let checking: Promise<void> | undefined
-  let timer = checkAfter(Math.random() * FIRST_CHECK_WITHIN_MS)
+  let pauseMs = Math.random() * FIRST_CHECK_WITHIN_MS
 
-  function checkAfter(delayMs: number): NodeJS.Timeout {
-    return setTimeout(() => {
-      checking = check()
-    }, delayMs).unref()
-  }
-
-  async function check(): Promise<void> {
+  async function check(signal: AbortSignal): Promise<void> {
+    pauseMs = CHECK_EVERY_MS * (0.5 + Math.random())
     const ageS = Math.floor((performance.now() - openedAt) / 1000)
     const claims = jobs.map(({ name, everyS, isDueAtStart }) => ({
       name,
       everyS: isFirst && isDueAtStart ? Math.min(ageS, everyS) : everyS,
     }))
-    try {
-      const due = await claimDue(database, claims)
-      isFirst = false
-      for (const job of jobs) if (due.has(job.name) && !isClosed) await run(job)
-    } catch (error) {
-      // An unreachable database is reported elsewhere.
-      if (!isClosed && !(error instanceof NthError)) notices.fault(error)
-    }
-    if (!isClosed) timer = checkAfter(CHECK_EVERY_MS * (0.5 + Math.random()))
+    const due = await claimDue(database, claims)
+    isFirst = false
+    const isOpen = () => !signal.aborted
+    for (const job of jobs) if (due.has(job.name) && isOpen()) await run(job, isOpen)
   }
 
-  async function run(job: ScheduledJob): Promise<void> {
+  async function run(job: ScheduledJob, isOpen: () => boolean): Promise<void> {
     try {
-      await job.run({ database, now: await timeOf(database), shouldContinue: () => !isClosed })
+      await job.run({ database, now: await timeOf(database), shouldContinue: isOpen })
     } catch (error) {
       // Including timeouts, which are reported nowhere else.
-      if (!isClosed) notices.fault(error)
+      if (isOpen()) notices.fault(error)
     }
   }
 
+  return repeat(() => pauseMs, check, notices)
+}
+
+/** Maximum wait for running work, on closing. */
+const CLOSE_TIMEOUT_MS = 1000
+
+/**
+ * Repeats work after pauses, one at a time, until it is closed.
+ *
+ * @param pauseMs called for each pause
+ */
+export function repeat(
+  pauseMs: () => number,
+  work: (signal: AbortSignal) => Promise<unknown>,
+  notices: Notices,
+) {
+  const closing = new AbortController()
+  const { signal } = closing
+
+  async function run(): Promise<void> {
+    while (await pause(pauseMs(), true, { ref: false, signal }).catch(() => false)) {
+      await work(signal).catch((error) => {
+        // An unreachable database is reported elsewhere.
+        if (!signal.aborted && !(error instanceof NthError)) notices.fault(error)
+      })
+    }
+  }
+
+  const ended = run()
   return {
     async close(): Promise<void> {
-      isClosed = true
-      clearTimeout(timer)
-      if (checking) await withTimeout(CLOSE_TIMEOUT_MS, checking).catch(() => undefined)
+      closing.abort()
+      await withTimeout(CLOSE_TIMEOUT_MS, ended).catch(() => undefined)
     },
   }
 }
@@ -93,7 +113,6 @@ export function openJobs(database: Database, jobs: readonly ScheduledJob[], noti
 /** The names of the jobs that are due. Each is returned to one caller only, until it is due again. */
 export async function claimDue(database: Database, jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[]) {
   const due = new Set<string>()
-  if (jobs.length === 0) return due
   await database.withRetry(async (connection) => {
     await connection.query(
       `insert ignore into scheduled_job (name, started_at)
@@ -112,22 +131,72 @@ export async function claimDue(database: Database, jobs: readonly Pick<Scheduled
 }
 
 async function timeOf(database: Database): Promise<Date> {
-  const statement = 'select utc_timestamp(3) as now'
-  const [row] = await database.withRetry((connection) => select<{ now: Date }>(connection, statement))
+  const [row] = await database.select<{ now: Date }>('select utc_timestamp(3) as now')
   if (!row) throw new Error('The database returned no time')
   return row.now
+}
+
+/** Rows that one transaction of a sweep changes: takes a few milliseconds. */
+const BATCH = 500
+
+/** The columns of a primary key. */
+type PrimaryKey = Record<string, number | Buffer>
+
+/** Deletes the rows that a select finds, in batches, until there are no more, and returns their number. */
+export async function deleteFound<Row extends PrimaryKey>(
+  { database, shouldContinue }: Omit<JobContext, 'now'>,
+  find: string,
+  deletionsOf: (rows: readonly Row[]) => readonly string[],
+): Promise<number> {
+  let total = 0
+  while (shouldContinue()) {
+    const found = await database.withRetry(async (connection) => {
+      const rows = await select<Row>(connection, `${find} limit ${BATCH}`)
+      if (rows.length > 0) await executeAll(connection, deletionsOf(rows))
+      return rows.length
+    })
+    total += found
+    if (found < BATCH) break
+  }
+  return total
+}
+
+/** Deletes each row by its full primary key: otherwise a server may scan, and lock, all of a small table. */
+export function eachFrom(table: string, condition = 'true') {
+  return (rows: readonly PrimaryKey[]) =>
+    rows.map((row) => {
+      const key = Object.entries(row).map(
+        ([column, value]) => `${column} = ${typeof value === 'number' ? integer(value) : bytes(value)}`,
+      )
+      return `delete from ${table} where ${key.join(' and ')} and ${condition}`
+    })
+}
+
+/** Deletes the rows whose ids a select finds, until there are no more: first what belongs to them, then themselves. */
+async function deleteWithParts(
+  { database, shouldContinue }: JobContext,
+  { find, table }: { find: string; table: string },
+  deleteParts: (idList: string) => Promise<unknown>,
+): Promise<void> {
+  while (shouldContinue()) {
+    const found = await database.select<{ id: number }>(find)
+    if (found.length === 0) return
+    await deleteParts(list(found, ({ id }) => integer(id)))
+    if (!shouldContinue()) return
+    await database.withRetry((connection) => executeAll(connection, eachFrom(table)(found)))
+  }
+}
+
+function executeAll(connection: Connection, statements: readonly string[]): Promise<void> {
+  return inTransaction(connection, async () => {
+    for (const statement of statements) await connection.query(statement)
+  })
 }
 
 /** Counters per statement: takes a few milliseconds. */
 const PAGE = 500
 
-interface TrackedCounterRow {
-  id: number
-  periods: Buffer
-}
-
-/** Counters with the same periods. */
-type RetentionGroup = readonly [TrackedCounterRow, ...TrackedCounterRow[]]
+type TrackedCounterRow = { id: number; periods: Buffer }
 
 /**
  * Deletes history rows whose retention has ended. Runs in batches, each in its own transaction, over rows that nobody
@@ -139,29 +208,28 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   const { database, shouldContinue } = context
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
-  for (let from = 0; shouldContinue(); ) {
-    const counters = await database.withRetry((connection) =>
-      select<TrackedCounterRow>(
-        connection,
-        `select id, periods
-           from counter force index (primary)
-          where id > ${integer(from)}
-          order by id
-          limit ${integer(PAGE)}`,
-      ),
+  let from: number | undefined = 0
+  while (from !== undefined && shouldContinue()) {
+    const counters: TrackedCounterRow[] = await database.select<TrackedCounterRow>(
+      `select id, periods
+         from counter force index (primary)
+        where id > ${integer(from)}
+        order by id
+        limit ${PAGE}`,
     )
     const groups = groupBy(counters, ({ periods }) => String(periods))
     for (const group of groups.values()) await sweepGroup(context, group).catch(onFailure)
-    const last = counters.at(-1)
-    if (!last) break
-    from = last.id
+    from = counters.at(-1)?.id
   }
   await sweepDeleted(context).catch(onFailure)
   if (failures.length > 0) throw failures[0]
 }
 
-/** @throws if their periods can't be parsed */
-async function sweepGroup(context: JobContext, counters: RetentionGroup): Promise<void> {
+/** @throws if the periods, which are the same of all these counters, can't be parsed */
+async function sweepGroup(
+  context: JobContext,
+  counters: readonly [TrackedCounterRow, ...TrackedCounterRow[]],
+): Promise<void> {
   const periods = parsePeriods(counters[0].periods.toString('latin1'))
   const ids = list(counters, ({ id }) => integer(id))
   for (const period of PERIODS) {
@@ -175,7 +243,7 @@ async function sweepGroup(context: JobContext, counters: RetentionGroup): Promis
 
 /** Deletes the history of deleted counters. Nobody writes it: ids are not reused. */
 function sweepDeleted(context: JobContext): Promise<void> {
-  const deleted = `select id from deleted_counter order by id limit ${integer(PAGE)}`
+  const deleted = `select id from deleted_counter order by id limit ${PAGE}`
   return deleteWithParts(context, { find: deleted, table: 'deleted_counter' }, async (ids) => {
     for (const period of PERIODS) await deleteTotals(context, ids, period)
   })
@@ -184,17 +252,10 @@ function sweepDeleted(context: JobContext): Promise<void> {
 /** Deletes the totals of counters, whose ids are a list, for periods that began before an instant, or all. */
 function deleteTotals(context: JobContext, ids: string, period: Period, before?: number) {
   const isPast = before === undefined ? '' : ` and start < ${startSecond(before)}`
-  const past = `select counter_id, start
+  const past = `select counter_id, period, start
        from counter_history force index (primary)
-      where counter_id in (${ids}) and period = ${PERIOD_CODES[period]}${isPast}
-      limit ${integer(BATCH)}`
-  return deleteFound<Record<'counter_id' | 'start', number>>(
-    context,
-    past,
-    ({ counter_id, start }) =>
-      `delete from counter_history
-        where counter_id = ${integer(counter_id)} and period = ${PERIOD_CODES[period]} and start = ${integer(start)}`,
-  )
+      where counter_id in (${ids}) and period = ${PERIOD_CODES[period]}${isPast}`
+  return deleteFound(context, past, eachFrom('counter_history'))
 }
 
 /** Retention of released and expired reservations without a number of their own, in days. */
@@ -209,9 +270,8 @@ export async function sweepSequences(context: JobContext): Promise<void> {
   for (const state of ['RELEASED', 'EXPIRED'] as const) {
     const old = `select token
        from reservation force index (reservation_closed)
-      where state = ${codeOf(state)} and not is_free and closed_at < ${instant(before)}
-      limit ${BATCH}`
-    await deleteFound(context, old, deleteReservation)
+      where state = ${codeOf(state)} and not is_free and closed_at < ${instant(before)}`
+    await deleteFound(context, old, eachFrom('reservation'))
   }
   const deleted = 'select id from deleted_sequence order by id limit 1'
   await deleteWithParts(context, { find: deleted, table: 'deleted_sequence' }, (sequences) =>
@@ -226,23 +286,13 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
       where sequence_id in (${sequences})
       limit ${BATCH}`
   return deleteWithParts(context, { find: groups, table: 'sequence_group' }, async (ids) => {
-    const reservations = `select token from reservation where group_id in (${ids}) limit ${BATCH}`
-    await deleteFound(context, reservations, deleteReservation)
+    const reservations = `select token from reservation where group_id in (${ids})`
+    await deleteFound(context, reservations, eachFrom('reservation'))
     const values = `select group_id, period_key
        from sequence_value force index (primary)
-      where group_id in (${ids})
-      limit ${BATCH}`
-    await deleteFound<Record<'group_id' | 'period_key', number>>(
-      context,
-      values,
-      ({ group_id, period_key }) =>
-        `delete from sequence_value where group_id = ${integer(group_id)} and period_key = ${integer(period_key)}`,
-    )
+      where group_id in (${ids})`
+    await deleteFound(context, values, eachFrom('sequence_value'))
   })
-}
-
-function deleteReservation({ token }: { token: Buffer }): string {
-  return `delete from reservation where token = ${bytes(token)}`
 }
 
 /**
@@ -250,35 +300,20 @@ function deleteReservation({ token }: { token: Buffer }): string {
  * for one if it reuses an old key at that moment.
  */
 export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Promise<number> {
-  const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
-  return inBatches(context, async (connection) => {
-    const rows = await select<{ hash: Buffer }>(
-      connection,
-      `select hash from idempotency_key
-        where claimed_at < ${before}
-        order by claimed_at
-        limit ${integer(BATCH)}`,
-    )
-    if (rows.length === 0) return 0
-    // In the order of the primary key, so that the server uses it. A key reused in the meantime is younger.
-    await connection.query(
-      `delete from idempotency_key
-        where hash in (${list(rows, ({ hash }) => digest(hash.toString('hex')))})
-          and claimed_at < ${before}
-        order by hash
-        limit ${integer(BATCH)}`,
-    )
-    return rows.length
-  })
+  const isOld = `claimed_at < utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
+  const old = `select hash from idempotency_key where ${isOld} order by claimed_at`
+  // In the order of the primary key, so that the server uses it. A key reused in the meantime is younger.
+  return deleteFound<{ hash: Buffer }>(context, old, (rows) => [
+    `delete from idempotency_key
+      where hash in (${list(rows, ({ hash }) => bytes(hash))}) and ${isOld}
+      order by hash
+      limit ${BATCH}`,
+  ])
 }
 
 /** Deletes the fences of writers that ended long ago. It waits for no row of a writer. */
-function sweepFences(context: JobContext): Promise<void> {
+function sweepFences(context: JobContext): Promise<number> {
   const isOld = `touched_at < utc_timestamp() - interval ${integer(RETENTION_DAYS)} day`
-  const old = `select id from fence where ${isOld} limit ${BATCH}`
-  return deleteFound<{ id: number }>(
-    context,
-    old,
-    ({ id }) => `delete from fence where id = ${integer(id)} and ${isOld}`,
-  )
+  const old = `select id from fence where ${isOld}`
+  return deleteFound(context, old, eachFrom('fence', isOld))
 }

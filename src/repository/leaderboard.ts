@@ -12,10 +12,9 @@ import { withTimeout } from '../mysql/errors.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
 import { bytes, EPOCH, instant, integer, list, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../rules/counter.ts'
-import { NthError } from '../rules/errors.ts'
+import type { LeaderboardEntry, LeaderboardOrder, LeaderboardPage, SortKey } from '../rules/counter.ts'
 import type { CounterRow } from '../rules/rows.ts'
-import type { JobContext } from './batches.ts'
+import { deleteFound, eachFrom, type JobContext, repeat, type ScheduledJob } from './jobs.ts'
 
 interface ListedRow extends StateRow {
   id: number
@@ -71,8 +70,6 @@ export async function listLeaderboard(connection: Connection, namespace: string,
   }))
 }
 
-export type LeaderboardSync = ReturnType<typeof openLeaderboardSync>
-
 /** Pause between two copies, in milliseconds. */
 const DELAY = { min: 1000, max: 5000 }
 /** Copying takes at most a twentieth of the time, as far as the longest pause allows. */
@@ -89,26 +86,21 @@ const COPY_TIMEOUT_MS = 1000
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
  */
-export function openLeaderboardSync(database: Database, notices: Notices) {
+export function openLeaderboard(database: Database, notices: Notices) {
   const marked = new Set<number>()
-  let timer: NodeJS.Timeout | undefined
-  let isClosed = false
   let tookMs = 0
-  let running: Promise<void> | undefined
+  let running: Promise<void> = Promise.resolve()
   let waiting: Promise<void> | undefined
+  const copying = repeat(() => pauseMs(tookMs), refresh, notices)
 
   function refresh(): Promise<void> {
-    if (marked.size > 0) waiting ??= copyAfter(running)
-    return waiting ?? running ?? Promise.resolve()
+    if (marked.size > 0) waiting ??= running.catch(() => undefined).then(copy)
+    return waiting ?? running
   }
 
-  async function copyAfter(previous: Promise<void> | undefined): Promise<void> {
-    await previous?.catch(() => undefined)
-    const own = waiting
+  async function copy(): Promise<void> {
+    running = waiting ?? running
     waiting = undefined
-    running = own
-    clearTimeout(timer)
-    timer = undefined
     const ids = [...marked]
     marked.clear()
     const startedAt = performance.now()
@@ -116,40 +108,30 @@ export function openLeaderboardSync(database: Database, notices: Notices) {
       await copyToLeaderboard(database, ids)
     } catch (error) {
       for (const id of ids) marked.add(id)
-      copyLater()
       throw error
     } finally {
       tookMs = performance.now() - startedAt
-      if (running === own) running = undefined
     }
   }
 
-  function copyLater(): void {
-    if (isClosed) return
-    timer ??= setTimeout(() => {
-      timer = undefined
-      refresh().catch((error) => {
-        // An unreachable database is reported elsewhere.
-        if (!isClosed && !(error instanceof NthError)) notices.fault(error)
-      })
-    }, pauseMs(tookMs)).unref()
-  }
-
+  /** Copies the marked rows, if that takes less than a second. */
   const refreshInTime = () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
 
   return {
-    /** Copies the marked rows, if that takes less than a second. */
-    refresh: refreshInTime,
-
     /** Marks changed rows for the next copy. */
     mark(rows: readonly CounterRow[]): void {
       for (const { id } of rows) marked.add(id)
-      if (marked.size > 0) copyLater()
+    },
+
+    /** At most a second behind. It includes all changes made by this process. */
+    async list(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]> {
+      const deadline = database.deadline()
+      await refreshInTime()
+      return database.withRetry((connection) => listLeaderboard(connection, namespace, page), deadline)
     },
 
     async close(): Promise<void> {
-      isClosed = true
-      clearTimeout(timer)
+      await copying.close()
       await refreshInTime()
     },
   }
@@ -160,34 +142,14 @@ export function pauseMs(tookMs: number): number {
   return Math.min(Math.max(PAUSE_PER_COPY * tookMs, DELAY.min), DELAY.max)
 }
 
+/** Rows of a copy. */
 const BATCH = 1000
-/** Ids per statement of a scan: takes about 20 ms. */
-const PAGE = 10_000
 
+/** Copies counters' rows, whose ids are in any order. */
 async function copyToLeaderboard(database: Database, ids: readonly number[]): Promise<void> {
   const ordered = ids.toSorted((a, b) => a - b)
-  for (let from = 0; from < ordered.length; from += BATCH) {
+  for (let from = 0; from < ordered.length; from += BATCH)
     await database.withRetry((connection) => copyRows(connection, ordered.slice(from, from + BATCH)))
-  }
-}
-
-/**
- * Scans all counters for rows that were not copied, and for copies of deleted counters. A failed page stops no other.
- *
- * @throws the first failure, at the end
- */
-export async function scanLeaderboard({ database, shouldContinue }: JobContext): Promise<void> {
-  const failures: unknown[] = []
-  const last = await database.withRetry(lastId)
-  for (let from = 0; from < last && shouldContinue(); from += PAGE) {
-    await scanPage(database, from, from + PAGE).catch((error) => failures.push(error))
-  }
-  if (failures.length > 0) throw failures[0]
-}
-
-async function scanPage(database: Database, from: number, to: number): Promise<void> {
-  await copyToLeaderboard(database, await database.withRetry((connection) => staleIds(connection, from, to)))
-  await database.withRetry((connection) => removeOrphans(connection, from, to))
 }
 
 /**
@@ -212,15 +174,36 @@ export async function copyRows(connection: Connection, ids: readonly number[]): 
   )
 }
 
-async function lastId(connection: Connection): Promise<number> {
-  const [row] = await select<{ id: number | null }>(connection, 'select max(id) as id from counter')
-  return row?.id ?? 0
+/** Finds rows that were not copied. Due at start, as the process that this one replaces may have been killed. */
+export const leaderboardScan: ScheduledJob = {
+  name: 'scan leaderboard',
+  everyS: 600,
+  isDueAtStart: true,
+  run: scanLeaderboard,
 }
 
-/** Ids above `from` and up to `to` whose copy is missing or outdated. */
-async function staleIds(connection: Connection, from: number, to: number): Promise<number[]> {
-  const rows = await select<{ id: number }>(
-    connection,
+/** Ids per statement of a scan: takes about 20 ms. */
+const PAGE = 10_000
+
+/**
+ * Scans all counters for rows that were not copied to the leaderboard, and for copies of deleted counters. A failed page
+ * stops no other.
+ *
+ * @throws the first failure, at the end
+ */
+async function scanLeaderboard(context: JobContext): Promise<void> {
+  const { database, shouldContinue } = context
+  const failures: unknown[] = []
+  const [last] = await database.select<{ id: number | null }>('select max(id) as id from counter')
+  for (let from = 0; from < (last?.id ?? 0) && shouldContinue(); from += PAGE)
+    await scanPage(context, from, from + PAGE).catch((error) => failures.push(error))
+  if (failures.length > 0) throw failures[0]
+}
+
+/** Scans the ids above `from` and up to `to`. */
+async function scanPage(context: JobContext, from: number, to: number): Promise<void> {
+  const { database } = context
+  const stale = await database.select<{ id: number }>(
     `select c.id
        from counter c
        join counter_value v on ${JOIN_VALUE}
@@ -228,19 +211,14 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
       where c.id > ${integer(from)} and c.id <= ${integer(to)}
         and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
   )
-  return rows.map(({ id }) => id)
-}
-
-/** Removes copies of deleted counters: a copy that runs during the delete may recreate them. */
-async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
-  const rows = await select<{ id: number }>(
-    connection,
-    `select r.counter_id as id
+  await copyToLeaderboard(
+    database,
+    stale.map(({ id }) => id),
+  )
+  // A copy that runs while a counter is deleted may recreate its row.
+  const orphans = `select r.counter_id
        from leaderboard r
        left join counter c on c.id = r.counter_id
-      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`,
-  )
-  for (const { id } of rows) {
-    await connection.query(`delete from leaderboard where counter_id = ${integer(id)}`)
-  }
+      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`
+  await deleteFound(context, orphans, eachFrom('leaderboard'))
 }

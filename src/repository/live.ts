@@ -1,4 +1,3 @@
-import { AsyncResource } from 'node:async_hooks'
 import { performance } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -31,9 +30,11 @@ export interface Watched {
 }
 
 interface LiveOptions {
-  /** Reads topics of one kind; undefined where there is none. */
+  /** Reads topics of one kind; undefined where there is none, and an error where one can't be read. */
   read: {
-    [Kind in Topic['kind']]: (keys: readonly KeyOf<Kind>[]) => Promise<readonly (TopicState | undefined)[]>
+    [Kind in Topic['kind']]: (
+      keys: readonly KeyOf<Kind>[],
+    ) => Promise<readonly (TopicState | Error | undefined)[]>
   }
   /** Default retention of a namespace. */
   retentionIn: (namespace: string) => Promise<Retention>
@@ -53,6 +54,7 @@ interface Watcher {
   periods: readonly Period[]
 }
 
+const KINDS = ['counter', 'sequenceGroup', 'reservation'] as const
 /** Maximum topics of a process. */
 const MAX_TOPICS = 20_000
 /** Maximum keys of one read. */
@@ -65,6 +67,8 @@ const TICK_MS = 100
 const PAUSE_FACTOR = 24
 /** Longest pause: so that there are two ticks a second, unless they themselves take long. */
 const MAX_PAUSE_MS = 400
+/** While nothing is watched: the longest delay of a timer. */
+const LONGEST_SLEEP_MS = 2 ** 31 - 1
 /** Utilisation of the event loop from which a process is busy, and how often it is measured. */
 const BUSY = 0.5
 const MEASURE_MS = 20
@@ -74,9 +78,8 @@ interface WatchedTopic extends Watched {
   readonly feeds: Set<Feed>
 }
 
-/** What a watcher watches. */
-interface Feed {
-  readonly watcher: Watcher
+/** A watcher, with what it watches. */
+interface Feed extends Watcher {
   readonly entries: Set<WatchedTopic>
   /** Of what changed, the watcher was not notified yet. */
   changed: Set<Watched>
@@ -99,18 +102,17 @@ export class Live {
   readonly #marked = new Set<WatchedTopic>()
   /** Called with the error of the next tick that begins, if it has one. */
   #waiting: ((error?: Error) => void)[] = []
-  #isRunning = false
   #isClosed = false
   // Instants on the clock of `performance.now()`. The next tick is allowed from the first one on; in a busy process, later.
   #nextTick = { earliest: 0, latest: 0 }
   #lastPoll = 0
   /** Ends the wait for something to do. */
   #sleep = new AbortController()
-  // Serves all, so it belongs to no request.
-  readonly #runForAll = AsyncResource.bind(() => this.#run())
 
   constructor(options: LiveOptions) {
     this.#options = options
+    // Here, so that it belongs to no request.
+    void this.#run()
   }
 
   /** Marks what was changed, so that it is read in the next tick. */
@@ -132,7 +134,7 @@ export class Live {
 
   /** Starts to watch for a watcher. */
   open(watcher: Watcher): Feed {
-    const feed: Feed = { watcher, entries: new Set(), changed: new Set(), periodEnds: new Map() }
+    const feed: Feed = { ...watcher, entries: new Set(), changed: new Set(), periodEnds: new Map() }
     this.#feeds.add(feed)
     return feed
   }
@@ -166,7 +168,6 @@ export class Live {
       this.#waiting.push((error) => (error ? reject(error) : resolve()))
     })
     this.#sleep.abort()
-    void this.#runForAll()
     await isRead
     await this.#followPeriods(feed, watched)
     return watched
@@ -193,30 +194,31 @@ export class Live {
     this.#sleep.abort()
   }
 
-  /** Ticks while anything is watched. */
   async #run(): Promise<void> {
-    if (this.#isRunning) return
-    this.#isRunning = true
-    while ((this.#entries.size > 0 || this.#waiting.length > 0) && !this.#isClosed) {
+    while (true) {
       await this.#untilDue()
+      if (this.#isClosed) return
       const began = performance.now()
       await this.#tick(began).catch(this.#options.notices.fault)
       const ended = performance.now()
       const latest = ended + Math.min(PAUSE_FACTOR * (ended - began), MAX_PAUSE_MS)
       this.#nextTick = { earliest: began + TICK_MS, latest }
     }
-    this.#isRunning = false
   }
 
-  /** Waits until the next tick is allowed, and then until something is marked, or the next poll. */
+  /**
+   * Waits until the next tick is allowed, and then until something is marked or, while anything is watched, for the next
+   * poll.
+   */
   async #untilDue(): Promise<void> {
     const { earliest, latest } = this.#nextTick
     await pause(Math.max(0, earliest - performance.now()), undefined, { ref: false })
     while (performance.now() < latest && (await isBusy()));
-    if (this.#marked.size > 0 || this.#isClosed) return
+    if (this.#waiting.length > 0 || this.#marked.size > 0 || this.#isClosed) return
     this.#sleep = new AbortController()
     const { signal } = this.#sleep
-    const restMs = Math.max(0, this.#lastPoll + POLL_MS - performance.now())
+    const untilPoll = Math.max(0, this.#lastPoll + POLL_MS - performance.now())
+    const restMs = this.#entries.size > 0 ? untilPoll : LONGEST_SLEEP_MS
     await pause(restMs, undefined, { ref: false, signal }).catch(() => undefined)
   }
 
@@ -228,9 +230,7 @@ export class Live {
     const answered = this.#waiting
     this.#waiting = []
     try {
-      await this.#readAll('counter', due)
-      await this.#readAll('sequenceGroup', due)
-      await this.#readAll('reservation', due)
+      for (const kind of KINDS) await this.#readAll(kind, due)
     } catch (error) {
       for (const entry of due) this.#marked.add(entry)
       for (const answer of answered) answer(errorOf(error))
@@ -250,10 +250,10 @@ export class Live {
   }
 
   async #deliver(feed: Feed): Promise<void> {
-    const { changed, watcher } = feed
+    const { changed } = feed
     feed.changed = new Set()
     try {
-      await Promise.all([watcher.onChanged(changed), this.#followPeriods(feed, changed)])
+      await Promise.all([feed.onChanged(changed), this.#followPeriods(feed, changed)])
     } catch (error) {
       for (const watched of changed) feed.changed.add(watched)
       if (!(error instanceof NthError)) this.#options.notices.fault(error)
@@ -262,31 +262,23 @@ export class Live {
 
   /** @throws {NthError} UNAVAILABLE */
   async #readAll<Kind extends Topic['kind']>(kind: Kind, due: readonly WatchedTopic[]): Promise<void> {
-    const same = due.filter(({ topic }) => topic.kind === kind)
-    for (let from = 0; from < same.length; from += MAX_KEYS)
-      await this.#readTogether(kind, same.slice(from, from + MAX_KEYS))
-  }
-
-  async #readTogether<Kind extends Topic['kind']>(kind: Kind, same: readonly WatchedTopic[]): Promise<void> {
     const { read, notices } = this.#options
-    try {
+    const same = due.filter(({ topic }) => topic.kind === kind)
+    for (let from = 0; from < same.length; from += MAX_KEYS) {
+      const entries = same.slice(from, from + MAX_KEYS)
       // They were selected by their kind.
-      const states = await read[kind](same.map(({ topic }) => topic.key as KeyOf<Kind>))
-      for (const [index, entry] of same.entries()) update(entry, states[index] ?? null)
-    } catch (error) {
-      if (error instanceof NthError) throw error
-      // One that can't be read doesn't stop the others.
-      if (same.length > 1) for (const entry of same) await this.#readTogether(kind, [entry])
-      for (const entry of same.length === 1 ? same : []) {
-        if (!(entry.state instanceof Error)) notices.fault(error)
-        entry.state = errorOf(error)
+      const states = await read[kind](entries.map(({ topic }) => topic.key as KeyOf<Kind>))
+      for (const [index, entry] of entries.entries()) {
+        const state = states[index] ?? null
+        if (state instanceof Error && !(entry.state instanceof Error)) notices.fault(state)
+        update(entry, state)
       }
     }
   }
 
   /** Notes when a period of counters ends, in the time zones that they have now. */
-  async #followPeriods({ watcher, periodEnds }: Feed, watched: Iterable<Watched>): Promise<void> {
-    if (watcher.periods.length === 0) return
+  async #followPeriods({ periods, periodEnds }: Feed, watched: Iterable<Watched>): Promise<void> {
+    if (periods.length === 0) return
     const { now, retentionIn } = this.#options
     const at = now().getTime()
     for (const entry of watched) {
@@ -295,18 +287,22 @@ export class Live {
       const definition = 'definition' in state ? state.definition : undefined
       const { timeZone } = definition ?? (await retentionIn(topic.key.namespace))
       const calendar = calendarOf(timeZone)
-      periodEnds.set(entry, Math.min(...watcher.periods.map((period) => calendar.bucketAt(period, at).end)))
+      periodEnds.set(entry, Math.min(...periods.map((period) => calendar.bucketAt(period, at).end)))
     }
   }
 }
 
-function update(entry: WatchedTopic, state: TopicState | null): void {
+function update(entry: WatchedTopic, state: Watched['state']): void {
   const before = entry.state
-  const isState = before != null && !(before instanceof Error)
-  if (isState && state && (isOlder(state, before) || !isChanged(before, state))) return
+  if (isState(before) && isState(state) && (isOlder(state, before) || !isChanged(before, state))) return
   if (before === state) return
   entry.state = state
-  if (before !== undefined) for (const { changed } of entry.feeds) changed.add(entry)
+  if (before === undefined || state instanceof Error) return
+  for (const { changed } of entry.feeds) changed.add(entry)
+}
+
+function isState(state: Watched['state']): state is TopicState {
+  return state != null && !(state instanceof Error)
 }
 
 async function isBusy(): Promise<boolean> {
@@ -326,13 +322,9 @@ function topicText({ kind, key }: Topic): string {
  * and what was changed by hand may have the old one.
  */
 function isChanged(before: TopicState, after: TopicState): boolean {
-  for (const key in after) {
-    // States of one topic have the same properties.
-    const name = key as keyof TopicState
-    if (key !== 'revision' && after[name] !== before[name] && !isDeepStrictEqual(after[name], before[name]))
-      return true
-  }
-  return false
+  // States of one topic have the same properties.
+  const names = Object.keys(after) as (keyof TopicState | 'revision')[]
+  return names.some((name) => name !== 'revision' && !isDeepStrictEqual(after[name], before[name]))
 }
 
 /** Whether a state is older than one that was read before: it comes from a server that is behind. */

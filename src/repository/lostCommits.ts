@@ -1,10 +1,12 @@
 import type { Connection } from 'mysql2/promise'
-import { ER, failureOf, hasErrorNumber, withTimeout } from '../mysql/errors.ts'
+import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import type { FailoverDetector, Loss } from '../mysql/health.ts'
 import type { Database } from '../mysql/pool.ts'
 import { openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
+import { repeat } from './jobs.ts'
+import { noneWithoutTable } from './migrate.ts'
 
 /** A loss of commits that is noted in the database. */
 interface NotedLoss extends Loss {
@@ -19,20 +21,14 @@ export const ADVICE =
 
 /** How often the database is looked at, in milliseconds: a loss stops all processes within two seconds. */
 const LOOK_EVERY_MS = 1000
-/** Maximum wait for one, on closing. */
-const CLOSE_TIMEOUT_MS = 1000
 
 /** All that were noted; none in a database that is not migrated. */
 export async function readLosses(connection: Connection): Promise<NotedLoss[]> {
-  const statement = 'select id, noticed_at, what, accepted_at from lost_commits order by noticed_at'
-  const rows = await select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
+  const reading = select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
     connection,
-    statement,
-  ).catch((error) => {
-    if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
-    throw error
-  })
-  return rows.map(({ id, noticed_at, what, accepted_at }) => ({
+    'select id, noticed_at, what, accepted_at from lost_commits order by noticed_at',
+  )
+  return (await reading.catch(noneWithoutTable)).map(({ id, noticed_at, what, accepted_at }) => ({
     id,
     what: what.toString(),
     noticedAt: noticed_at,
@@ -60,20 +56,6 @@ export async function assertNothingLost(target: Target): Promise<void> {
  * noticed: a look each second, not a statement of each flush.
  */
 export function openLossWatch(database: Database, failover: FailoverDetector, notices: Notices) {
-  let isClosed = false
-  let looking: Promise<void> | undefined
-  const timer = setInterval(() => {
-    looking ??= look()
-      .catch((error) => {
-        // A database that is unreachable is reported elsewhere. Without the table, it is older, or being restored.
-        const isFault = failureOf(error) === 'fault' && !hasErrorNumber(error, ER.NO_SUCH_TABLE)
-        if (!isClosed && isFault) notices.fault(error)
-      })
-      .finally(() => {
-        looking = undefined
-      })
-  }, LOOK_EVERY_MS).unref()
-
   async function look(): Promise<void> {
     const own = failover.unnoted
     const losses = await database.evenIfLossy(async (connection) => {
@@ -88,14 +70,15 @@ export function openLossWatch(database: Database, failover: FailoverDetector, no
     failover.learn(losses, own)
   }
 
-  return {
-    /** @throws the reason why the database can't be read */
-    look,
-
-    async close(): Promise<void> {
-      isClosed = true
-      clearInterval(timer)
-      await withTimeout(CLOSE_TIMEOUT_MS, Promise.resolve(looking)).catch(() => undefined)
-    },
-  }
+  const { close } = repeat(
+    () => LOOK_EVERY_MS,
+    () =>
+      look().catch((error) => {
+        // A database that is unreachable is reported elsewhere. Without the table, it is older, or being restored.
+        if (failureOf(error) === 'fault' && !hasErrorNumber(error, ER.NO_SUCH_TABLE)) throw error
+      }),
+    notices,
+  )
+  /** `look` throws the reason why the database can't be read. */
+  return { look, close }
 }

@@ -21,25 +21,14 @@ const LOCK_WAIT_S = 60
 const IDLE_LIMIT_S = 7 * 86_400
 
 /** A file of `schema/migrations`. */
-type Migration = {
+interface Migration {
   name: string
   /** Each of its statements ends with a semicolon at the end of a line. */
   text: string
-} & Effect
-
-/**
- * What a migration means for servers of older versions. They work beside an expansion, and can start on it. A
- * contraction breaks those before the version that it names; the files of the first release name none.
- */
-type Effect = { kind: 'expansion' } | { kind: 'contraction'; oldest: string | undefined }
-
-interface Comparison {
-  /** It has no migration yet, and so no servers that one could break. */
-  isNew: boolean
-  /** The files that a database lacks. */
-  missing: Migration[]
-  /** Expansions of later versions, beside which this one works. */
-  later: string[]
+  /** Servers of older versions work beside an expansion, and can start on it. A contraction breaks them. */
+  kind: keyof typeof TABLES
+  /** The version before which a contraction breaks servers; those of the first release name none. */
+  oldest: string | undefined
 }
 
 /**
@@ -64,7 +53,7 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
 }
 
 /** What `migrate` would apply. It throws the same error. */
-export async function compareMigrations(target: Target, folder = MIGRATIONS): Promise<Comparison> {
+export async function compareMigrations(target: Target, folder = MIGRATIONS) {
   const migrations = await readMigrations(folder)
   return withSession(target, (connection) => compare(connection, migrations, target))
 }
@@ -86,11 +75,7 @@ async function applyMissing(connection: Connection, migrations: readonly Migrati
   return missing.map(({ name }) => name)
 }
 
-async function compare(
-  connection: Connection,
-  migrations: readonly Migration[],
-  { database }: Target,
-): Promise<Comparison> {
+async function compare(connection: Connection, migrations: readonly Migration[], { database }: Target) {
   const contractions = await recordedIn(connection, TABLES.contraction)
   const expansions = await recordedIn(connection, TABLES.expansion)
   const files = new Set(migrations.map(({ name }) => name))
@@ -108,21 +93,25 @@ async function compare(
   }
   const recorded = new Set([...contractions, ...expansions])
   return {
+    /** It has no migration yet, and so no servers that one could break. */
     isNew: recorded.size === 0,
+    /** The files that the database lacks. */
     missing: migrations.filter(({ name }) => !recorded.has(name)),
+    /** Expansions of later versions, beside which this one works. */
     later: expansions.filter((name) => !files.has(name)),
   }
 }
 
 /** The names of files in a table; none before it was created. A database of 0.2.0 has no table `expansion`. */
 async function recordedIn(connection: Connection, table: string): Promise<string[]> {
-  const rows = await select<{ name: Buffer }>(connection, `select name from ${table} order by name`).catch(
-    (error) => {
-      if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
-      throw error
-    },
-  )
-  return rows.map(({ name }) => name.toString())
+  const reading = select<{ name: Buffer }>(connection, `select name from ${table} order by name`)
+  return (await reading.catch(noneWithoutTable)).map(({ name }) => name.toString())
+}
+
+/** For a read of a table that older databases don't have. */
+export function noneWithoutTable(error: unknown): [] {
+  if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
+  throw error
 }
 
 async function apply(connection: Connection, { name, text, kind }: Migration): Promise<void> {
@@ -147,22 +136,19 @@ async function run(connection: Connection, statement: string): Promise<void> {
   }
 }
 
-/** The files of a folder, in the order in which they are applied. */
+/** The files of a folder, in the order in which they are applied. The first line of each states its kind. */
 export async function readMigrations(folder: URL): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
   return Promise.all(
     names.map(async (name) => {
       const text = await readFile(new URL(name, folder), 'utf8')
-      return { name, text, ...effectOf(text) }
+      const [firstLine = ''] = text.split('\n', 1)
+      // Without a statement it is a contraction, which is the safe one.
+      const kind = firstLine === '-- expands' ? 'expansion' : 'contraction'
+      const [, oldest] = /^-- contracts, needs (\d+\.\d+\.\d+)$/.exec(firstLine) ?? []
+      return { name, text, kind, oldest }
     }),
   )
-}
-
-/** The effect that a file states in its first line. Without a statement it is a contraction, which is the safe one. */
-function effectOf(text: string): Effect {
-  const [firstLine = ''] = text.split('\n', 1)
-  if (firstLine === '-- expands') return { kind: 'expansion' }
-  return { kind: 'contraction', oldest: /^-- contracts, needs (\d+\.\d+\.\d+)$/.exec(firstLine)?.[1] }
 }
 
 /**

@@ -2,7 +2,7 @@ import { COUNTER_EXISTS, parsePeriods, periodsText } from '../commit/periodState
 import { SEQUENCE_EXISTS } from '../commit/reservations.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
-import { bytes, integer, list, pageBy, select } from '../mysql/sql.ts'
+import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
 import {
   DEFAULT_RETENTION,
   type PageByName,
@@ -11,6 +11,7 @@ import {
   type RetentionChange,
 } from '../rules/counter.ts'
 import { withChange } from '../rules/names.ts'
+import { batchReads } from './batches.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (
@@ -23,29 +24,28 @@ const HAS_CONTENT = `(exists (
                 from sequence s
                where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
 
-interface NamespaceState {
-  name: string
-  /** Default time zone and periods of what is created in it. */
-  retention: Retention
-}
+/** A namespace, with the default time zone and periods of what is created in it. */
+type NamespaceState = { name: string; retention: Retention }
 
 export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
-export function openNamespaceStore(database: Database, definitions: Database) {
-  const read = async (rest: string) => {
-    const rows = await database.withRetry((connection) => readRows(connection, rest))
-    return rows.map(stateIn)
-  }
+export function openNamespaces(database: Database, definitions: Database) {
+  const readStates = async (rest: string) =>
+    (await database.withRetry((connection) => readRows(connection, rest))).map(stateIn)
+  const { read } = batchReads(
+    ({ name }: { name: string }) => name,
+    (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
+    ({ name }) => ({ name, retention: DEFAULT_RETENTION }),
+  )
   return {
-    /** Reads those that exist, in any order. */
-    read: (names: readonly { name: string }[]) =>
-      read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
+    /** One that doesn't exist has the defaults. */
+    read: (name: string) => read({ name }),
 
     /** Lists those with a counter or a sequence: all, or those with one of some names. */
     async list(page: PageByName, names?: readonly string[]): Promise<NamespaceState[]> {
       if (names?.length === 0) return []
       const named = names ? [`n.name in (${list(names, bytes)})`] : []
-      return read(pageBy('n.name', page, [...named, HAS_CONTENT]))
+      return readStates(pageByName('n.name', page, [...named, HAS_CONTENT]))
     },
 
     /**
@@ -56,9 +56,7 @@ export function openNamespaceStore(database: Database, definitions: Database) {
     define: (name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> =>
       definitions.withRetry(async (connection) => {
         // Created on its own first: another session may create it at the same time.
-        await findOrCreateNamespace(connection, name).catch((error) => {
-          if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
-        })
+        await findOrCreateNamespace(connection, name).catch(unlessTaken)
         return inTransaction(connection, async () => {
           const row = await readCreated(connection, name, 'for update')
           const change = { timeZone, periods: periods && periodsOf(periods) }
@@ -83,6 +81,11 @@ export async function findOrCreateNamespace(connection: Connection, name: string
   return readCreated(connection, name)
 }
 
+/** For the error of an insert that another session may have made at the same time. */
+export function unlessTaken(error: unknown): undefined {
+  if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
+}
+
 async function readCreated(connection: Connection, name: string, locking = ''): Promise<NamespaceRow> {
   const [row] = await readRows(connection, `where n.name = ${bytes(name)} ${locking}`)
   if (!row) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
@@ -94,10 +97,7 @@ function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]>
 }
 
 function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
-  return {
-    name: name.toString(),
-    retention: retentionOf(time_zone, periods),
-  }
+  return { name: name.toString(), retention: retentionOf(time_zone, periods) }
 }
 
 /** Parses the columns of a retention. */

@@ -7,7 +7,6 @@ import {
   sequenceDefinitionIn,
   sequenceDefinitionSet,
 } from '../commit/reservations.ts'
-import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
 import { bytes, firstVersion, instant, integer, select } from '../mysql/sql.ts'
@@ -21,7 +20,7 @@ import {
   type PastFormat,
   type SequenceDefinitionChange,
 } from '../rules/sequenceDefinition.ts'
-import { findOrCreateNamespace } from './namespaces.ts'
+import { findOrCreateNamespace, unlessTaken } from './namespaces.ts'
 
 /**
  * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
@@ -40,23 +39,26 @@ export function defineSequence(
 ): Promise<SequenceState> {
   /** Marks it as applied. */
   const claim = claimOf(key.namespace, randomUUID(), [])
-  return withKnownOutcome((attempt) =>
-    database.withRetry(async (connection) => {
-      if (attempt.committing && (await isApplied(connection, claim))) return attempt.committing
-      attempt.committing = undefined
-      while (true) {
-        let id = await sequenceId(connection, key)
-        if (id === undefined) {
-          // A refused first definition creates nothing.
-          changed(UNUSED)
-          id = await createSequence(connection, key, at)
-        }
-        const state = id && (await inTransaction(connection, () => define(connection, id, attempt)))
-        if (state) return state
-        // Another session has created or deleted it at the same time.
+  /** What a COMMIT results in that may have been sent, without an answer. */
+  let committing: SequenceState | undefined
+
+  async function attempt(connection: Connection): Promise<SequenceState> {
+    if (committing && (await isApplied(connection, claim))) return committing
+    committing = undefined
+    while (true) {
+      let id = await sequenceId(connection, key)
+      if (id === undefined) {
+        // A refused first definition creates nothing.
+        changed(UNUSED)
+        id = await inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch(
+          unlessTaken,
+        )
       }
-    }, deadline),
-  )
+      const state = id && (await inTransaction(connection, () => define(connection, id)))
+      if (state) return state
+      // Another session has created or deleted it at the same time.
+    }
+  }
 
   function changed(history: History) {
     const result = changedSequenceDefinition(history, change)
@@ -64,7 +66,7 @@ export function defineSequence(
     return result
   }
 
-  async function define(connection: Connection, id: number, attempt: Attempt<SequenceState>) {
+  async function define(connection: Connection, id: number): Promise<SequenceState | undefined> {
     const [row] = await select<DefinedRow>(
       connection,
       `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
@@ -90,48 +92,39 @@ export function defineSequence(
       await conflictOnCluster(connection, id)
     }
     await connection.query(storeResults([{ claim, at, results: [] }]))
-    attempt.committing = { ...key, definition, createdAt: row.created_at }
-    return attempt.committing
+    committing = { ...key, definition, createdAt: row.created_at }
+    return committing
   }
+
+  return database.withRetry(attempt, deadline).catch((error) => fail(error, committing !== undefined))
 }
 
 /** Deletes a sequence for good, if it exists: its id is never reused. The sweep deletes its sequence groups. */
-export function deleteSequence(database: Database, key: SequenceKey): Promise<boolean> {
+export function deleteSequence(database: Database, key: SequenceKey): Promise<void> {
   let id: number | undefined
-  return withKnownOutcome((attempt) =>
-    database.withRetry(async (connection) => {
-      // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
-      id ??= await sequenceId(connection, key)
-      const found = id
-      if (found === undefined) return false
-      return inTransaction(connection, async () => {
-        await connection.query(`delete from sequence where id = ${integer(found)}`)
-        await connection.query(`insert ignore into deleted_sequence (id) values (${integer(found)})`)
-        attempt.committing = true
-        return true
-      })
-    }),
-  )
-}
+  let isCommitting = false
 
-/** An attempt at a change that is not repeated blindly. */
-interface Attempt<Result> {
-  /** What a COMMIT that may have been sent, without an answer, results in. */
-  committing?: Result | undefined
+  async function attempt(connection: Connection): Promise<void> {
+    // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
+    id ??= await sequenceId(connection, key)
+    if (id === undefined) return
+    const deleted = integer(id)
+    await inTransaction(connection, async () => {
+      await connection.query(`delete from sequence where id = ${deleted}`)
+      await connection.query(`insert ignore into deleted_sequence (id) values (${deleted})`)
+      isCommitting = true
+    })
+  }
+
+  return database.withRetry(attempt).catch((error) => fail(error, isCommitting))
 }
 
 /** @throws {NthError} OUTCOME_UNKNOWN if a COMMIT may have been sent without an answer */
-async function withKnownOutcome<T>(work: (attempt: Attempt<T>) => Promise<T>): Promise<T> {
-  const attempt: Attempt<T> = {}
-  try {
-    return await work(attempt)
-  } catch (cause) {
-    const isUnavailable = cause instanceof NthError && cause.code === 'UNAVAILABLE'
-    if (!attempt.committing || !isUnavailable) throw cause
-    const message =
-      'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
-    throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
-  }
+function fail(cause: unknown, isCommitting: boolean): never {
+  if (!isCommitting || !(cause instanceof NthError && cause.code === 'UNAVAILABLE')) throw cause
+  const message =
+    'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
+  throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
 }
 
 type DefinedRow = SequenceDefinitionRow &
@@ -205,14 +198,6 @@ export async function conflictOnCluster(connection: Connection, id: number): Pro
       where g.sequence_id = ${integer(id)}
         and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
   )
-}
-
-/** Creates a sequence, and returns its id. Undefined: another session created it. */
-function createSequence(connection: Connection, key: SequenceKey, at: Date): Promise<number | undefined> {
-  return inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch((error) => {
-    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
-    throw error
-  })
 }
 
 /** A sequence's id, created if it doesn't exist. Runs within a transaction. */

@@ -4,7 +4,6 @@ import {
   inOrder,
   type KeyRow,
   keyIn,
-  literal,
   RECORD,
   type RecordRow,
   type ReservationRow,
@@ -27,7 +26,7 @@ import {
   list,
   type NamedRow,
   nameIn,
-  pageBy,
+  pageByName,
   REVISION_OF_NOW,
   select,
   selectByName,
@@ -38,6 +37,7 @@ import { keyText, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { writerOf } from '../rules/format.ts'
 import type { Claim } from '../rules/idempotency.ts'
+import type { SequenceGroupRow } from '../rules/rows.ts'
 import {
   noSuchReservation,
   notGapless,
@@ -59,41 +59,39 @@ import {
   type SequenceDefinitionChange,
 } from '../rules/sequenceDefinition.ts'
 import { batchReads, createRowCache } from './batches.ts'
-import type { Means } from './counters.ts'
+import type { CallOptions, Means, RequestOptions } from './counters.ts'
 import { defineSequence, deleteSequence, findOrCreateSequence } from './sequenceDefinition.ts'
-
-/** Options of a call on a sequence group. */
-type SequenceCallOptions = Pick<Request, 'claim' | 'withRevision'>
 
 const TOKEN_BYTES = 16
 
 export type Sequences = ReturnType<typeof openSequences>
 
-export function openSequences({ store, groupCommit, retentionIn, now, deadline }: Means<SequenceStore>) {
-  const { read, readMany } = batchReads(keyText, store.readSequences, unused)
-  const { read: readSequenceGroup, readMany: readSequenceGroups } = batchReads(
-    sequenceGroupKeyText,
-    (keys: readonly SequenceGroupKey[]) => store.readSequenceGroups(keys, now()),
+interface SequenceMeans extends Means<SequenceGroupKey, SequenceGroupRow> {
+  /** For changes of definitions. */
+  definitions: Database
+}
+
+export function openSequences({ database, definitions, rows, groupCommit, retentionIn, now }: SequenceMeans) {
+  const { read, readMany } = batchReads(keyText, retried(database, readSequences), unused)
+  const readStates = retried(database, readStatesOfGroups)
+  const groups = batchReads(sequenceGroupKeyText, (keys: readonly SequenceGroupKey[]) =>
+    readStates(keys, now()),
   )
-  const { read: readReservation, readMany: readReservations } = batchReads(
-    tokenOf,
-    store.readReservations,
-    () => undefined,
-  )
-  const { read: readGroupOf } = batchReads(tokenOf, store.readReservationSequenceGroups, () => undefined)
+  const reservations = batchReads(tokenOf, retried(database, readReservations), () => undefined)
+  const listGroups = retried(database, listSequenceGroups)
 
   function change(
     key: SequenceGroupKey,
     operation: SequenceOperation,
-    options?: SequenceCallOptions & Pick<Request, 'deadline' | 'missingRows'>,
+    options?: RequestOptions & Pick<Request, 'missingRows'>,
   ): Promise<Applied> {
-    const operations = [onSequenceGroup(store.rows, key, operation)]
+    const operations = [onSequenceGroup(rows, key, operation)]
     return groupCommit.change({ operations, mode: 'one', ...options })
   }
 
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
-    const options = { deadline: deadline(), missingRows: 'fail' } as const
-    const found = await readGroupOf({ token })
+    const options = { deadline: database.deadline(), missingRows: 'fail' } as const
+    const found = await reservations.read({ token })
     if (!found) throw noSuchReservation()
     const applied = await change(found.group, { kind, token }, options).catch((error) => {
       // The sequence was deleted in the meantime.
@@ -104,14 +102,13 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
 
   return {
     read,
-    readSequenceGroup,
+    readSequenceGroup: groups.read,
     /** Results are in the order of the keys. */
     readMany,
-    readSequenceGroups,
-    list: store.list,
-
-    listSequenceGroups: (sequence: SequenceKey, page: PageByName) =>
-      store.listSequenceGroups(sequence, page, now()),
+    readSequenceGroups: groups.readMany,
+    readEachSequenceGroup: groups.readEach,
+    list: retried(database, listSequences),
+    listSequenceGroups: (sequence: SequenceKey, page: PageByName) => listGroups(sequence, page, now()),
 
     /**
      * Issues `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat returns the first ones.
@@ -119,11 +116,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, or if the
      *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async next(
-      key: SequenceGroupKey,
-      count: number,
-      options?: SequenceCallOptions,
-    ): Promise<SequenceNumbers> {
+    async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
       const applied = await change(key, { kind: 'next', count }, options)
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
@@ -133,7 +126,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      *
      * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async restart(key: SequenceGroupKey, nextValue: number | null = null, options?: SequenceCallOptions) {
+    async restart(key: SequenceGroupKey, nextValue: number | null = null, options?: CallOptions) {
       const applied = await change(key, { kind: 'restart', nextValue }, options)
       return { key, ...resultAs('restart', applied), isReplayed: applied.isReplayed }
     },
@@ -147,15 +140,14 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      */
     async reserve(key: SequenceGroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation> {
       // A reservation that will be refused must not create a sequence group.
-      const isKnown = store.rows.cached(key) !== undefined
-      const options = { claim, deadline: isKnown ? undefined : deadline() }
-      const { definition } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
-      if (!isKnown && !definition?.gapless) throw notGapless()
+      const deadline = database.deadline()
+      const { namespace, sequence: name } = key
+      if (!rows.cached(key) && !(await read({ namespace, name })).definition?.gapless) throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
-      const operation: SequenceOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
-      const applied = await change(key, operation, options)
+      const operation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 } as const
+      const applied = await change(key, operation, { claim, deadline })
       const reservation = resultAs('reservation', applied)
-      const present = applied.isReplayed ? await readReservation(reservation) : reservation
+      const present = applied.isReplayed ? await reservations.read(reservation) : reservation
       if (!present)
         throw new NthError('NOT_FOUND', 'The reservation made with this idempotency key no longer exists.')
       return present
@@ -169,12 +161,11 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
     confirm: (token: string) => close('confirm', token),
     /** Releases a reserved number. Repeats and errors as for `confirm`. */
     release: (token: string) => close('release', token),
-    /** Reads a reservation in its current state; undefined: it doesn't exist. */
-    reservation: (token: string) => readReservation({ token }),
+    /** Reads a reservation in its current state, with its sequence group; undefined: it doesn't exist. */
+    reservation: (token: string) => reservations.read({ token }),
     /** The same for many, in their order. */
-    reservations: readReservations,
-    /** The sequence group of a reservation; undefined: it doesn't exist. */
-    sequenceGroupOfReservation: async (token: string) => (await readGroupOf({ token }))?.group,
+    reservations: reservations.readMany,
+    readEachReservation: reservations.readEach,
 
     /**
      * Changes a sequence definition.
@@ -183,9 +174,9 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      *   UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async define({ namespace, name }: SequenceKey, asked: SequenceDefinitionChange): Promise<SequenceState> {
-      const until = deadline()
+      const deadline = database.deadline()
       const timeZone = asked.timeZone === null ? (await retentionIn(namespace)).timeZone : asked.timeZone
-      return store.define({ namespace, name }, { ...asked, timeZone }, now(), until)
+      return defineSequence(definitions, { namespace, name }, { ...asked, timeZone }, now(), deadline)
     },
 
     /**
@@ -194,7 +185,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async delete(key: SequenceKey): Promise<SequenceState> {
-      await store.delete(key)
+      await deleteSequence(definitions, key)
       return unused(key)
     },
   }
@@ -213,30 +204,9 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
   return { namespace, name, definition: undefined, createdAt: null }
 }
 
-type SequenceStore = ReturnType<typeof openSequenceStore>
-
-export function openSequenceStore(database: Database, definitions: Database, failover: FailoverDetector) {
-  return {
-    rows: createRowCache(database, failover, {
-      textOf: sequenceGroupKeyText,
-      read: readRows,
-      create: createSequenceGroups,
-    }),
-    /** Reads the sequences that were ever used or defined, in any order, with one statement. */
-    readSequences: retried(database, readSequences),
-    /** Reads the states of sequence groups at an instant, used or not, in any order. */
-    readSequenceGroups: retried(database, readSequenceGroups),
-    list: retried(database, listSequences),
-    listSequenceGroups: retried(database, listSequenceGroups),
-    /** Reads the reservations that exist, in any order, with one statement. */
-    readReservations: retried(database, readReservations),
-    /** Reads the sequence groups of reservations in the same way. */
-    readReservationSequenceGroups: retried(database, readGroupsOfReservations),
-    /** Changes a definition, one caller at a time, while no numbers are issued. Creates the sequence if missing. */
-    define: (key: SequenceKey, change: SequenceDefinitionChange, at: Date, deadline: number) =>
-      defineSequence(definitions, key, change, at, deadline),
-    delete: (key: SequenceKey) => deleteSequence(definitions, key),
-  }
+export function openSequenceGroupRows(database: Database, failover: FailoverDetector) {
+  const textOf = sequenceGroupKeyText
+  return createRowCache(database, failover, { textOf, read: readRows, create: createSequenceGroups })
 }
 
 function sequenceText({ namespace, sequence }: SequenceGroupKey): string {
@@ -281,7 +251,7 @@ function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
 
 function listSequences(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, SEQUENCE_EXISTS]
-  return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageBy('s.name', page, conditions)}`)
+  return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageByName('s.name', page, conditions)}`)
 }
 
 async function sequencesIn(connection: Connection, statement: string): Promise<SequenceState[]> {
@@ -314,7 +284,7 @@ interface StoredSequenceGroupRow
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
 
 /** Including those that were never used. */
-async function readSequenceGroups(
+async function readStatesOfGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
   now: Date,
@@ -346,7 +316,7 @@ export async function listSequenceGroups(
        join sequence s on s.namespace_id = n.id
        join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
        join ${JOIN_LATEST}
-      ${pageBy('g.name', page, conditions)}`,
+      ${pageByName('g.name', page, conditions)}`,
   )
   return sequenceGroupsFrom(connection, rows, now)
 }
@@ -359,12 +329,8 @@ async function sequenceGroupsFrom(
 ) {
   const groups = rows.map((row) => {
     const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
-    return {
-      id: row.id,
-      row,
-      definition,
-      periodKey: periodKeyOf(definition.restartEvery, definition.timeZone, now),
-    }
+    const { restartEvery, timeZone } = definition
+    return { id: row.id, row, definition, periodKey: periodKeyOf(restartEvery, timeZone, now) }
   })
   const used = groups.filter((group): group is Used => group.id !== null)
   const positions = await readPositions(connection, used)
@@ -374,74 +340,57 @@ async function sequenceGroupsFrom(
     const isInLatestPeriod = row.latest_period_key === periodKey
     const position = isInLatestPeriod ? { last: row.value, next: row.next_value } : positions.get(id)
     const nextValue = free.get(id) ?? nextNumber(definition, position ?? { last: null, next: null })
-    const write = writerOf(definition, key.group, now)
-    const lastValue = row.latest_period_key === null ? null : row.value
-    return {
-      ...key,
-      lastValue,
-      lastFormatted:
-        lastValue === null ? null : writerOf(latestIn(row), key.group, row.updated_at)(lastValue),
-      nextValue,
-      nextFormatted: nextValue === null ? null : write(nextValue),
-      updatedAt: lastValue === null ? null : row.updated_at,
-      revision: Number(row.revision),
-    }
+    const nextFormatted = nextValue === null ? null : writerOf(definition, key.group, now)(nextValue)
+    return { ...key, ...latestIn(row, key.group), nextValue, nextFormatted, revision: Number(row.revision) }
   })
 }
 
 /** A sequence group with a row. */
 type Used = { id: number; row: StoredSequenceGroupRow; definition: SequenceDefinition; periodKey: number }
 
-/** The format of the last number. */
-function latestIn({ latest_format, latest_zone }: StoredSequenceGroupRow) {
-  return { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+/** The last number, in its own format. */
+function latestIn(row: StoredSequenceGroupRow, group: string) {
+  const { latest_period_key, value, latest_format, latest_zone, updated_at: updatedAt } = row
+  if (latest_period_key === null || value === null)
+    return { lastValue: null, lastFormatted: null, updatedAt: null }
+  const style = { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+  return { lastValue: value, lastFormatted: writerOf(style, group, updatedAt)(value), updatedAt }
 }
 
 /** Of sequence groups whose latest number is of another period, or that were restarted before their first; by id. */
 async function readPositions(connection: Connection, groups: readonly Used[]) {
-  const positions = new Map<number | null, Position>()
   const others = groups.filter(({ row, periodKey }) => row.latest_period_key !== periodKey)
-  for (const [periodKey, same] of groupBy(others, (one) => one.periodKey)) {
-    const rows = await select<Position & { id: number }>(
-      connection,
+  const statements = [...groupBy(others, ({ periodKey }) => periodKey)].map(
+    ([periodKey, same]) =>
       `select group_id as id, value as last, next_value as next
          from sequence_value force index (primary)
         where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
-    )
-    for (const { id, last, next } of rows) positions.set(id, { last, next })
-  }
-  return positions
+  )
+  const rows = await selectAll<Position & { id: number | null }>(connection, statements)
+  return new Map(rows.map(({ id, last, next }) => [id, { last, next }]))
 }
 
 /** The first released or expired numbers to reissue, by the ids of their sequence groups. */
 async function readFreeNumbers(connection: Connection, groups: readonly Used[]) {
   const gapless = groups.filter(({ definition }) => definition.gapless)
-  const free = new Map<number | null, number>()
-  if (gapless.length === 0) return free
-  const statement = gapless.map(readFirstFree).join('\nunion all\n')
-  const rows = await select<Record<'group_id' | 'value', number>>(connection, statement)
-  for (const { id, definition } of gapless) {
+  const rows = await selectAll<{ group_id: number; value: number }>(connection, gapless.map(readFirstFree))
+  const free = gapless.map(({ id, definition }) => {
     const numbers = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
-    const [first] = inOrder(numbers, definition)
-    if (first !== undefined) free.set(id, first)
-  }
-  return free
+    return [id, inOrder(numbers, definition)[0]] as const
+  })
+  return new Map<number | null, number | undefined>(free)
+}
+
+/** The rows of all statements. */
+async function selectAll<Row>(connection: Connection, statements: readonly string[]): Promise<Row[]> {
+  return statements.length === 0 ? [] : select<Row>(connection, statements.join('\nunion all\n'))
 }
 
 async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
-  const rows = await select<ReservationRow>(connection, readPresent(tokens.map(({ token }) => token)))
-  return rows.map((row): Reservation => reservationIn(row))
-}
-
-async function readGroupsOfReservations(connection: Connection, tokens: readonly { token: string }[]) {
-  const rows = await select<KeyRow & { token: Buffer }>(
-    connection,
-    `select r.token, n.name as namespace, s.name as sequence, g.name as its_group
-       from reservation r
-       join sequence_group g on g.id = r.group_id
-       join sequence s on s.id = g.sequence_id
-       join namespace n on n.id = s.namespace_id
-      where r.token in (${list(tokens, ({ token }) => literal(token))})`,
-  )
-  return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
+  const statement = readPresent(tokens.map(({ token }) => token))
+  const rows = await select<ReservationRow & KeyRow>(connection, statement)
+  return rows.map((row): Reservation & { group: SequenceGroupKey } => ({
+    ...reservationIn(row),
+    group: keyIn(row),
+  }))
 }

@@ -9,7 +9,7 @@ import { emptyState, rowOf } from '../support/model/model.ts'
 import {
   courses,
   emptyTable,
-  modelStore,
+  modelRows,
   modelWriter,
   openModel,
   ticksLater,
@@ -30,7 +30,7 @@ it('returns to every caller what happened, under random schedules and failures, 
   await fc.assert(
     fc.asyncProperty(requests, courses, async (calls, stream) => {
       const table = emptyTable()
-      const processes = [1, 2].map(() => openModel(() => modelWriter(table, stream), modelStore(table)))
+      const processes = [1, 2].map(() => openModel(() => modelWriter(table, stream), modelRows(table)))
       let clock = 0
       const observed = await Promise.all(
         calls.map(async ({ ticks, operation, process }) => {
@@ -76,10 +76,10 @@ it('sends the calls of one tick as one batch at its end, and batches later calls
       finish = () => resolve({ kind: 'committed' })
     })
   })
-  const store = modelStore(emptyTable())
-  const { incrementBy } = openModel(() => writer, store)
+  const rows = modelRows(emptyTable())
+  const { incrementBy } = openModel(() => writer, rows)
   const key = { namespace: 'n', name: 'c' }
-  await store.rows.load(key)
+  await rows.load(key)
   const callers = (count: number) => Array.from({ length: count }, () => incrementBy(key, 1))
   const first = callers(3)
   await ticksLater(1)
@@ -104,7 +104,7 @@ it('does not send again what may be committed, when a writer fails in a way that
     flushes += 1
     throw broken
   })
-  const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
+  const { incrementBy } = openModel(() => writer, modelRows(emptyTable()), {
     notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
   })
   const key = { namespace: 'n', name: 'c' }
@@ -115,7 +115,7 @@ it('does not send again what may be committed, when a writer fails in a way that
 it('reports a COMMIT that is not sent as soon as all callers were seen waiting, and says that it may have counted', async () => {
   const faults: unknown[] = []
   const writer = writerWith(async () => ({ kind: 'committed' }), { isCommitSent: false })
-  const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
+  const { incrementBy } = openModel(() => writer, modelRows(emptyTable()), {
     notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
   })
   await expect(incrementBy({ namespace: 'n', name: 'c' }, 1)).rejects.toMatchObject({

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../support/database/database.ts'
 import { startProxy } from '../support/database/proxy.ts'
-import { openTestStore } from '../support/server/nth.ts'
+import { openTestNth } from '../support/server/nth.ts'
 
 it.each([
   ['ends a connection', 'is cut off'],
@@ -10,11 +10,11 @@ it.each([
   let closed: Promise<void> | undefined
   const target = await startProxy(await freshDatabase(), (statement) => {
     if (!/from namespace/.test(statement)) return 'passes'
-    closed ??= store.close()
+    closed ??= nth.close()
     return delivery
   })
-  const store = openTestStore(target, 1000)
-  await expect(store.counters.read([{ namespace: 'n', name: 'c' }])).rejects.toThrow()
+  const nth = openTestNth(target, { timeoutMs: 1000 })
+  await expect(nth.counters.read({ namespace: 'n', name: 'c' })).rejects.toThrow()
   expect(closed).toBeInstanceOf(Promise)
   await closed
 })

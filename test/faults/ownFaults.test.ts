@@ -70,3 +70,24 @@ it('reads other rows beside one that cannot be parsed', async () => {
   )
   expect(await Promise.all(changes)).toEqual([2, 'ours'])
 })
+
+it('watches other counters beside one that cannot be parsed, and reports that once', async () => {
+  const target = await freshDatabase()
+  const { counters, live, faults } = openTestNth(target)
+  for (const name of ['a', 'broken']) await counters.incrementBy(counter(name), 1)
+  await query(target, "update counter set periods = 'FORTNIGHT' where name = 'broken'")
+  const changed: string[] = []
+  const feed = live.open({
+    periods: [],
+    onChanged: async (watched) =>
+      void changed.push(...[...watched].map(({ topic }) => JSON.stringify(topic.key))),
+  })
+  const topics = ['a', 'broken'].map((name) => ({ kind: 'counter', key: counter(name) }) as const)
+  const watched = await live.watch(feed, topics)
+  expect(watched.map(({ state }) => state instanceof Error)).toEqual([false, true])
+  await counters.incrementBy(counter('a'), 1)
+  await expect.poll(() => changed).toEqual([JSON.stringify(counter('a'))])
+  await query(target, "update counter set periods = 'DAY' where name = 'broken'")
+  await expect.poll(() => changed).toContain(JSON.stringify(counter('broken')))
+  expect(faults).toHaveLength(1)
+})

@@ -1,15 +1,16 @@
 import { hash } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
+import type { Database } from '../../src/mysql/pool.ts'
 import { SILENT } from '../../src/operations/log.ts'
-import { type ApiKeyStore, openApiKeys } from '../../src/repository/apiKeys.ts'
+import { openApiKeys } from '../../src/repository/apiKeys.ts'
 import { unavailable } from '../../src/rules/errors.ts'
-import { createSecret, EVERYTHING, isSecret, prefixOf } from '../../src/rules/rights.ts'
+import { createSecret, EVERYTHING, isSecret } from '../../src/rules/rights.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
 import { openWire } from '../support/client/wire.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openSwitchboard } from '../support/database/switchboard.ts'
-import { openTestStore } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const READ = '{ counter(name: "c") { value } }'
@@ -19,9 +20,9 @@ const EVIL = 'https://evil.example'
 
 const KEY_OPTIONS = { label: 'x', grants: [EVERYTHING], origins: null, perMinute: null, expiresAt: null }
 
-/** The API keys of a store, without a service; closed when the test has finished. */
-function openTestKeys(store: ApiKeyStore) {
-  const keys = openApiKeys(store, () => new Date(), { ...SILENT, fault: console.error })
+/** The API keys of a database, without a service; closed when the test has finished. */
+function openTestKeys(database: Database, now = () => new Date()) {
+  const keys = openApiKeys(database, database, now, { ...SILENT, fault: console.error })
   onTestFinished(keys.close)
   return keys
 }
@@ -130,9 +131,8 @@ it('stores keys as hashes only', async () => {
 
 it('records when a key was last used, with one write for all its calls', async () => {
   const target = await freshDatabase()
-  const store = openTestStore(target)
-  onTestFinished(store.close)
-  const keys = openTestKeys(store.apiKeys)
+  const database = openTestDatabase(target)
+  const keys = openTestKeys(database)
   const { secret, key } = await keys.create(KEY_OPTIONS)
   const statements = collectStatements('api_key')
   for (let use = 0; use < 10; use++) await keys.find(secret, key.hash)
@@ -143,7 +143,11 @@ it('records when a key was last used, with one write for all its calls', async (
   expect(Math.abs(row?.last_used_at.getTime() - before)).toBeLessThan(60_000)
   // Later uses replace earlier ones, whoever notes them first.
   const times = [before + 5000, before + 2000]
-  for (const time of times) await store.apiKeys.noteUse([{ id: key.id, at: new Date(time) }])
+  for (const time of times) {
+    const other = openTestKeys(database, () => new Date(time))
+    await other.find(secret, key.hash)
+    await other.close()
+  }
   const [later] = await query(target, `select last_used_at from api_key where id = ${key.id}`)
   expect(later?.last_used_at.getTime()).toBe(times[0])
 })
@@ -293,18 +297,13 @@ it('accepts a key that it has not seen yet, however many unknown ones come from 
 })
 
 it('reads keys by one statement at a time, of at most 100, in order of arrival', async () => {
-  const store = openTestStore(await freshDatabase())
-  onTestFinished(store.close)
   const reads: { hashes: string[]; start: () => void }[] = []
-  const keys = openTestKeys({
-    ...store.apiKeys,
-    async read(hashes) {
-      await new Promise<void>((start) => {
-        reads.push({ hashes: [...hashes], start })
-      })
-      return store.apiKeys.read(hashes)
-    },
+  const target = await startProxy(await freshDatabase(), async (statement) => {
+    const hashes = statement.match(/x'[0-9a-f]{64}'/g)
+    if (hashes) await new Promise<void>((start) => reads.push({ hashes, start }))
+    return 'passes' as const
   })
+  const keys = openTestKeys(openTestDatabase(target))
   const found = Array.from({ length: 300 }, () => keys.find(createSecret(), hash('sha256', createSecret())))
   for (const expected of [100, 100, 100]) {
     await expect.poll(() => reads.length).toBe(1)
@@ -317,20 +316,19 @@ it('reads keys by one statement at a time, of at most 100, in order of arrival',
 })
 
 it('fails all look-ups that wait when the database cannot be read, and tries it again for the next', async () => {
-  const store = openTestStore(await freshDatabase())
-  onTestFinished(store.close)
-  let isAway = true
+  const database = openTestDatabase(await freshDatabase())
+  let isAway = false
   let reads = 0
-  const keys = openTestKeys({
-    ...store.apiKeys,
-    async read(hashes) {
-      reads += 1
-      if (!isAway) return store.apiKeys.read(hashes)
-      await new Promise(setImmediate)
-      throw unavailable('The database is unreachable.')
-    },
-  })
+  const withRetry: Database['withRetry'] = async (work) => {
+    reads += 1
+    if (!isAway) return database.withRetry(work)
+    await new Promise(setImmediate)
+    throw unavailable('The database is unreachable.')
+  }
+  const keys = openTestKeys(Object.assign(Object.create(database), { withRetry }))
   const { secret, key } = await keys.create(KEY_OPTIONS)
+  isAway = true
+  reads = 0
   const found = await Promise.allSettled(Array.from({ length: 1200 }, () => keys.find(secret, key.hash)))
   expect(new Set(found.map(({ status }) => status))).toEqual(new Set(['rejected']))
   // Each further one would make its callers wait until the time limit once more.
@@ -340,21 +338,20 @@ it('fails all look-ups that wait when the database cannot be read, and tries it 
 })
 
 it('reads a key again that it did not find before, as it may have been restored since', async () => {
-  const store = openTestStore(await freshDatabase())
-  onTestFinished(store.close)
-  const keys = openTestKeys(store.apiKeys)
+  const target = await freshDatabase()
+  const keys = openTestKeys(openTestDatabase(target))
   const secret = createSecret()
   const digest = hash('sha256', secret)
   expect(await keys.find(secret, digest)).toBeUndefined()
-  const restored = await store.apiKeys.create({ ...KEY_OPTIONS, hash: digest, prefix: prefixOf(secret) })
-  expect(await keys.find(secret, digest)).toEqual(restored)
+  const { key } = await keys.create(KEY_OPTIONS)
+  await query(target, `update api_key set hash = x'${digest}' where id = ${key.id}`)
+  expect(await keys.find(secret, digest)).toEqual({ ...key, hash: digest })
 })
 
 it('fails the callers of a key alone whose row cannot be parsed', async () => {
   const target = await freshDatabase()
-  const store = openTestStore(target)
-  onTestFinished(store.close)
-  const keys = openTestKeys(store.apiKeys)
+  const database = openTestDatabase(target)
+  const keys = openTestKeys(database)
   const made = []
   for (let index = 0; index < 5; index++) made.push(await keys.create(KEY_OPTIONS))
   await query(target, `update api_key set grants = 'x' where id = ${made[2]?.key.id}`)
@@ -366,9 +363,8 @@ it('fails the callers of a key alone whose row cannot be parsed', async () => {
 
 it('notices a revocation although the row of another key cannot be parsed any more', async () => {
   const target = await freshDatabase()
-  const store = openTestStore(target)
-  onTestFinished(store.close)
-  const [keys, other] = [openTestKeys(store.apiKeys), openTestKeys(store.apiKeys)]
+  const database = openTestDatabase(target)
+  const [keys, other] = [openTestKeys(database), openTestKeys(database)]
   const [broken, revoked] = [await keys.create(KEY_OPTIONS), await keys.create(KEY_OPTIONS)]
   for (const { secret, key } of [broken, revoked]) await keys.find(secret, key.hash)
   await query(target, `update api_key set grants = 'x' where id = ${broken.key.id}`)

@@ -1,12 +1,11 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { SILENT } from '../../src/operations/log.ts'
-import { openNth } from '../../src/repository/nth.ts'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { define, next, PARTS } from '../support/client/sequenceCalls.ts'
 import { freshDatabase } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
-import { AMPLE_MS, openTestNth, openTestStore } from '../support/server/nth.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 import { soon } from '../support/soon.ts'
 
@@ -27,7 +26,7 @@ it('forgets a deleted sequence with its groups, its definition and its reservati
 
 it('confirms no reservation of a deleted sequence as one of a new sequence with its name', async () => {
   const target = await freshDatabase()
-  const [store, other] = [openTestStore(target), openTestNth(target)]
+  const other = openTestNth(target)
   const [key, group] = [
     { namespace: 'n', name: 's' },
     { namespace: 'n', sequence: 's', group: '' },
@@ -37,27 +36,12 @@ it('confirms no reservation of a deleted sequence as one of a new sequence with 
     await other.sequences.define(key, { gapless: true })
     await other.sequences.reserve(group, 60)
   }
-  const { readReservationSequenceGroups } = store.sequences
-  const sequences = {
-    ...store.sequences,
-    async readReservationSequenceGroups(tokens: readonly { token: string }[]) {
-      const groups = await readReservationSequenceGroups(tokens)
-      await recreate()
-      return groups
-    },
-  }
-  const options = {
-    timeoutMs: AMPLE_MS,
-    maxPending: 10,
-    keyTtlMs: 1000,
-    random: () => 0,
-    notices: SILENT,
-  }
-  const nth = openNth({ ...store, sequences }, options)
-  onTestFinished(async () => {
-    await nth.close()
-    await store.close()
+  // After the sequence group of the reservation was read, and before its row is.
+  const proxied = await startProxy(target, async (statement) => {
+    if (/g\.identity,.*where n\.name/s.test(statement)) await recreate()
+    return 'passes' as const
   })
+  const nth = openTestNth(proxied)
   await other.sequences.define(key, { gapless: true })
   const { token } = await other.sequences.reserve(group, 60)
   await expect(nth.sequences.release(token)).rejects.toMatchObject({ code: 'NOT_FOUND' })

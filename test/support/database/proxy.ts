@@ -30,13 +30,13 @@ export function farAway(target: Target, deliveryOf: (statement: string) => Deliv
 
 /**
  * Stands between Nth and its database, and decides over each statement, with the number of its connection: from 1 on, in
- * order of their opening. Closed when the test has finished.
+ * order of their opening. A statement waits for a decision that is a promise. Closed when the test has finished.
  *
  * @param delayMs returns by how much an answer is late
  */
 export async function startProxy(
   target: Target,
-  deliveryOf: (statement: string, connection: number) => Delivery,
+  deliveryOf: (statement: string, connection: number) => Delivery | Promise<Delivery>,
   delayMs = () => 0,
 ): Promise<Target> {
   const sockets = new Set<Socket>()
@@ -59,7 +59,7 @@ export async function startProxy(
     }
     client.on('data', async (packet) => {
       const statement = statementIn(packet)
-      const delivery = deliveryOf(statement, number)
+      const delivery = await deliveryOf(statement, number)
       hasVanished ||= delivery === 'vanishes'
       if (typeof delivery === 'object' && 'arrivesBefore' in delivery) {
         hasVanished = true

@@ -13,12 +13,13 @@ import {
 } from '../../../src/commit/batch.ts'
 import { doubtful } from '../../../src/commit/call.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../../../src/commit/groupCommit.ts'
+import type { Database } from '../../../src/mysql/pool.ts'
 import { SILENT } from '../../../src/operations/log.ts'
-import { type CounterStore, openCounters } from '../../../src/repository/counters.ts'
+import { openCounters } from '../../../src/repository/counters.ts'
 import type { CounterKey, Definition } from '../../../src/rules/counter.ts'
 import { unavailable } from '../../../src/rules/errors.ts'
 import type { StoredResults } from '../../../src/rules/idempotency.ts'
-import type { CounterRow } from '../../../src/rules/rows.ts'
+import type { CounterRow, Rows } from '../../../src/rules/rows.ts'
 import { AMPLE_MS } from '../server/nth.ts'
 import { PLAIN } from './plain.ts'
 
@@ -90,7 +91,7 @@ export function emptyTable(): Table {
 }
 
 /** Counters in memory. What is known of a row may be old, as where another process has defined it anew. */
-export function modelStore(table: Table): CounterStore {
+export function modelRows(table: Table): Rows<CounterKey, CounterRow> {
   const known = new Map<string, ModelRow>()
 
   function find({ name }: CounterKey): ModelRow {
@@ -110,16 +111,10 @@ export function modelStore(table: Table): CounterStore {
   }
 
   return {
-    rows: {
-      cached: ({ name }) => known.get(name),
-      load: async (key) => find(key),
-      loadOrCreate: async (key) => find(key),
-      forget: ({ name }) => void known.delete(name),
-    },
-    read: async () => [],
-    list: async () => [],
-    listLeaderboard: async () => [],
-    readHistory: async () => [],
+    cached: ({ name }) => known.get(name),
+    load: async (key) => find(key),
+    loadOrCreate: async (key) => find(key),
+    forget: ({ name }) => void known.delete(name),
   }
 }
 
@@ -286,7 +281,7 @@ function isMade(work: CounterWork, added = Number.MAX_SAFE_INTEGER): boolean {
 }
 
 export function rowIn({ row }: CounterWork): ModelRow {
-  // All rows come from `modelStore`.
+  // All rows come from `modelRows`.
   return row as ModelRow
 }
 
@@ -304,7 +299,7 @@ export async function ticksLater(ticks: number): Promise<void> {
 
 export function openModel(
   openWriter: () => Writer,
-  store: CounterStore,
+  rows: Rows<CounterKey, CounterRow>,
   options: Partial<GroupCommitOptions> = {},
 ) {
   const groupCommit = openGroupCommit({
@@ -318,12 +313,12 @@ export function openModel(
     random: () => 0,
     ...options,
   })
-  const deadline = () => performance.now() + AMPLE_MS
   return openCounters({
-    store,
+    // Nothing is read.
+    database: { deadline: () => performance.now() + AMPLE_MS } as Database,
+    rows,
     groupCommit,
     retentionIn: async () => PLAIN,
     now: () => new Date(0),
-    deadline,
   })
 }

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
 import type { Target, Targets } from '../../../src/mysql/settings.ts'
 import { type Notices, SILENT } from '../../../src/operations/log.ts'
-import { openNth, openStore } from '../../../src/repository/nth.ts'
+import { openNth } from '../../../src/repository/nth.ts'
 import { createRandom } from '../random.ts'
 
 const DAY_MS = 86_400_000
@@ -19,17 +19,6 @@ export interface TestNthOptions {
   runsJobs: boolean
   acceptsLostCommits: boolean
   eventualReads: boolean
-}
-
-/** A store alone, which the test closes. */
-export function openTestStore(target: Target, timeLimitMs = AMPLE_MS) {
-  return openStore([target], {
-    timeLimitMs,
-    maxPending: 100,
-    keyTtlMs: 1000,
-    runsJobs: false,
-    notices: SILENT,
-  })
 }
 
 /** How many were opened: each has random numbers of its own, so that those that collided part. */
@@ -53,27 +42,18 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     warn: (message) => said.push(message),
     fault: (error) => faults.push(error),
   }
-  const store = openStore('database' in database ? [database] : database, {
-    timeLimitMs: timeoutMs,
+  const nth = openNth('database' in database ? [database] : database, {
+    timeoutMs,
     maxPending,
     keyTtlMs,
     runsJobs,
     acceptsLostCommits,
     eventualReads,
-    notices,
-  })
-  const nth = openNth(store, {
-    timeoutMs,
-    maxPending,
-    keyTtlMs,
     random: createRandom(opened++).fraction,
     notices,
-    ...(now && { now }),
+    now,
   })
-  onTestFinished(async () => {
-    await nth.close()
-    await store.close()
-  })
+  onTestFinished(nth.close)
   return {
     ...nth,
     faults,
