@@ -1,13 +1,7 @@
 import { periodKeyOf } from '../rules/calendar.ts'
-import type { CounterOperation, Definition } from '../rules/counter.ts'
+import type { CounterOperation, RowState } from '../rules/counter.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
-import type {
-  ColumnWrite,
-  PeriodAddition,
-  PeriodReading,
-  RunningPeriod,
-  RunningPeriods,
-} from '../rules/periods.ts'
+import type { PeriodReading, RunningPeriod, RunningPeriods } from '../rules/periods.ts'
 import type { CounterRow, SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import type { Call, Request } from './call.ts'
@@ -72,6 +66,11 @@ export function isCoalesced(work: CounterWork): work is CoalescedWork {
   return work.path.kind === 'coalesced'
 }
 
+/** The slot of a counter that its operations change; undefined: all of them, under lock. */
+export function slotOf({ path }: CounterWork): number | undefined {
+  return path.kind === 'locked' && path.slot !== 'all' ? path.slot : undefined
+}
+
 /** What the attempts of one flush have shown that its next attempt must heed. */
 export interface Precautions {
   /** Keys of rows whose operations may be refused: they take the locked path. */
@@ -84,17 +83,6 @@ export interface Precautions {
   mayCommitAtOnce: boolean
   /** Number of attempts after which the flush paused. */
   failures: number
-}
-
-export function openPrecautions(quarantined?: string): Precautions {
-  const isQuarantined = quarantined !== undefined
-  return {
-    lockedPath: new Set(),
-    triesLocks: isQuarantined,
-    quarantined,
-    mayCommitAtOnce: !isQuarantined,
-    failures: 0,
-  }
 }
 
 /** Maximum sum of the absolute values of additions that are made without reading the totals that they change. */
@@ -318,6 +306,8 @@ export interface CounterReading {
   readonly value: number
   /** Where wanted; of some also where not. */
   readonly revision: number | undefined
+  /** The initial revision of a row that was never changed; undefined: it was, or this was not read. */
+  readonly first: number | undefined
   /** Its running periods; undefined: not read. */
   readonly periods: readonly PeriodReading[] | undefined
   /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
@@ -326,28 +316,26 @@ export interface CounterReading {
 
 /** What a flush writes after its operations are applied. */
 export interface Writes {
-  readonly counters: readonly { work: CounterWork; write: CounterWrite }[]
-  readonly sequenceGroups: readonly { work: SequenceGroupWork; write: NumberState }[]
+  readonly counters: readonly CounterWrite[]
+  readonly sequenceGroups: readonly SequenceGroupWrite[]
   /** Results to store under new idempotency keys. */
   readonly toStore: readonly StoredResults[]
   /** Claims without a result, to be removed. */
   readonly toRelease: readonly Claim[]
 }
 
-/** The new state of a locked counter. */
-export type CounterWrite =
-  | 'deleted'
-  | {
-      previousValue: number
-      value: number
-      isCounted: boolean
-      /** How much the revision rises. */
-      raised: number
-      columns: readonly ColumnWrite[]
-      history: readonly PeriodAddition[]
-      /** The new one, if changed. */
-      definition: Definition | undefined
-    }
+/** A locked counter before and after its operations. */
+export interface CounterWrite {
+  readonly work: CounterWork
+  readonly before: CounterReading
+  readonly after: RowState
+}
+
+export interface SequenceGroupWrite {
+  readonly work: SequenceGroupWork
+  readonly before: SequenceGroupReading
+  readonly after: NumberState
+}
 
 export type Outcome =
   /** In one trip: with what was read. */

@@ -11,7 +11,7 @@ import {
   RETRY,
 } from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
-import { addInPeriod, totalOf } from '../rules/periods.ts'
+import { totalOf } from '../rules/periods.ts'
 import { applyToSequence, type NumberState, numberState } from '../rules/sequence.ts'
 import {
   type Batch,
@@ -21,10 +21,9 @@ import {
   type CounterWork,
   type CounterWrite,
   type Outcome,
-  openPrecautions,
   type Precautions,
   type Reading,
-  type SequenceGroupWork,
+  type SequenceGroupWrite,
   type Writer,
   type Writes,
 } from './batch.ts'
@@ -77,173 +76,169 @@ export function flushAll(
   context: FlushContext,
   quarantined?: string,
 ): Promise<boolean> {
+  const precautions: Precautions = {
+    lockedPath: new Set(),
+    triesLocks: quarantined !== undefined,
+    quarantined,
+    mayCommitAtOnce: quarantined === undefined,
+    failures: 0,
+  }
   const work = () => ({ requests: calls.map(({ request }) => request) })
-  return traced(flushTrace, work, () => new Flush(writer, context, quarantined).run(calls))
+  return traced(flushTrace, work, () => run({ writer, context, precautions, at: context.now() }, calls))
 }
 
-class Flush {
-  readonly #writer: Writer
-  readonly #context: FlushContext
-  readonly #quarantined: string | undefined
-  readonly #precautions: Precautions
-  readonly #at: Date
+/** What the attempts of a flush share. */
+interface Flush {
+  readonly writer: Writer
+  readonly context: FlushContext
+  readonly precautions: Precautions
+  readonly at: Date
+}
 
-  constructor(writer: Writer, context: FlushContext, quarantined: string | undefined) {
-    this.#writer = writer
-    this.#context = context
-    this.#quarantined = quarantined
-    this.#precautions = openPrecautions(quarantined)
-    this.#at = context.now()
-  }
-
-  async run(calls: readonly Call[]): Promise<boolean> {
-    const { pending, resolveAgain, quarantine, onApplied } = this.#context
-    const precautions = this.#precautions
-    const began = performance.now()
-    for (let open = calls; ; precautions.mayCommitAtOnce = false) {
-      open = pending.unanswered(open)
-      if (open.length === 0) return false
-      const outcome = await this.#attempt(open)
-      if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
-      switch (outcome.kind) {
-        case 'committed': {
-          let operations = 0
-          for (const [index, result] of outcome.results.entries()) {
-            const call = open[index]
-            assertInvariant(call !== undefined, 'each result belongs to a call')
-            operations += call.operations.length
-            onApplied(call.request.operations)
-            call.settle(result)
-          }
-          flushMeasure.publish({ operations, durationMs: performance.now() - began })
-          return true
+async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
+  const { context, precautions } = flush
+  const { pending, resolveAgain, quarantine, onApplied } = context
+  const began = performance.now()
+  for (let open = calls; ; precautions.mayCommitAtOnce = false) {
+    open = pending.unanswered(open)
+    if (open.length === 0) return false
+    const outcome = await attempt(flush, open)
+    if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
+    switch (outcome.kind) {
+      case 'committed': {
+        let operations = 0
+        for (const [index, result] of outcome.results.entries()) {
+          const call = open[index]
+          assertInvariant(call !== undefined, 'each result belongs to a call')
+          operations += call.operations.length
+          onApplied(call.request.operations)
+          call.settle(result)
         }
-        case 'unknown': {
-          const reason = 'The connection to the database ended before it answered'
-          for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
-          return false
-        }
-        case 'broken':
-        case 'fault':
-          return this.#flushApart(open, outcome)
-        case 'stale':
-          resolveAgain(open)
-          return false
-        case 'gone':
-          open = without(open, outcome.keys, resolveAgain)
-          break
-        case 'refused':
-          for (const key of outcome.keys) precautions.lockedPath.add(key)
-          break
-        case 'notLocked': {
-          const reason: QuarantineReason = { kind: 'locked', cause: HELD }
-          open = without(open, outcome.gone, resolveAgain)
-          for (const key of outcome.locked)
-            open = without(open, [key], (leaving) => quarantine([key], leaving, reason))
-          break
-        }
-        case 'locked':
-          if (precautions.triesLocks) {
-            // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
-            for (const call of open.toReversed()) quarantine(this.#triedKey(call), [call], outcome)
-            return false
-          }
-          precautions.triesLocks = true
-          break
-        case 'full':
-          refuseDefinitions(open)
-          break
-        case 'conflict':
-          await this.#pause(CONFLICT)
-          break
-        case 'lost':
-          await this.#pause(RETRY)
+        flushMeasure.publish({ operations, durationMs: performance.now() - began })
+        return true
       }
-      retryMeasure.publish(undefined)
+      case 'unknown': {
+        const reason = 'The connection to the database ended before it answered'
+        for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
+        return false
+      }
+      case 'broken':
+      case 'fault':
+        return flushApart(flush, open, outcome)
+      case 'stale':
+        resolveAgain(open)
+        return false
+      case 'gone':
+        open = without(open, outcome.keys, resolveAgain)
+        break
+      case 'refused':
+        for (const key of outcome.keys) precautions.lockedPath.add(key)
+        break
+      case 'notLocked': {
+        const reason: QuarantineReason = { kind: 'locked', cause: HELD }
+        open = without(open, outcome.gone, resolveAgain)
+        for (const key of outcome.locked)
+          open = without(open, [key], (leaving) => quarantine([key], leaving, reason))
+        break
+      }
+      case 'locked':
+        if (precautions.triesLocks) {
+          // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
+          for (const call of open.toReversed())
+            quarantine([precautions.quarantined ?? call.keys[0] ?? ''], [call], outcome)
+          return false
+        }
+        precautions.triesLocks = true
+        break
+      case 'full':
+        refuseDefinitions(open)
+        break
+      case 'conflict':
+      case 'lost':
+        precautions.failures += 1
+        await pause(
+          context.random() * backoffMs(outcome.kind === 'lost' ? RETRY : CONFLICT, precautions.failures),
+        )
     }
+    retryMeasure.publish(undefined)
   }
+}
 
-  /**
-   * Makes one attempt: reads, decides, writes and commits. For a distant database, in one trip: commits, as nothing has
-   * to be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT
-   * is sent in the tick in which all callers were seen waiting.
-   */
-  async #attempt(calls: readonly Call[]): Promise<AttemptOutcome> {
-    const { pending, keyTtlMs } = this.#context
-    for (const call of calls) call.flush()
-    let batch: Batch
-    try {
-      batch = batchOf(calls, this.#precautions, this.#at, this.#context)
-    } catch (cause) {
-      return { kind: 'broken', cause }
-    }
-    const transaction = await this.#writer.begin(batch)
-    if (transaction.kind !== 'transaction') return transaction
-    const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
-    if (reading && reading.kind !== 'read') return reading
-    let decision: Decision | { kind: 'expired' } | undefined
-    try {
-      if (reading) decision = decide(batch, reading, keyTtlMs)
-      if (decision?.kind === 'decided') transaction.write(decision.writes)
-      if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
-      if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()
-    } catch (cause) {
-      for (const call of calls) call.rollBack()
-      await transaction.rollBack()
-      return { kind: 'broken', cause }
-    }
-    if (decision && decision.kind !== 'decided') {
-      await transaction.rollBack()
-      return decision
-    }
-    const committing = transaction.commit()
-    const { isCommitSent } = transaction
-    const outcome = await committing
-    assertInvariant(isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
-    if (outcome.kind === 'committed') {
-      const decided = outcome.reading ? decide(batch, outcome.reading, keyTtlMs) : decision
-      assertInvariant(decided?.kind === 'decided', 'what was committed was decided')
-      return { kind: 'committed', results: decided.results }
-    }
-    if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
-    return outcome
+/**
+ * Makes one attempt: reads, decides, writes and commits. For a distant database, in one trip: commits, as nothing has
+ * to be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT
+ * is sent in the tick in which all callers were seen waiting.
+ */
+async function attempt(
+  { writer, context, precautions, at }: Flush,
+  calls: readonly Call[],
+): Promise<AttemptOutcome> {
+  const { pending, keyTtlMs } = context
+  for (const call of calls) call.flush()
+  let batch: Batch
+  try {
+    batch = batchOf(calls, precautions, at, context)
+  } catch (cause) {
+    return { kind: 'broken', cause }
   }
+  const transaction = await writer.begin(batch)
+  if (transaction.kind !== 'transaction') return transaction
+  const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
+  if (reading && reading.kind !== 'read') return reading
+  let decision: Decision | { kind: 'expired' } | undefined
+  try {
+    if (reading) decision = decide(batch, reading, keyTtlMs)
+    if (decision?.kind === 'decided') transaction.write(decision.writes)
+    if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
+    if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()
+  } catch (cause) {
+    for (const call of calls) call.rollBack()
+    await transaction.rollBack()
+    return { kind: 'broken', cause }
+  }
+  if (decision && decision.kind !== 'decided') {
+    await transaction.rollBack()
+    return decision
+  }
+  const committing = transaction.commit()
+  const { isCommitSent } = transaction
+  const outcome = await committing
+  assertInvariant(isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
+  if (outcome.kind === 'committed') {
+    const decided = outcome.reading ? decide(batch, outcome.reading, keyTtlMs) : decision
+    assertInvariant(decided?.kind === 'decided', 'what was committed was decided')
+    return { kind: 'committed', results: decided.results }
+  }
+  if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
+  return outcome
+}
 
-  async #pause(backoff: typeof RETRY): Promise<void> {
-    this.#precautions.failures += 1
-    await pause(this.#context.random() * backoffMs(backoff, this.#precautions.failures))
+/**
+ * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
+ * they would delay others. A call that causes an exception of our own fails.
+ */
+async function flushApart(
+  { writer, context, precautions: { quarantined } }: Flush,
+  calls: readonly Call[],
+  { kind, cause }: QuarantineReason,
+): Promise<boolean> {
+  const [call, ...others] = calls
+  if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
+    context.quarantine(call.keys, calls, { kind, cause })
+    return false
   }
-
-  #triedKey({ keys: [key = ''] }: Call): string[] {
-    return [this.#quarantined ?? key]
+  if (call && others.length === 0) {
+    call.settle(errorOf(cause))
+    if (isTooLarge(cause)) return false
+    // The definition that was cached may be the cause.
+    for (const named of call.request.operations) named.rows.forget(named.name)
+    if (call.operations.length === 1) context.quarantine(call.keys.slice(-1), [], { kind, cause })
+    return false
   }
-
-  /**
-   * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
-   * they would delay others. A call that causes an exception of our own fails.
-   */
-  async #flushApart(calls: readonly Call[], { kind, cause }: QuarantineReason): Promise<boolean> {
-    const { quarantine } = this.#context
-    const [call, ...others] = calls
-    if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
-      quarantine(call.keys, calls, { kind, cause })
-      return false
-    }
-    if (call && others.length === 0) {
-      call.settle(errorOf(cause))
-      if (isTooLarge(cause)) return false
-      // The definition that was cached may be the cause.
-      for (const named of call.request.operations) named.rows.forget(named.name)
-      if (call.operations.length === 1) quarantine(call.keys.slice(-1), [], { kind, cause })
-      return false
-    }
-    const half = Math.ceil(calls.length / 2)
-    const flushPart = (part: readonly Call[]) =>
-      flushAll(this.#writer, part, this.#context, this.#quarantined)
-    const first = await flushPart(calls.slice(0, half))
-    const second = await flushPart(calls.slice(half))
-    return first || second
-  }
+  const half = Math.ceil(calls.length / 2)
+  const first = await flushAll(writer, calls.slice(0, half), context, quarantined)
+  const second = await flushAll(writer, calls.slice(half), context, quarantined)
+  return first || second
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */
@@ -318,23 +313,20 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     toStore.push(first)
   }
 
-  const counters: { work: CounterWork; write: CounterWrite }[] = []
+  const counters: CounterWrite[] = []
   for (const [work, before] of reading.counters) {
     const { key } = work.row
-    const state = stateIn(states.counters, key)
-    if (before.isAdded) {
-      if (states.refused.has(key)) refused.push(key)
-    } else if (state.isDeleted) counters.push({ work, write: 'deleted' })
-    else if (state.counted > 0 || state.isDefined) counters.push({ work, write: writeOf(state, before) })
+    const after = stateIn(states.counters, key)
+    if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push({ work, before, after })
+    if (before.isAdded && states.refused.has(key)) refused.push(key)
   }
-  const sequenceGroups: { work: SequenceGroupWork; write: NumberState }[] = []
+  const sequenceGroups: SequenceGroupWrite[] = []
   for (const [work, before] of reading.sequenceGroups) {
-    const state = stateIn(states.sequenceGroups, work.row.key)
-    const { last, isMoved, closed } = state
+    const after = stateIn(states.sequenceGroups, work.row.key)
     if (before.isAdvanced) {
       const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
-      if (last !== (before.last ?? 0) + sum) refused.push(work.row.key)
-    } else if (isMoved || closed.size > 0) sequenceGroups.push({ work, write: state })
+      if (after.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
+    } else if (after.isMoved || after.closed.size > 0) sequenceGroups.push({ work, before, after })
   }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
   const toRelease = batch.claims.filter(({ key }) => !stored.has(key))
@@ -381,21 +373,6 @@ function stateOf({ row }: CounterWork, { value, revision, periods }: CounterRead
   state.revision = revision
   if (periods) state.periodTotals = periods.map((each) => ({ period: each.period, value: totalOf(each) }))
   return state
-}
-
-/** What to write of a counter that was only locked. */
-function writeOf(state: RowState, { value: previousValue, periods = [], now }: CounterReading): CounterWrite {
-  const { value, counted, added, raised, isDefined, definition } = state
-  const additions = added === 0n ? [] : periods.map((each) => addInPeriod(each, added, now))
-  return {
-    previousValue,
-    value,
-    isCounted: counted > 0,
-    raised,
-    columns: additions.flatMap(({ column = [] }) => column),
-    history: additions.flatMap(({ history }) => history),
-    definition: isDefined ? definition : undefined,
-  }
 }
 
 /**

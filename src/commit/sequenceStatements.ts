@@ -1,9 +1,18 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
-import { bytes, groupBy, instant, integer, list, orNull, raisedRevision } from '../mysql/sql.ts'
+import {
+  bytes,
+  groupBy,
+  instant,
+  integer,
+  list,
+  orNull,
+  REVISION_OF_NOW,
+  raisedRevision,
+} from '../mysql/sql.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import { EMPTY_POSITION, type SequenceGroupReading } from '../rules/sequence.ts'
 import type { Position } from '../rules/sequenceDefinition.ts'
-import { inLockOrder, type SequenceGroupWork as Work, type Writes } from './batch.ts'
+import { inLockOrder, type SequenceGroupWrite, type SequenceGroupWork as Work } from './batch.ts'
 import {
   closeReservation,
   inOrder,
@@ -15,7 +24,7 @@ import {
   storePositions,
   takeFree,
 } from './reservations.ts'
-import { byId, type Clock, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
+import { byId, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
 
 /** Maximum sequence groups for which one statement each is faster than locking all, then changing all. */
 const NARROW = 8
@@ -33,9 +42,9 @@ export function lockSequenceGroups(works: readonly Work[], text: FlushText): Rea
   const lockedAt = text.add(lockSequences(works))
   const isAdvancing = works.length <= NARROW && works.every(mayAdvance)
   const readPositions = isAdvancing ? advance(works, text) : lockPositions(works, text)
-  return (answers, clock) => {
+  return (answers) => {
     const sequences = byId<LockedSequence>(answers[lockedAt])
-    return readPositions(answers, clock).flatMap(([work, reading]) => {
+    return readPositions(answers).flatMap(([work, reading]) => {
       const sequence = sequences.get(work.row.sequenceId)
       if (sequence?.version !== work.row.version) return []
       // The number of its sequence's definitions is part of the revision.
@@ -123,14 +132,16 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
   // So that no lock wait comes after COMMIT is sent.
   const revisedAt = text.add(`${readRevisions(works)}\n   for update`)
   const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
-  return (answers, clock) => {
+  return (answers) => {
     const revised = byId<RevisionRow>(answers[revisedAt])
-    const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers, clock)]))
-    const located = readPeriods.flatMap((readPeriod) => readPeriod(answers, clock))
+    const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers)]))
+    const located = readPeriods.flatMap((readPeriod) => readPeriod(answers))
     return located.map(([work, { last, next, generation }]) => {
-      const revision = work.wantsRevision ? revisionIn(revised.get(work.row.id), clock) : undefined
-      const position = { ...EMPTY_POSITION, last, next, generation, ...reserved.get(work), revision }
-      return [work, position] as const
+      const row = revised.get(work.row.id)
+      const first = row?.first == null ? undefined : Number(row.first)
+      const revision = work.wantsRevision ? (first ?? Number(row?.revision)) : undefined
+      const position = { ...EMPTY_POSITION, last, next, generation, revision, first }
+      return [work, { ...position, ...reserved.get(work) }] as const
     })
   }
 }
@@ -207,51 +218,41 @@ function readReservations(
   }
 }
 
-type RevisionRow = Record<'id' | 'is_used', number> & { revision: string | number }
+/** `first`: null, unless it was never used; then the initial revision. */
+type RevisionRow = { id: number; revision: string | number; first: string | number | null }
 
 function readRevisions(works: readonly Work[]): string {
-  return `select id, revision, is_used
+  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id`
-}
-
-function revisionIn(row: RevisionRow | undefined, { first }: Clock): number | undefined {
-  if (!row) return undefined
-  return row.is_used === 1 ? Number(row.revision) : first
 }
 
 function sequenceIdsOf(works: readonly Work[]): string {
   return list([...new Set(works.map(({ row }) => row.sequenceId))], integer)
 }
 
-type WrittenSequenceGroup = Writes['sequenceGroups'][number]
-
-/** The statements that write sequence groups. `first`: initial revision, if known. */
-export function writeSequenceGroups(
-  sequenceGroups: readonly WrittenSequenceGroup[],
-  first: number | undefined,
-  at: Date,
-): string[] {
+/** The statements that write sequence groups. */
+export function writeSequenceGroups(sequenceGroups: readonly SequenceGroupWrite[], at: Date): string[] {
   const written = sequenceGroups.toSorted((a, b) => inLockOrder(a.work, b.work))
-  const moved = written.filter(({ write }) => write.isMoved)
+  const moved = written.filter(({ after }) => after.isMoved)
+  const raised = written.map(({ work: { row }, after }) => ({ row, raise: after.raised }))
+  // Those that were never used were read by one statement.
+  const unused = written.find(({ before }) => before.first !== undefined)
   return [
     ...(moved.length > 0 ? [writePositions(moved, at)] : []),
-    raiseRevisions(
-      written.map(({ work: { row }, write: { raised } }) => ({ row, raise: raised })),
-      first,
-    ),
+    raiseRevisions(raised, unused?.before.first),
     ...written.flatMap((each) => {
-      const { work, write } = each
-      const isLatest = !write.isIssued || isOpen(work)
+      const { work, after } = each
+      const isLatest = !after.isIssued || isOpen(work)
       return [...(isLatest ? [] : [noteLatest(each)]), ...reservationWrites(each)]
     }),
   ]
 }
 
 /** Caches for sequence groups what the next flush need not write again. */
-export function noteIssued(sequenceGroups: readonly WrittenSequenceGroup[]): void {
-  for (const { work, write } of sequenceGroups) if (write.isIssued) work.row.issuedIn = work.periodKey
+export function noteIssued(sequenceGroups: readonly SequenceGroupWrite[]): void {
+  for (const { work, after } of sequenceGroups) if (after.isIssued) work.row.issuedIn = work.periodKey
 }
 
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
@@ -266,9 +267,9 @@ function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number 
  where id in (${idsOf(raised)})`
 }
 
-function writePositions(moved: readonly WrittenSequenceGroup[], at: Date): string {
+function writePositions(moved: readonly SequenceGroupWrite[], at: Date): string {
   return storePositions(
-    moved.map(({ work, write: { last, next, generation, isIssued } }) => ({
+    moved.map(({ work, after: { last, next, generation, isIssued } }) => ({
       groupId: work.row.id,
       period: work.periodKey,
       last,
@@ -281,7 +282,7 @@ function writePositions(moved: readonly WrittenSequenceGroup[], at: Date): strin
 }
 
 /** If this process's clock is behind another's, the later period stays the latest. */
-function noteLatest({ work: { row, periodKey }, write: { definition } }: WrittenSequenceGroup): string {
+function noteLatest({ work: { row, periodKey }, after: { definition } }: SequenceGroupWrite): string {
   const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
   return `update sequence_group
    set latest_period_key = if(version = ${version}, greatest(latest_period_key, ${latest}), ${latest}),
@@ -291,8 +292,8 @@ function noteLatest({ work: { row, periodKey }, write: { definition } }: Written
  where id = ${id}`
 }
 
-function reservationWrites({ work: { row, periodKey }, write }: WrittenSequenceGroup): string[] {
-  const { taken, reserved, closed } = write
+function reservationWrites({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {
+  const { taken, reserved, closed } = after
   const { id, definition } = row
   return [
     ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, some]) => {

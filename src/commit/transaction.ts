@@ -20,8 +20,14 @@ import {
   type Writes,
 } from './batch.ts'
 import { lockDefinitions } from './counterDefinition.ts'
-import { changeCounters, readAgain, readingIn, writeCounters, writeHistory } from './counterStatements.ts'
-import { addToEach } from './counterUpdate.ts'
+import {
+  addToEach,
+  changeCounters,
+  readAgain,
+  readingIn,
+  writeCounters,
+  writeHistory,
+} from './counterStatements.ts'
 import {
   begin,
   end,
@@ -38,8 +44,8 @@ import {
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
 import { tryLocks } from './locks.ts'
 import { periodColumns } from './periodStatements.ts'
-import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
-import { type Clock, FlushText, idsOf, NO_CLOCK, readClock } from './statements.ts'
+import { lockSequenceGroups, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
+import { FlushText, idsOf } from './statements.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -98,7 +104,6 @@ class FlushTransaction implements Transaction {
   /** The counters, where one trip is enough and worth it. */
   readonly #oneTrip: OneTrip | undefined
   #hasBegun = false
-  #clock: Clock = NO_CLOCK
   #prepared: readonly string[] = []
   #writes: Writes | undefined
   #isCommitSent = false
@@ -142,36 +147,35 @@ class FlushTransaction implements Transaction {
       if (!hasBegun(answers)) return this.#lose()
       this.#hasBegun = true
       text = this.#openText()
-      const obstacle = readLocks(answers, NO_CLOCK)
+      const obstacle = readLocks(answers)
       if (obstacle) await rollBack(session)
       if (obstacle) return obstacle
     }
     const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
-    const needsClock =
-      counters.some((work) => !isCoalesced(work) && (work.wantsRevision || work.row.definition.slots > 1)) ||
-      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work))
-    const clockIn = needsClock ? readClock(text) : undefined
     const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
     if (!this.#hasBegun && !hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
-    if (clockIn) this.#clock = clockIn(answers)
-    const earlier = readKeys ? readKeys(answers, this.#clock) : []
+    const earlier = readKeys ? readKeys(answers) : []
     if (!earlier) {
       await rollBack(session)
       return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
     }
-    const changes = readCounters ? readCounters(answers, this.#clock) : []
+    const changes = readCounters ? readCounters(answers) : []
     const readings = new Map<CounterWork, CounterReading>()
     for (const { work, reading } of changes) if (reading) readings.set(work, reading)
-    const unclear = changes.filter(({ isUnclear }) => isUnclear)
-    if (unclear.length > 0) {
-      for (const [work, reading] of await this.#readAgain(unclear)) readings.set(work, reading)
+    if (readings.size < changes.length) {
+      text = this.#openText()
+      const readUnclear = readAgain(
+        changes.filter(({ reading }) => !reading),
+        text,
+      )
+      for (const [work, reading] of readUnclear(await session.send(text.statements)))
+        readings.set(work, reading)
     }
-    const groups = new Map(readGroups?.(answers, this.#clock))
-    return { kind: 'read', counters: readings, sequenceGroups: groups, earlier }
+    return { kind: 'read', counters: readings, sequenceGroups: new Map(readGroups?.(answers)), earlier }
   }
 
   #openText(statements: readonly string[] = []): FlushText {
@@ -180,25 +184,13 @@ class FlushTransaction implements Transaction {
     return text
   }
 
-  async #readAgain(unclear: Parameters<typeof readAgain>[0]) {
-    const text = this.#openText()
-    const clockIn = readClock(text)
-    const readCounters = readAgain(unclear, text)
-    const answers = await this.#fenced.session.send(text.statements)
-    const { first } = this.#clock
-    const clock = clockIn(answers)
-    this.#clock = { now: clock.now, first: first ?? clock.first }
-    return readCounters(answers, this.#clock)
-  }
-
   write(writes: Writes): void {
     this.#writes = writes
     const { counters, sequenceGroups, toStore, toRelease } = writes
     const { at } = this.#batch
-    const { first } = this.#clock
     const prepared: string[] = []
-    if (counters.length > 0) prepared.push(...writeCounters(counters, first, at))
-    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, first, at))
+    if (counters.length > 0) prepared.push(...writeCounters(counters, at))
+    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, at))
     if (counters.length > 0) prepared.push(...writeHistory(counters))
     if (toStore.length > 0) prepared.push(storeResults(toStore))
     for (const claim of toRelease) prepared.push(releaseKey(claim))
@@ -347,7 +339,7 @@ function readKept(works: OneTrip, kept: string): Reading {
   )
   const counters = works.flatMap((work): [CounterWork, CounterReading][] => {
     const row = rows.get(work.row.id)
-    return row ? [[work, readingIn(row, work, true, NO_CLOCK)]] : []
+    return row ? [[work, readingIn(row, work, true)]] : []
   })
   return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier: [] }
 }
