@@ -22,20 +22,25 @@ export interface Batch {
 /** The operations of a batch on one row, in order of arrival. */
 interface RowWork<Row, Operation> {
   readonly row: Row
-  readonly operations: readonly Operation[]
+  readonly operations: Operation[]
+  /** Whether a caller has an idempotency key. */
+  hasClaim: boolean
   /** Whether a caller wants the revision after its operation. */
-  readonly wantsRevision: boolean
+  wantsRevision: boolean
   /** Whether a caller wants the totals of the running periods. */
-  readonly wantsPeriodValues: boolean
+  wantsPeriodValues: boolean
 }
 
-export interface CounterWork extends RowWork<CounterRow, CounterOperation> {
+type CounterRowWork = RowWork<CounterRow, CounterOperation>
+type SequenceGroupRowWork = RowWork<SequenceGroupRow, SequenceOperation>
+
+export interface CounterWork extends Readonly<CounterRowWork> {
   readonly path: CounterPath
   /** The tracked periods that contain the instant of the flush: the same array for all counters with the same. */
   readonly running: readonly RunningPeriod[]
 }
 
-export interface SequenceGroupWork extends RowWork<SequenceGroupRow, SequenceOperation> {
+export interface SequenceGroupWork extends Readonly<SequenceGroupRowWork> {
   readonly path: SequenceGroupPath
   /** Key of its current period. */
   readonly periodKey: number
@@ -103,7 +108,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
     const { operations, request } = call
     // Calls after a definition or deletion change another row. Those operations are alone on theirs.
     if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.key))) break
-    const isRedefining = operations.some(isForDefinition)
+    const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
     if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
     for (const { row } of operations) touched.add(row.key)
     if (request.claim) {
@@ -118,8 +123,8 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
 }
 
 /** Whether it changes or deletes the definition of a counter. */
-function isForDefinition({ operation }: { operation: CounterOperation | SequenceOperation }): boolean {
-  return operation.kind === 'define' || operation.kind === 'delete'
+function isForDefinition({ kind }: CounterOperation | SequenceOperation): boolean {
+  return kind === 'define' || kind === 'delete'
 }
 
 export interface BatchOptions {
@@ -135,8 +140,8 @@ export function batchOf(
   at: Date,
   options: BatchOptions,
 ): Batch {
-  const counters = new Map<string, Touching<CounterRow, CounterOperation>>()
-  const sequenceGroups = new Map<string, Touching<SequenceGroupRow, SequenceOperation>>()
+  const counters = new Map<string, CounterRowWork>()
+  const sequenceGroups = new Map<string, SequenceGroupRowWork>()
   const claims = new Map<string, Claim>()
   const carts: Call[] = []
   for (const call of calls) {
@@ -148,56 +153,45 @@ export function batchOf(
       else include(sequenceGroups, each.row, each.operation, request)
     }
   }
-  const counterWork: CounterWork[] = []
-  for (const touching of counters.values())
-    counterWork.push(workOnCounter(touching, precautions, at, options))
-  if (counterWork.length > 1) counterWork.sort((a, b) => a.row.id - b.row.id)
-  const sequenceGroupWork: SequenceGroupWork[] = []
-  for (const touching of sequenceGroups.values())
-    sequenceGroupWork.push(workOnSequenceGroup(touching, precautions, at))
-  if (sequenceGroupWork.length > 1) sequenceGroupWork.sort(inLockOrder)
+  const onCounters = [...counters.values()]
+    .map((work) => workOnCounter(work, precautions, at, options))
+    .sort((a, b) => a.row.id - b.row.id)
   return {
     calls,
-    counters: carts.length === 0 ? counterWork : withSharedLocks(carts, counterWork),
-    sequenceGroups: sequenceGroupWork,
+    counters: carts.length === 0 ? onCounters : withSharedLocks(carts, onCounters),
+    sequenceGroups: [...sequenceGroups.values()]
+      .map((work) => workOnSequenceGroup(work, precautions, at))
+      .sort(inLockOrder),
     claims: [...claims.values()],
     at,
     precautions,
   }
 }
 
-/** What the calls of a batch ask of a row, before its path is chosen. */
-interface Touching<Row, Operation> extends RowWork<Row, Operation> {
-  readonly operations: Operation[]
-  wantsRevision: boolean
-  wantsPeriodValues: boolean
-  hasClaim: boolean
-}
-
 function include<Row extends { key: string }, Operation>(
-  rows: Map<string, Touching<Row, Operation>>,
+  rows: Map<string, RowWork<Row, Operation>>,
   row: Row,
   operation: Operation,
   { claim, withRevision, wantsPeriodValues }: Request,
 ): void {
-  let touching = rows.get(row.key)
-  if (!touching) {
-    touching = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
-    rows.set(row.key, touching)
+  let work = rows.get(row.key)
+  if (!work) {
+    work = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
+    rows.set(row.key, work)
   }
-  touching.operations.push(operation)
-  if (claim) touching.hasClaim = true
-  if (withRevision) touching.wantsRevision = true
-  if (wantsPeriodValues) touching.wantsPeriodValues = true
+  work.operations.push(operation)
+  if (claim) work.hasClaim = true
+  if (withRevision) work.wantsRevision = true
+  if (wantsPeriodValues) work.wantsPeriodValues = true
 }
 
 function workOnCounter(
-  touching: Touching<CounterRow, CounterOperation>,
+  work: CounterRowWork,
   precautions: Precautions,
   at: Date,
   { runningPeriods, random }: BatchOptions,
 ): CounterWork {
-  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
+  const { row, operations, hasClaim } = work
   const { slots, bounds } = row.definition
   let sum = 0
   let raise = 0
@@ -215,8 +209,7 @@ function workOnCounter(
   // One slot alone doesn't show whether the sum has room for more.
   if (slots > 1) path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(random() * slots) : 'all' }
   else if (isSmall && !mayRefuse && !hasClaim) path = { kind: 'coalesced', sum, raise }
-  const running = runningPeriods(row.definition, at.getTime())
-  return { row, operations, path, wantsRevision, running, wantsPeriodValues }
+  return { ...work, path, running: runningPeriods(row.definition, at.getTime()) }
 }
 
 /** The locked path of a counter without slots. */
@@ -227,17 +220,16 @@ function onLockedPath(work: CounterWork): CounterWork {
 }
 
 function workOnSequenceGroup(
-  touching: Touching<SequenceGroupRow, SequenceOperation>,
+  work: SequenceGroupRowWork,
   precautions: Precautions,
   at: Date,
 ): SequenceGroupWork {
-  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
+  const { row, operations, hasClaim } = work
   const { restartEvery, timeZone, step } = row.definition
   let sum = hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
   for (const operation of operations) sum += operation.kind === 'next' ? operation.count * step : Number.NaN
   const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
-  const periodKey = periodKeyOf(restartEvery, timeZone, at)
-  return { row, operations, path, wantsRevision, wantsPeriodValues, periodKey }
+  return { ...work, path, periodKey: periodKeyOf(restartEvery, timeZone, at) }
 }
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
@@ -253,7 +245,7 @@ function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[
 
 /** Whether the work on a counter may change or delete its definition. */
 export function mayRedefine({ operations }: CounterWork): boolean {
-  return operations.some((operation) => isForDefinition({ operation }))
+  return operations.some(isForDefinition)
 }
 
 /** Lock order of the rows of sequence groups: by period, then by id. */
@@ -354,13 +346,11 @@ export type NotApplied =
   | { kind: 'notLocked'; locked: readonly string[]; gone: readonly string[] }
   /** The database refuses it for good. */
   | { kind: 'fault'; cause: unknown }
-  /** A definition would make the total of a running period leave the safe range. */
-  | { kind: 'full'; cause: unknown }
   /** Its rows were read from an earlier incarnation of the database. */
   | { kind: 'stale' }
   /** In one trip: not all additions were possible. */
   | { kind: 'unfit' }
-  /** An exception of our own, or a text that is too large. */
+  /** An exception of our own, a text that is too large, or the error of a caller. */
   | { kind: 'broken'; cause: unknown }
   /** The connection was lost or can't be opened, or the server doesn't accept changes now. */
   | { kind: 'lost'; cause: unknown }

@@ -1,15 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
 import { apply, applyAll, RowState } from '../rules/counter.ts'
-import {
-  assertInvariant,
-  backoffMs,
-  CONFLICT,
-  errorOf,
-  isTooLarge,
-  NthError,
-  RETRY,
-} from '../rules/errors.ts'
+import { assertInvariant, backoffMs, CONFLICT, errorOf, NthError, RETRY } from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
 import { totalOf } from '../rules/periods.ts'
 import { applyToSequence, type NumberState, numberState } from '../rules/sequence.ts'
@@ -150,9 +142,6 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
         }
         precautions.triesLocks = true
         break
-      case 'full':
-        refuseDefinitions(open)
-        break
       case 'conflict':
       case 'lost':
         precautions.failures += 1
@@ -215,7 +204,7 @@ async function attempt(
 
 /**
  * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
- * they would delay others. A call that causes an exception of our own fails.
+ * they would delay others. A call that causes an exception of our own fails, and so does one that is refused.
  */
 async function flushApart(
   { writer, context, precautions: { quarantined } }: Flush,
@@ -229,7 +218,7 @@ async function flushApart(
   }
   if (call && others.length === 0) {
     call.settle(errorOf(cause))
-    if (isTooLarge(cause)) return false
+    if (cause instanceof NthError) return false
     // The definition that was cached may be the cause.
     for (const named of call.request.operations) named.rows.forget(named.name)
     if (call.operations.length === 1) context.quarantine(call.keys.slice(-1), [], { kind, cause })
@@ -247,19 +236,9 @@ function without(
   keys: readonly string[],
   passOn: (leaving: Call[]) => void,
 ): readonly Call[] {
-  const isLeaving = (call: Call) => keys.some((key) => call.touches(key))
-  const staying = open.filter((call) => !isLeaving(call))
-  passOn(open.filter(isLeaving))
+  const staying = open.filter((call) => !call.touches(keys))
+  passOn(open.filter((call) => call.touches(keys)))
   return staying
-}
-
-/** Refuses definitions, of which one would make the total of a running period too large. */
-function refuseDefinitions(calls: readonly Call[]): void {
-  const message = 'The total of a current period would leave the safe integer range; nothing was changed.'
-  for (const call of calls) {
-    const isDefining = call.operations.some(({ operation }) => operation.kind === 'define')
-    if (isDefining) call.settle(new NthError('OUT_OF_RANGE', message))
-  }
 }
 
 type Decision =

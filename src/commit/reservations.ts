@@ -94,26 +94,21 @@ export function takeFree(
    and value in (${list(values, integer)})`
 }
 
-/** Writes new reservations, which may already be closed again. */
-export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
-  const values = list(made, (one) => {
-    const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = one
+/** Writes reservations: new ones, which may already be closed again, and the final state of others. */
+export function storeReservations(groupId: number, stored: readonly StoredReservation[]): string {
+  const values = list(stored, (reservation) => {
+    const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = reservation
     const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
     const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
     return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
   })
   return `insert into reservation
   (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)
-values ${values}`
-}
-
-/** Writes the final state of a reservation. */
-export function closeReservation({ token, state, isFree }: StoredReservation): string {
-  return `update reservation
-   set state = ${codeOf(state)},
-       is_free = ${isFree},
-       closed_at = utc_timestamp(3)
- where token = ${literal(token)}`
+values ${values}
+on duplicate key update
+       state = values(state),
+       is_free = values(is_free),
+       closed_at = values(closed_at)`
 }
 
 export type ReservationRow = Record<

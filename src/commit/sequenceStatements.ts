@@ -14,14 +14,13 @@ import { EMPTY_POSITION, type SequenceGroupReading } from '../rules/sequence.ts'
 import type { Position } from '../rules/sequenceDefinition.ts'
 import { inLockOrder, type SequenceGroupWrite, type SequenceGroupWork as Work } from './batch.ts'
 import {
-  closeReservation,
   inOrder,
-  insertReservations,
   type ReservationRow,
   readFree,
   readTokens,
   reservationIn,
   storePositions,
+  storeReservations,
   takeFree,
 } from './reservations.ts'
 import { byId, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
@@ -38,8 +37,21 @@ type Readings = readonly (readonly [Work, SequenceGroupReading])[]
  */
 export function lockSequenceGroups(works: readonly Work[], text: FlushText): Reader<Readings> {
   const opened = text.isGalera ? works.filter((work) => !isOpen(work)) : []
-  if (opened.length > 0) text.add(noteUse(opened))
-  const lockedAt = text.add(lockSequences(works))
+  // On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which numbers
+  // are issued; where this process has not used such a row yet, this update makes the two conflict.
+  if (opened.length > 0)
+    text.add(
+      `update sequence force index (primary)
+   set uses = uses + 1
+ where id in (${sequenceIdsOf(opened)})`,
+    )
+  const lockedAt = text.add(
+    `select id, version, definitions
+  from sequence force index (primary)
+ where id in (${sequenceIdsOf(works)})
+ order by id
+  lock in share mode`,
+  )
   const isAdvancing = works.length <= NARROW && works.every(mayAdvance)
   const readPositions = isAdvancing ? advance(works, text) : lockPositions(works, text)
   return (answers) => {
@@ -54,34 +66,15 @@ export function lockSequenceGroups(works: readonly Work[], text: FlushText): Rea
   }
 }
 
+type LockedSequence = Record<'id' | 'version' | 'definitions', number>
+
 /** Whether this process has issued numbers in the current period of a sequence group. */
 function isOpen({ row, periodKey }: Work): boolean {
   return row.issuedIn === periodKey
 }
 
-/**
- * On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which
- * numbers are issued; where this process has not used such a row yet, this update makes the two conflict.
- */
-function noteUse(works: readonly Work[]): string {
-  return `update sequence force index (primary)
-   set uses = uses + 1
- where id in (${sequenceIdsOf(works)})`
-}
-
-type LockedSequence = Record<'id' | 'version' | 'definitions', number>
-
-/** Locks the sequences, and reads how often they were defined. */
-function lockSequences(works: readonly Work[]): string {
-  return `select id, version, definitions
-  from sequence force index (primary)
- where id in (${sequenceIdsOf(works)})
- order by id
-  lock in share mode`
-}
-
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
-export function mayAdvance(work: Work): boolean {
+function mayAdvance(work: Work): boolean {
   return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless
 }
 
@@ -93,7 +86,7 @@ function advance(works: readonly Work[], text: FlushText): Reader<Readings> {
   }))
   text.add(raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
   const wanted = works.filter(({ wantsRevision }) => wantsRevision)
-  const readAt = wanted.length > 0 ? text.add(readRevisions(wanted)) : -1
+  const readAt = wanted.length > 0 ? text.add(readGroups(wanted)) : -1
   return (answers) => {
     const raised = byId<RevisionRow>(answers[readAt])
     return advanced.flatMap(({ work, index }) => {
@@ -126,11 +119,11 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 /** Locks all rows of sequence groups, and reads them. */
 function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings> {
   const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
-  if (gapless.length > 0) text.add(lockGapless(gapless))
+  if (gapless.length > 0) text.add(lockGroups(gapless))
   const periods = [...groupBy(works, ({ periodKey }) => periodKey).values()]
   const readPeriods = periods.map((group) => lockPeriod(group, text))
   // So that no lock wait comes after COMMIT is sent.
-  const revisedAt = text.add(`${readRevisions(works)}\n   for update`)
+  const revisedAt = text.add(lockGroups(works))
   const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
   return (answers) => {
     const revised = byId<RevisionRow>(answers[revisedAt])
@@ -144,14 +137,6 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
       return [work, { ...position, ...reserved.get(work) }] as const
     })
   }
-}
-
-function lockGapless(works: readonly Work[]): string {
-  return `select id
-  from sequence_group force index (primary)
- where id in (${idsOf(works)})
- order by id
-   for update`
 }
 
 type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
@@ -193,13 +178,12 @@ function readReservations(
   text: FlushText,
 ): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>> {
   const { row, operations, periodKey } = work
-  const { id, definition } = row
   const count = operations.filter(({ kind }) => kind === 'reserve').length
   const tokens = operations.flatMap((each) =>
     each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
   )
   const clockAt = text.add('select utc_timestamp(3) as now')
-  const free = count > 0 ? readFree({ id, periodKey, definition }, count) : []
+  const free = count > 0 ? readFree({ ...row, periodKey }, count) : []
   const freeAt = free.map((statement) => text.add(statement))
   const tokensAt = tokens.length > 0 ? text.add(readTokens(tokens)) : -1
   return (answers) => {
@@ -208,11 +192,11 @@ function readReservations(
       now: firstRow<{ now: Date }>(answers[clockAt])?.now.getTime() ?? 0,
       free: inOrder(
         numbers.map(({ value }) => value),
-        definition,
+        row.definition,
       ),
       // One may be of a deleted sequence that had the same name.
       reservations: rowsOf<ReservationRow>(answers[tokensAt])
-        .filter(({ group_id }) => group_id === id)
+        .filter(({ group_id }) => group_id === row.id)
         .map(reservationIn),
     }
   }
@@ -221,11 +205,16 @@ function readReservations(
 /** `first`: null, unless it was never used; then the initial revision. */
 type RevisionRow = { id: number; revision: string | number; first: string | number | null }
 
-function readRevisions(works: readonly Work[]): string {
+function readGroups(works: readonly Work[]): string {
   return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id`
+}
+
+function lockGroups(works: readonly Work[]): string {
+  return `${readGroups(works)}
+   for update`
 }
 
 function sequenceIdsOf(works: readonly Work[]): string {
@@ -235,12 +224,16 @@ function sequenceIdsOf(works: readonly Work[]): string {
 /** The statements that write sequence groups. */
 export function writeSequenceGroups(sequenceGroups: readonly SequenceGroupWrite[], at: Date): string[] {
   const written = sequenceGroups.toSorted((a, b) => inLockOrder(a.work, b.work))
-  const moved = written.filter(({ after }) => after.isMoved)
+  const moved = written.flatMap(({ work, after }) => {
+    const { last, next, generation, isMoved, isIssued } = after
+    const position = { groupId: work.row.id, period: work.periodKey, last, next, generation, createdAt: at }
+    return isMoved ? [{ ...position, updatedAt: isIssued ? at : null }] : []
+  })
   const raised = written.map(({ work: { row }, after }) => ({ row, raise: after.raised }))
   // Those that were never used were read by one statement.
   const unused = written.find(({ before }) => before.first !== undefined)
   return [
-    ...(moved.length > 0 ? [writePositions(moved, at)] : []),
+    ...(moved.length > 0 ? [storePositions(moved)] : []),
     raiseRevisions(raised, unused?.before.first),
     ...written.flatMap((each) => {
       const { work, after } = each
@@ -267,20 +260,6 @@ function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number 
  where id in (${idsOf(raised)})`
 }
 
-function writePositions(moved: readonly SequenceGroupWrite[], at: Date): string {
-  return storePositions(
-    moved.map(({ work, after: { last, next, generation, isIssued } }) => ({
-      groupId: work.row.id,
-      period: work.periodKey,
-      last,
-      next,
-      generation,
-      createdAt: at,
-      updatedAt: isIssued ? at : null,
-    })),
-  )
-}
-
 /** If this process's clock is behind another's, the later period stays the latest. */
 function noteLatest({ work: { row, periodKey }, after: { definition } }: SequenceGroupWrite): string {
   const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
@@ -294,13 +273,12 @@ function noteLatest({ work: { row, periodKey }, after: { definition } }: Sequenc
 
 function reservationWrites({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {
   const { taken, reserved, closed } = after
-  const { id, definition } = row
+  const stored = [...reserved, ...closed]
   return [
-    ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, some]) => {
-      const values = some.map(({ value }) => value)
-      return takeFree({ id, periodKey, definition }, generation, values)
+    ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, numbers]) => {
+      const values = numbers.map(({ value }) => value)
+      return takeFree({ ...row, periodKey }, generation, values)
     }),
-    ...(reserved.size > 0 ? [insertReservations(id, [...reserved])] : []),
-    ...[...closed].map(closeReservation),
+    ...(stored.length > 0 ? [storeReservations(row.id, stored)] : []),
   ]
 }

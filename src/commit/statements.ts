@@ -6,11 +6,12 @@ import { integer, list } from '../mysql/sql.ts'
 export class FlushText {
   readonly at: Date
   readonly isGalera: boolean
-  readonly statements: string[] = []
+  readonly statements: string[]
 
-  constructor(at: Date, isGalera = false) {
+  constructor(at: Date, isGalera = false, statements: string[] = []) {
     this.at = at
     this.isGalera = isGalera
+    this.statements = statements
   }
 
   /** Adds a statement, and returns the index of its answer. */
