@@ -28,17 +28,14 @@ import {
   type RowOperation,
 } from './call.ts'
 
-export interface FlushOptions extends Pick<BatchOptions, 'random'> {
-  now: () => Date
-  /** How long idempotency keys are valid, in milliseconds. */
-  keyTtlMs: number
-}
-
 /** Why keys are quarantined. A fault is final: its calls can only be refused. */
 export type QuarantineReason = { kind: 'locked' | 'fault' | 'broken'; cause: unknown }
 
 /** What flushes work with, and where calls go that leave a flush without an answer. */
-interface FlushContext extends FlushOptions, BatchOptions {
+export interface FlushContext extends BatchOptions {
+  now: () => Date
+  /** How long idempotency keys are valid, in milliseconds. */
+  keyTtlMs: number
   pending: PendingCalls
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void

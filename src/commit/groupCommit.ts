@@ -16,7 +16,7 @@ import {
   type PendingCallsOptions,
   type Request,
 } from './call.ts'
-import { type FlushOptions, flushAll, type QuarantineReason } from './flush.ts'
+import { type FlushContext, flushAll, type QuarantineReason } from './flush.ts'
 
 /**
  * Group commit: calls that arrive while a transaction is in flight wait, and share the next transaction. Operations on
@@ -39,11 +39,11 @@ import { type FlushOptions, flushAll, type QuarantineReason } from './flush.ts'
  */
 export type GroupCommit = ReturnType<typeof openGroupCommit>
 
-export interface GroupCommitOptions extends PendingCallsOptions, FlushOptions {
+export interface GroupCommitOptions
+  extends PendingCallsOptions,
+    Pick<FlushContext, 'now' | 'random' | 'keyTtlMs' | 'onApplied'> {
   openWriter: () => Writer
   notices: Notices
-  /** Called with the operations of each call that was committed. */
-  onApplied: (operations: readonly NamedOperation[]) => void
 }
 
 /** Each flushes one quarantined key at a time. */

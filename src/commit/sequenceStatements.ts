@@ -10,18 +10,18 @@ import {
   raisedRevision,
 } from '../mysql/sql.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
-import { EMPTY_POSITION, type SequenceGroupReading } from '../rules/sequence.ts'
+import { EMPTY_POSITION, type SequenceGroupReading, type StoredReservation } from '../rules/sequence.ts'
 import type { Position } from '../rules/sequenceDefinition.ts'
 import { inLockOrder, type SequenceGroupWrite, type SequenceGroupWork as Work } from './batch.ts'
 import {
+  codeOf,
   inOrder,
+  literal,
+  OPEN,
   type ReservationRow,
   readFree,
-  readTokens,
   reservationIn,
   storePositions,
-  storeReservations,
-  takeFree,
 } from './reservations.ts'
 import { byId, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
 
@@ -132,7 +132,7 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
     return located.map(([work, { last, next, generation }]) => {
       const row = revised.get(work.row.id)
       const first = row?.first == null ? undefined : Number(row.first)
-      const revision = work.wantsRevision ? (first ?? Number(row?.revision)) : undefined
+      const revision = row && work.wantsRevision ? (first ?? Number(row.revision)) : undefined
       const position = { ...EMPTY_POSITION, last, next, generation, revision, first }
       return [work, { ...position, ...reserved.get(work) }] as const
     })
@@ -185,7 +185,12 @@ function readReservations(
   const clockAt = text.add('select utc_timestamp(3) as now')
   const free = count > 0 ? readFree({ ...row, periodKey }, count) : []
   const freeAt = free.map((statement) => text.add(statement))
-  const tokensAt = tokens.length > 0 ? text.add(readTokens(tokens)) : -1
+  const lockTokens = `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
+  from reservation force index (primary)
+ where token in (${list(tokens, literal)})
+ order by token
+   for update`
+  const tokensAt = tokens.length > 0 ? text.add(lockTokens) : -1
   return (answers) => {
     const numbers = freeAt.flatMap((index) => rowsOf<{ value: number }>(answers[index]))
     return {
@@ -238,7 +243,7 @@ export function writeSequenceGroups(sequenceGroups: readonly SequenceGroupWrite[
     ...written.flatMap((each) => {
       const { work, after } = each
       const isLatest = !after.isIssued || isOpen(work)
-      return [...(isLatest ? [] : [noteLatest(each)]), ...reservationWrites(each)]
+      return [...(isLatest ? [] : [noteLatest(each)]), ...writeReservations(each)]
     }),
   ]
 }
@@ -271,14 +276,36 @@ function noteLatest({ work: { row, periodKey }, after: { definition } }: Sequenc
  where id = ${id}`
 }
 
-function reservationWrites({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {
-  const { taken, reserved, closed } = after
-  const stored = [...reserved, ...closed]
+function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {
+  const stored = [...after.reserved, ...after.closed]
   return [
-    ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, numbers]) => {
-      const values = numbers.map(({ value }) => value)
-      return takeFree({ ...row, periodKey }, generation, values)
-    }),
+    // Marks free numbers as reissued: their previous holders have lost them.
+    ...[...groupBy(after.taken, ({ generation }) => generation)].map(
+      ([generation, taken]) => `update reservation force index (reservation_held)
+   set closed_at = utc_timestamp(3),
+       is_free = false,
+       state = if(state = ${OPEN}, ${codeOf('EXPIRED')}, state)
+ where group_id = ${integer(row.id)} and period_key = ${integer(periodKey)} and generation = ${integer(generation)}
+   and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
+   and value in (${list(taken, ({ value }) => integer(value))})`,
+    ),
     ...(stored.length > 0 ? [storeReservations(row.id, stored)] : []),
   ]
+}
+
+/** Writes reservations: new ones, which may already be closed again, and the final state of others. */
+function storeReservations(groupId: number, stored: readonly StoredReservation[]): string {
+  const values = list(stored, (reservation) => {
+    const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = reservation
+    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
+    const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
+    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
+  })
+  return `insert into reservation
+  (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)
+values ${values}
+on duplicate key update
+       state = values(state),
+       is_free = values(is_free),
+       closed_at = values(closed_at)`
 }
