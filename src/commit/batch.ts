@@ -215,10 +215,6 @@ function workOnCounter(
 /** The locked path of a counter without slots. */
 const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
 
-function onLockedPath(work: CounterWork): CounterWork {
-  return isCoalesced(work) ? { ...work, path: LOCKED } : work
-}
-
 function workOnSequenceGroup(
   work: SequenceGroupRowWork,
   precautions: Precautions,
@@ -238,7 +234,7 @@ function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[
   for (const { operations } of carts) {
     const touched = operations.flatMap(({ row }) => works.get(row.key) ?? [])
     if (touched.every(isCoalesced)) continue
-    for (const work of touched) works.set(work.row.key, onLockedPath(work))
+    for (const work of touched) if (isCoalesced(work)) works.set(work.row.key, { ...work, path: LOCKED })
   }
   return [...works.values()]
 }
@@ -253,9 +249,9 @@ export function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number 
   return a.periodKey - b.periodKey || a.row.id - b.row.id
 }
 
-/** A connection that flushes, one flush at a time. Its methods, and those of its transactions, never reject. */
+/** A connection that flushes, one flush at a time. The methods of its transactions never reject. */
 export interface Writer {
-  /** Prepares the transaction of a batch, without a round trip. */
+  /** Prepares the transaction of a batch, without a round trip. Rejects only for an exception of our own. */
   begin(batch: Batch): Promise<Transaction | NotApplied>
   close(): Promise<void>
 }
@@ -316,7 +312,7 @@ export interface Writes {
   readonly toRelease: readonly Claim[]
 }
 
-/** A locked counter before and after its operations. */
+/** A counter before and after its operations. */
 export interface CounterWrite {
   readonly work: CounterWork
   readonly before: CounterReading

@@ -48,19 +48,8 @@ export function changeCounters(works: readonly CounterWork[], text: FlushText): 
   const single = works.filter(hasOneSlot)
   const readers =
     single.length > NARROW ? [lockAndAdd(single, text)] : single.map((work) => changeOne(work, text))
-  const wanted = single.filter(isCoalesced).filter((work) => work.wantsRevision || work.wantsPeriodValues)
-  // Reads rows after their additions, where their revisions or the totals of their periods are wanted.
-  const readAt = wanted.length > 0 ? text.add(read(wanted)) : -1
   for (const work of works) if (work.row.definition.slots > 1) readers.push(lockSlots(work, text))
-  return (answers) => {
-    const changes = readers.flatMap((readChanges) => readChanges(answers))
-    if (readAt < 0) return changes
-    const rows = byId<CounterRowRead>(answers[readAt])
-    return changes.map((change) => {
-      const row = change.reading?.isAdded ? rows.get(change.work.row.id) : undefined
-      return row ? { ...change, reading: readingIn(row, change.work, true) } : change
-    })
-  }
+  return (answers) => readers.flatMap((readChanges) => readChanges(answers))
 }
 
 function hasOneSlot({ row }: CounterWork): boolean {
@@ -68,7 +57,7 @@ function hasOneSlot({ row }: CounterWork): boolean {
 }
 
 function changeOne(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
-  if (!isCoalesced(work)) return lockAndAdd([work], text)
+  if (!isCoalesced(work) || wantsState(work)) return lockAndAdd([work], text)
   const changedAt = text.add(addReturningOld(work, text.at))
   return (answers) => {
     const { affectedRows, insertId } = resultOf(answers[changedAt])
@@ -88,12 +77,19 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
     withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
       const reading = readingIn(row, work, false)
       const { periods = [], value } = reading
-      if (isCoalesced(work) ? !areRoomy(periods) : !areRunning(periods))
-        return { work, isAdded: false, reading: undefined }
-      return isCoalesced(work)
-        ? { work, isAdded: true, reading: added(value) }
-        : { work, isAdded: false, reading }
+      if (!isCoalesced(work))
+        return { work, isAdded: false, reading: areRunning(periods) ? reading : undefined }
+      const isAdded = areRoomy(periods)
+      // The addition itself sets the initial revision.
+      const isKnown = isAdded && (row.first === null || !work.wantsRevision)
+      const known = wantsState(work) ? { ...reading, isAdded } : added(value)
+      return { work, isAdded, reading: isKnown ? known : undefined }
     })
+}
+
+/** Whether a caller wants more than the value. */
+function wantsState({ wantsRevision, wantsPeriodValues }: CounterWork): boolean {
+  return wantsRevision || wantsPeriodValues
 }
 
 /**

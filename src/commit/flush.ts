@@ -4,7 +4,7 @@ import { apply, applyAll, RowState } from '../rules/counter.ts'
 import { assertInvariant, backoffMs, CONFLICT, errorOf, NthError, RETRY } from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
 import { totalOf } from '../rules/periods.ts'
-import { applyToSequence, type NumberState, numberState } from '../rules/sequence.ts'
+import { applyToSequence, numberState } from '../rules/sequence.ts'
 import {
   type Batch,
   type BatchOptions,
@@ -12,10 +12,12 @@ import {
   type CounterReading,
   type CounterWork,
   type CounterWrite,
+  type NotApplied,
   type Outcome,
   type Precautions,
   type Reading,
   type SequenceGroupWrite,
+  type Transaction,
   type Writer,
   type Writes,
 } from './batch.ts'
@@ -162,27 +164,27 @@ async function attempt(
   const { pending, keyTtlMs } = context
   for (const call of calls) call.flush()
   let batch: Batch
+  let transaction: Transaction | NotApplied
   try {
     batch = batchOf(calls, precautions, at, context)
+    transaction = await writer.begin(batch)
   } catch (cause) {
     return { kind: 'broken', cause }
   }
-  const transaction = await writer.begin(batch)
   if (transaction.kind !== 'transaction') return transaction
   const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
   if (reading && reading.kind !== 'read') return reading
-  let decision: Decision | { kind: 'expired' } | undefined
+  let decision: Decision | { kind: 'expired' } | { kind: 'broken'; cause: unknown } | undefined
   try {
     if (reading) decision = decide(batch, reading, keyTtlMs)
     if (decision?.kind === 'decided') transaction.write(decision.writes)
     if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
     if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()
   } catch (cause) {
-    for (const call of calls) call.rollBack()
-    await transaction.rollBack()
-    return { kind: 'broken', cause }
+    decision = { kind: 'broken', cause }
   }
   if (decision && decision.kind !== 'decided') {
+    for (const call of calls) call.rollBack()
     await transaction.rollBack()
     return decision
   }
@@ -248,8 +250,8 @@ type Decision =
 
 /** The rows while operations are applied to them, by key. */
 interface States {
-  counters: Map<string, RowState>
-  sequenceGroups: Map<string, NumberState>
+  counters: Map<string, CounterWrite>
+  sequenceGroups: Map<string, SequenceGroupWrite>
   /** Keys of counters with an operation that was refused, or undone with others of its call. */
   refused: Set<string>
 }
@@ -264,12 +266,13 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     const before = reading.counters.get(work)
     if (!before) gone.push(key)
     else if (isTight(work, before)) refused.push(key)
-    else states.counters.set(key, stateOf(work, before))
+    else states.counters.set(key, { work, before, after: stateOf(work, before) })
   }
   for (const work of batch.sequenceGroups) {
+    const { key } = work.row
     const before = reading.sequenceGroups.get(work)
-    if (before) states.sequenceGroups.set(work.row.key, numberState(work, before))
-    else gone.push(work.row.key)
+    if (before) states.sequenceGroups.set(key, { work, before, after: numberState(work, before) })
+    else gone.push(key)
   }
   if (gone.length > 0) return { kind: 'gone', keys: gone }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
@@ -290,19 +293,17 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
   }
 
   const counters: CounterWrite[] = []
-  for (const [work, before] of reading.counters) {
-    const { key } = work.row
-    const after = stateIn(states.counters, key)
-    if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push({ work, before, after })
-    if (before.isAdded && states.refused.has(key)) refused.push(key)
+  for (const write of states.counters.values()) {
+    const { work, before, after } = write
+    if (before.isAdded && states.refused.has(work.row.key)) refused.push(work.row.key)
+    if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push(write)
   }
   const sequenceGroups: SequenceGroupWrite[] = []
-  for (const [work, before] of reading.sequenceGroups) {
-    const after = stateIn(states.sequenceGroups, work.row.key)
-    if (before.isAdvanced) {
-      const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
-      if (after.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
-    } else if (after.isMoved || after.closed.size > 0) sequenceGroups.push({ work, before, after })
+  for (const write of states.sequenceGroups.values()) {
+    const { work, before, after } = write
+    const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
+    if (before.isAdvanced && after.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
+    if (!before.isAdvanced && (after.isMoved || after.closed.size > 0)) sequenceGroups.push(write)
   }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
   const toRelease = batch.claims.filter(({ key }) => !stored.has(key))
@@ -337,10 +338,10 @@ function applyOne(
   return result
 }
 
-function stateIn<State>(states: ReadonlyMap<string, State>, key: string): State {
+function stateIn<State>(states: ReadonlyMap<string, { after: State }>, key: string): State {
   const state = states.get(key)
   assertInvariant(state !== undefined, 'the row of each operation was read')
-  return state
+  return state.after
 }
 
 function stateOf({ row }: CounterWork, { value, revision, periods }: CounterReading): RowState {

@@ -75,30 +75,20 @@ function isOpen({ row, periodKey }: Work): boolean {
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
 function mayAdvance(work: Work): boolean {
-  return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless
+  return isOpen(work) && work.path.kind === 'coalesced' && !work.wantsRevision && !work.row.definition.gapless
 }
 
 /** Advances each sequence group with one statement, and raises its revision. */
 function advance(works: readonly Work[], text: FlushText): Reader<Readings> {
-  const advanced = works.map((work) => ({
-    work,
-    index: text.add(advanceReturningOld(work, text.at)),
-  }))
+  const advanced = works.map((work) => [work, text.add(advanceReturningOld(work, text.at))] as const)
   text.add(raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
-  const wanted = works.filter(({ wantsRevision }) => wantsRevision)
-  const readAt = wanted.length > 0 ? text.add(readGroups(wanted)) : -1
-  return (answers) => {
-    const raised = byId<RevisionRow>(answers[readAt])
-    return advanced.flatMap(({ work, index }) => {
-      const { row, operations } = work
+  return (answers) =>
+    advanced.flatMap(([work, index]) => {
       const { affectedRows, insertId } = resultOf(answers[index])
       // Without `insertId`, a trigger hid the number.
       if (affectedRows === 0 || insertId === 0) return []
-      const after = raised.get(row.id)
-      const revision = after && Number(after.revision) - operations.length
-      return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true, revision }] as const]
+      return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true }] as const]
     })
-  }
 }
 
 /**
@@ -210,15 +200,11 @@ function readReservations(
 /** `first`: null, unless it was never used; then the initial revision. */
 type RevisionRow = { id: number; revision: string | number; first: string | number | null }
 
-function readGroups(works: readonly Work[]): string {
+function lockGroups(works: readonly Work[]): string {
   return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
- order by id`
-}
-
-function lockGroups(works: readonly Work[]): string {
-  return `${readGroups(works)}
+ order by id
    for update`
 }
 

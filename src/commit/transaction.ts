@@ -66,11 +66,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
       const { incarnation } = options.failover
       for (const { row } of [...batch.counters, ...batch.sequenceGroups])
         if (row.incarnation !== incarnation) return { kind: 'stale' }
-      try {
-        return new FlushTransaction(context, fenced, batch)
-      } catch (cause) {
-        return { kind: 'broken', cause }
-      }
+      return new FlushTransaction(context, fenced, batch)
     },
     close: connection.close,
   }
@@ -85,6 +81,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
  */
 class FlushTransaction implements Transaction {
   readonly kind = 'transaction'
+  isCommitSent = false
   readonly #context: WriterContext
   readonly #fenced: fence.Fenced
   readonly #batch: Batch
@@ -93,7 +90,6 @@ class FlushTransaction implements Transaction {
   #hasBegun = false
   #prepared: readonly string[] = []
   #writes: Writes | undefined
-  #isCommitSent = false
   /** What a committed transaction kept with its fence. */
   #kept: string | undefined
 
@@ -110,10 +106,6 @@ class FlushTransaction implements Transaction {
 
   get fitsOneTrip(): boolean {
     return this.#oneTrip !== undefined
-  }
-
-  get isCommitSent(): boolean {
-    return this.#isCommitSent
   }
 
   read(): Promise<Reading | NotApplied> {
@@ -196,7 +188,7 @@ class FlushTransaction implements Transaction {
     const prepared = this.#prepared
     try {
       const sending = session.send([...prepared, ...fence.end(this.#fenced)])
-      this.#isCommitSent = true
+      this.isCommitSent = true
       const answers = await sending
       if (this.#oneTrip) this.#kept = fence.keptIn(answers.slice(0, prepared.length))
     } catch (error) {
