@@ -127,19 +127,18 @@ function isForDefinition({ kind }: CounterOperation | SequenceOperation): boolea
   return kind === 'define' || kind === 'delete'
 }
 
-export interface BatchOptions {
+export interface BatchContext {
   runningPeriods: RunningPeriods
   /** A random number from 0 to below 1. */
   random: () => number
 }
 
+interface BatchOptions extends Pick<Batch, 'at' | 'precautions'> {
+  readonly context: BatchContext
+}
+
 /** Groups the operations of calls by row, and chooses the path of each row. */
-export function batchOf(
-  calls: readonly Call[],
-  precautions: Precautions,
-  at: Date,
-  options: BatchOptions,
-): Batch {
+export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
   const counters = new Map<string, CounterRowWork>()
   const sequenceGroups = new Map<string, SequenceGroupRowWork>()
   const claims = new Map<string, Claim>()
@@ -154,17 +153,17 @@ export function batchOf(
     }
   }
   const onCounters = [...counters.values()]
-    .map((work) => workOnCounter(work, precautions, at, options))
+    .map((work) => workOnCounter(work, options))
     .sort((a, b) => a.row.id - b.row.id)
   return {
     calls,
     counters: carts.length === 0 ? onCounters : withSharedLocks(carts, onCounters),
     sequenceGroups: [...sequenceGroups.values()]
-      .map((work) => workOnSequenceGroup(work, precautions, at))
+      .map((work) => workOnSequenceGroup(work, options))
       .sort(inLockOrder),
     claims: [...claims.values()],
-    at,
-    precautions,
+    at: options.at,
+    precautions: options.precautions,
   }
 }
 
@@ -185,12 +184,7 @@ function include<Row extends { key: string }, Operation>(
   if (wantsPeriodValues) work.wantsPeriodValues = true
 }
 
-function workOnCounter(
-  work: CounterRowWork,
-  precautions: Precautions,
-  at: Date,
-  { runningPeriods, random }: BatchOptions,
-): CounterWork {
+function workOnCounter(work: CounterRowWork, { precautions, at, context }: BatchOptions): CounterWork {
   const { row, operations, hasClaim } = work
   const { slots, bounds } = row.definition
   let sum = 0
@@ -207,9 +201,10 @@ function workOnCounter(
   const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more.
-  if (slots > 1) path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(random() * slots) : 'all' }
+  if (slots > 1)
+    path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(context.random() * slots) : 'all' }
   else if (isSmall && !mayRefuse && !hasClaim) path = { kind: 'coalesced', sum, raise }
-  return { ...work, path, running: runningPeriods(row.definition, at.getTime()) }
+  return { ...work, path, running: context.runningPeriods(row.definition, at.getTime()) }
 }
 
 /** The locked path of a counter without slots. */
@@ -217,8 +212,7 @@ const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
 
 function workOnSequenceGroup(
   work: SequenceGroupRowWork,
-  precautions: Precautions,
-  at: Date,
+  { precautions, at }: BatchOptions,
 ): SequenceGroupWork {
   const { row, operations, hasClaim } = work
   const { restartEvery, timeZone, step } = row.definition

@@ -1,13 +1,22 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import type { Notices } from '../operations/log.ts'
 import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
 import { apply, applyAll, RowState } from '../rules/counter.ts'
-import { assertInvariant, backoffMs, CONFLICT, errorOf, NthError, RETRY } from '../rules/errors.ts'
+import {
+  assertInvariant,
+  backoffMs,
+  CONFLICT,
+  errorOf,
+  NthError,
+  RETRY,
+  unavailable,
+} from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
 import { totalOf } from '../rules/periods.ts'
 import { applyToSequence, numberState } from '../rules/sequence.ts'
 import {
   type Batch,
-  type BatchOptions,
+  type BatchContext,
   batchOf,
   type CounterReading,
   type CounterWork,
@@ -30,19 +39,17 @@ import {
   type RowOperation,
 } from './call.ts'
 
-/** Why keys are quarantined. A fault is final: its calls can only be refused. */
-export type QuarantineReason = { kind: 'locked' | 'fault' | 'broken'; cause: unknown }
-
 /** What flushes work with, and where calls go that leave a flush without an answer. */
-export interface FlushContext extends BatchOptions {
+export interface FlushContext extends BatchContext {
   now: () => Date
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
   pending: PendingCalls
+  notices: Notices
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
   /** One of the keys failed. The calls, which touch them, go to the first. */
-  quarantine(keys: readonly string[], calls: readonly Call[], reason: QuarantineReason): void
+  quarantine(keys: readonly string[], calls: readonly Call[]): void
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
 }
@@ -53,8 +60,6 @@ type AttemptOutcome =
   | Exclude<Decision, { kind: 'decided' }>
   /** A call was answered before COMMIT was sent. */
   | { kind: 'expired' }
-
-const HELD = new Error('Another session holds a lock on one of its rows')
 
 /**
  * Flushes calls until each is answered or has left. Returns whether anything was committed.
@@ -125,18 +130,15 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
       case 'refused':
         for (const key of outcome.keys) precautions.lockedPath.add(key)
         break
-      case 'notLocked': {
-        const reason: QuarantineReason = { kind: 'locked', cause: HELD }
+      case 'notLocked':
         open = without(open, outcome.gone, resolveAgain)
-        for (const key of outcome.locked)
-          open = without(open, [key], (leaving) => quarantine([key], leaving, reason))
+        for (const key of outcome.locked) open = without(open, [key], (leaving) => quarantine([key], leaving))
         break
-      }
       case 'locked':
         if (precautions.triesLocks) {
           // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
           for (const call of open.toReversed())
-            quarantine([precautions.quarantined ?? call.keys[0] ?? ''], [call], outcome)
+            quarantine([precautions.quarantined ?? call.keys[0] ?? ''], [call])
           return false
         }
         precautions.triesLocks = true
@@ -157,17 +159,14 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
  * to be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT
  * is sent in the tick in which all callers were seen waiting.
  */
-async function attempt(
-  { writer, context, precautions, at }: Flush,
-  calls: readonly Call[],
-): Promise<AttemptOutcome> {
-  const { pending, keyTtlMs } = context
+async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOutcome> {
+  const { pending, keyTtlMs } = flush.context
   for (const call of calls) call.flush()
   let batch: Batch
   let transaction: Transaction | NotApplied
   try {
-    batch = batchOf(calls, precautions, at, context)
-    transaction = await writer.begin(batch)
+    batch = batchOf(calls, flush)
+    transaction = await flush.writer.begin(batch)
   } catch (cause) {
     return { kind: 'broken', cause }
   }
@@ -203,16 +202,22 @@ async function attempt(
 
 /**
  * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
- * they would delay others. A call that causes an exception of our own fails, and so does one that is refused.
+ * they would delay others; where it is quarantined, it fails. A call that causes an exception of our own fails, and so does one that is refused.
  */
 async function flushApart(
   { writer, context, precautions: { quarantined } }: Flush,
   calls: readonly Call[],
-  { kind, cause }: QuarantineReason,
+  { kind, cause }: Extract<AttemptOutcome, { kind: 'broken' | 'fault' }>,
 ): Promise<boolean> {
   const [call, ...others] = calls
   if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
-    context.quarantine(call.keys, calls, { kind, cause })
+    if (quarantined === undefined) {
+      context.quarantine(call.keys, calls)
+      return false
+    }
+    context.notices.fault(cause)
+    const refusal = unavailable('The database refuses this change; nothing was done.', cause)
+    for (const refused of calls) refused.settle(refusal)
     return false
   }
   if (call && others.length === 0) {
@@ -220,7 +225,7 @@ async function flushApart(
     if (cause instanceof NthError) return false
     // The definition that was cached may be the cause.
     for (const named of call.request.operations) named.rows.forget(named.name)
-    if (call.operations.length === 1) context.quarantine(call.keys.slice(-1), [], { kind, cause })
+    if (call.operations.length === 1) context.quarantine(call.keys.slice(-1), [])
     return false
   }
   const half = Math.ceil(calls.length / 2)

@@ -1,7 +1,6 @@
 import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
-import type { Notices } from '../operations/log.ts'
 import { changeChannel } from '../operations/measures.ts'
-import { backoffMs, errorOf, RETRY, unavailable } from '../rules/errors.ts'
+import { backoffMs, errorOf, RETRY } from '../rules/errors.ts'
 import { openRunningPeriods } from '../rules/periods.ts'
 import { firstOf, type Writer } from './batch.ts'
 import {
@@ -16,7 +15,7 @@ import {
   type PendingCallsOptions,
   type Request,
 } from './call.ts'
-import { type FlushContext, flushAll, type QuarantineReason } from './flush.ts'
+import { type FlushContext, flushAll } from './flush.ts'
 
 /**
  * Group commit: calls that arrive while a transaction is in flight wait, and share the next transaction. Operations on
@@ -41,9 +40,8 @@ export type GroupCommit = ReturnType<typeof openGroupCommit>
 
 export interface GroupCommitOptions
   extends PendingCallsOptions,
-    Pick<FlushContext, 'now' | 'random' | 'keyTtlMs' | 'onApplied'> {
+    Pick<FlushContext, 'now' | 'random' | 'keyTtlMs' | 'notices' | 'onApplied'> {
   openWriter: () => Writer
-  notices: Notices
 }
 
 /** Each flushes one quarantined key at a time. */
@@ -62,7 +60,6 @@ export function openGroupCommit(options: GroupCommitOptions) {
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
   const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate }
-  const quarantineContext = { ...context, quarantine: blame }
   const waiting = new Set<Call>()
   const quarantine = openQuarantine()
   const openOwn = () => ({ writer: openWriter(), isRunning: false })
@@ -202,23 +199,13 @@ export function openGroupCommit(options: GroupCommitOptions) {
     own.isRunning = true
     for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
       const { key, calls } = tried
-      const flushing = flushAll(own.writer, calls, quarantineContext, key)
+      const flushing = flushAll(own.writer, calls, context, key)
       const isDone = await flushing.catch((error) => fail(calls, error))
       if (isDone) for (const call of quarantine.release(key)) enqueue(call)
       else quarantine.putBack(key)
       if (!isDone) await pause(QUARANTINE_PAUSE_MS)
     }
     own.isRunning = false
-  }
-
-  function blame(keys: readonly string[], calls: readonly Call[], { kind, cause }: QuarantineReason): void {
-    if (kind !== 'fault') {
-      isolate(keys, calls)
-      return
-    }
-    notices.fault(cause)
-    const refusal = unavailable('The database refuses this change; nothing was done.', cause)
-    for (const call of calls) call.settle(refusal)
   }
 
   /** Answers calls after an unexpected exception. The flush loop goes on. */
