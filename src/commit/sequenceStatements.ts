@@ -110,57 +110,50 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings> {
   const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
   if (gapless.length > 0) text.add(lockGroups(gapless))
-  const periods = [...groupBy(works, ({ periodKey }) => periodKey).values()]
-  const readPeriods = periods.map((group) => lockPeriod(group, text))
+  const periods = groupBy(works, ({ periodKey }) => periodKey)
+  const lockedAt = [...periods].map(([periodKey, group]) => lockPeriod(periodKey, group, text))
   // So that no lock wait comes after COMMIT is sent.
   const revisedAt = text.add(lockGroups(works))
   const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
   return (answers) => {
+    const rows = lockedAt.flatMap((index) => rowsOf<PositionRow>(answers[index]))
+    const positions = new Map(rows.map((row) => [`${row.id} ${row.period}`, row]))
     const revised = byId<RevisionRow>(answers[revisedAt])
     const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers)]))
-    const located = readPeriods.flatMap((readPeriod) => readPeriod(answers))
-    return located.map(([work, { last, next, generation }]) => {
+    return works.flatMap((work) => {
+      const position = positions.get(`${work.row.id} ${work.periodKey}`)
+      if (position?.identity !== work.row.identity) return []
+      const { last, next, generation } = position
       const row = revised.get(work.row.id)
       const first = row?.first == null ? undefined : Number(row.first)
       const revision = row && work.wantsRevision ? (first ?? Number(row.revision)) : undefined
-      const position = { ...EMPTY_POSITION, last, next, generation, revision, first }
-      return [work, { ...position, ...reserved.get(work) }] as const
+      const reading = { ...EMPTY_POSITION, last, next, generation, revision, first, ...reserved.get(work) }
+      return [[work, reading] as const]
     })
   }
 }
 
-type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
+type PositionRow = Position & Record<'id' | 'period' | 'identity' | 'generation', number>
 
 /**
  * Locks rows of one period. Creates missing ones: the insert also locks the existing ones, so that the lock order is
  * always the same.
  */
-function lockPeriod(
-  works: readonly [Work, ...Work[]],
-  text: FlushText,
-): Reader<readonly (readonly [Work, PositionRow])[]> {
-  const periodKey = integer(works[0].periodKey)
+function lockPeriod(periodKey: number, works: readonly Work[], text: FlushText): number {
   const create = `insert into sequence_value (group_id, period_key, identity)
-select id, ${periodKey}, identity
+select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
   if (!works.every(isOpen)) text.add(create)
-  const lockedAt = text.add(
-    `select group_id as id, identity, value as last, next_value as next, generation
+  return text.add(
+    `select group_id as id, period_key as period, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
- where group_id in (${idsOf(works)}) and period_key = ${periodKey}
+ where group_id in (${idsOf(works)}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`,
   )
-  return (answers) => {
-    const rows = byId<PositionRow>(answers[lockedAt])
-    return works.flatMap((work) => {
-      const position = rows.get(work.row.id)
-      return position?.identity === work.row.identity ? [[work, position] as const] : []
-    })
-  }
 }
 
 function readReservations(
