@@ -54,6 +54,10 @@ function renew({ id, version }: CounterRow, at: Date, first: number | undefined)
  where counter_id = ${integer(id)}`
 }
 
+/** The sum of rows. Beyond the safe range it is null, which fails. */
+const SAFE_SUM = `if(coalesce(sum(value), 0) between ${Number.MIN_SAFE_INTEGER} and ${Number.MAX_SAFE_INTEGER},
+       coalesce(sum(value), 0), null)`
+
 /** Temporary slot for the sum of the others: no counter has so many slots. */
 const SPARE_SLOT = 65_535
 
@@ -61,15 +65,13 @@ const SPARE_SLOT = 65_535
 function spread({ id, version: present }: CounterRow, slots: number, at: Date, first: number | undefined) {
   const version = present + 1
   const own = `counter_id = ${integer(id)}`
-  const sum = 'coalesce(sum(value), 0)'
-  const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number
   const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
   const insertOthers = `insert into counter_value (counter_id, slot, version, value)
 values ${list(others, (slot) => `(${integer(id)}, ${integer(slot)}, ${integer(version)}, 0)`)}`
   return [
     // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
     `insert into counter_value (counter_id, slot, version, value, revision, created_at, updated_at)
-select ${integer(id)}, ${SPARE_SLOT}, ${integer(version)}, if(${sum} between ${low} and ${high}, ${sum}, null),
+select ${integer(id)}, ${SPARE_SLOT}, ${integer(version)}, ${SAFE_SUM},
        if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1,
        coalesce(min(created_at), ${instant(at)}), max(updated_at)
   from counter_value force index (primary)
@@ -102,13 +104,10 @@ function carryOver({ id, definition: present }: CounterRow, next: Definition, pe
         `period = ${PERIOD_CODES[period]} and start >= ${startSecond(from)} and start < ${startSecond(to)}`,
     )
   const from = kept ? [own, ...parts] : parts
-  const sum = 'coalesce(sum(value), 0)'
-  const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number
   return [
-    // A locking read: a plain one may miss the writes of a transaction that has just released its locks. A sum beyond
-    // the safe range fails, as null.
+    // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
     `insert into counter_history (counter_id, period, start, value)
-select ${integer(id)}, ${code}, ${startSecond(start)}, if(${sum} between ${low} and ${high}, ${sum}, null)
+select ${integer(id)}, ${code}, ${startSecond(start)}, ${SAFE_SUM}
   from counter_history force index (primary)
  where counter_id = ${integer(id)} and (${from.map((part) => `(${part})`).join(' or ') || 'false'})
    for update

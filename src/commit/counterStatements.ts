@@ -45,15 +45,11 @@ const NARROW = 2
 
 /** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
 export function changeCounters(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
-  const single = works.filter(hasOneSlot)
+  const single = works.filter(({ row }) => row.definition.slots === 1)
   const readers =
     single.length > NARROW ? [lockAndAdd(single, text)] : single.map((work) => changeOne(work, text))
   for (const work of works) if (work.row.definition.slots > 1) readers.push(lockSlots(work, text))
   return (answers) => readers.flatMap((readChanges) => readChanges(answers))
-}
-
-function hasOneSlot({ row }: CounterWork): boolean {
-  return row.definition.slots === 1
 }
 
 function changeOne(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
@@ -100,9 +96,10 @@ function wantsState({ wantsRevision, wantsPeriodValues }: CounterWork): boolean 
  * processes may therefore deadlock, rarely: one of them is rolled back, and tries again.
  */
 export function readAgain(
-  unclear: readonly CounterAnswer[],
+  changes: readonly CounterAnswer[],
   text: FlushText,
 ): Reader<[CounterWork, CounterReading][]> {
+  const unclear = changes.filter(({ reading }) => !reading)
   const works = unclear.map(({ work }) => work)
   const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
   const lockedAt = text.add(lock(works, NOW))
@@ -314,8 +311,8 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
     const { work, before, after } = write
     if (after.isDeleted) statements.push(...remove(work.row))
     else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at, before.first))
-    else if (hasOneSlot(work)) changed.push(write)
-    else statements.push(...writeSlots(write, at))
+    else if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
+    else changed.push(write)
   }
   return [...statements, ...writeValues(changed, at)]
 }

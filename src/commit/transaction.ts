@@ -147,10 +147,7 @@ class FlushTransaction implements Transaction {
     for (const { work, reading } of changes) if (reading) readings.set(work, reading)
     if (readings.size < changes.length) {
       text = new FlushText(at, session.isGalera)
-      const readUnclear = readAgain(
-        changes.filter(({ reading }) => !reading),
-        text,
-      )
+      const readUnclear = readAgain(changes, text)
       for (const [work, reading] of readUnclear(await session.send(text.statements)))
         readings.set(work, reading)
     }
