@@ -64,7 +64,8 @@ function changeOne(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
 function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
-  const lockedAt = text.add(lock(works))
+  const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
+  const lockedAt = text.add(isPlain ? lock(works) : lock(works, ...REVISION))
   // Counters with the same running periods have the same array.
   for (const group of groupBy(works.filter(isCoalesced), ({ running }) => running).values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
@@ -102,7 +103,7 @@ export function readAgain(
   const unclear = changes.filter(({ reading }) => !reading)
   const works = unclear.map(({ work }) => work)
   const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
-  const lockedAt = text.add(lock(works, NOW))
+  const lockedAt = text.add(lock(works, ...REVISION, NOW))
   const readHistory = lockHistory(works, text)
   return (answers) => {
     const historyOf = readHistory(answers)
@@ -120,8 +121,10 @@ export function readAgain(
 /** Whether it must be compared with the database's clock is known only once it is read. */
 const NOW = 'unix_timestamp() as now'
 
-/** The columns of `read`. `first`: null, unless it was never changed; then the initial revision. */
-export type ValueRow = PeriodsRow & Record<'value' | 'revision', number | string | null>
+/** `first`: null, unless the row was never changed; then the initial revision. */
+const REVISION = ['revision', `if(created_at is null, ${REVISION_OF_NOW}, null) as first`]
+
+export type ValueRow = PeriodsRow & Record<'value', number | string | null>
 type CounterRowRead = ValueRow & Record<'id' | 'version', number>
 
 /** Counters with their rows, except for those that were deleted or redefined. */
@@ -142,7 +145,7 @@ export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded
   return {
     isAdded,
     value: Number(row.value) - sum,
-    revision: (first ?? Number(row.revision)) - raise,
+    revision: row.revision == null ? undefined : (first ?? Number(row.revision)) - raise,
     first,
     periods: periodsIn(row, running, sum),
     now: 1000 * Number(row.now ?? 0),
@@ -202,21 +205,14 @@ function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork)
   return `case ${cases.join(' ')} else ${integer(most)} end`
 }
 
-/** Locks rows in the order of their primary key, and reads them with the columns of periods. */
+/** Locks rows in the order of their primary key, and reads the values, the columns of periods, and more columns. */
 function lock(works: readonly CounterWork[], ...more: readonly string[]): string {
-  return `${read(works, ...more)}
+  // Without `force index`, a server may scan, and lock, all of a small table.
+  return `select ${['counter_id as id, version, value', ...periodColumns(works), ...more].join(', ')}
+  from counter_value force index (primary)
+ where counter_id in (${idsOf(works)}) and slot = 0
  order by counter_id
    for update`
-}
-
-/** Reads rows: the values, and the columns of periods. */
-function read(works: readonly CounterWork[], ...more: readonly string[]): string {
-  const first = `if(created_at is null, ${REVISION_OF_NOW}, null) as first`
-  const columns = ['counter_id as id, version, value, revision', first, ...periodColumns(works), ...more]
-  // Without `force index`, a server may scan, and lock, all of a small table.
-  return `select ${columns.join(', ')}
-  from counter_value force index (primary)
- where counter_id in (${idsOf(works)}) and slot = 0`
 }
 
 /** Applies the same assignments to each of several locked rows. Conditions may follow it. */
