@@ -1,13 +1,7 @@
 import { periodKeyOf } from '../rules/calendar.ts'
-import type { CounterOperation, Definition } from '../rules/counter.ts'
+import type { CounterOperation, RowState } from '../rules/counter.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
-import type {
-  ColumnWrite,
-  PeriodAddition,
-  PeriodReading,
-  RunningPeriod,
-  RunningPeriods,
-} from '../rules/periods.ts'
+import type { PeriodReading, RunningPeriod, RunningPeriods } from '../rules/periods.ts'
 import type { CounterRow, SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import type { Call, Request } from './call.ts'
@@ -28,20 +22,25 @@ export interface Batch {
 /** The operations of a batch on one row, in order of arrival. */
 interface RowWork<Row, Operation> {
   readonly row: Row
-  readonly operations: readonly Operation[]
+  readonly operations: Operation[]
+  /** Whether a caller has an idempotency key. */
+  hasClaim: boolean
   /** Whether a caller wants the revision after its operation. */
-  readonly wantsRevision: boolean
+  wantsRevision: boolean
   /** Whether a caller wants the totals of the running periods. */
-  readonly wantsPeriodValues: boolean
+  wantsPeriodValues: boolean
 }
 
-export interface CounterWork extends RowWork<CounterRow, CounterOperation> {
+type CounterRowWork = RowWork<CounterRow, CounterOperation>
+type SequenceGroupRowWork = RowWork<SequenceGroupRow, SequenceOperation>
+
+export interface CounterWork extends Readonly<CounterRowWork> {
   readonly path: CounterPath
   /** The tracked periods that contain the instant of the flush: the same array for all counters with the same. */
   readonly running: readonly RunningPeriod[]
 }
 
-export interface SequenceGroupWork extends RowWork<SequenceGroupRow, SequenceOperation> {
+export interface SequenceGroupWork extends Readonly<SequenceGroupRowWork> {
   readonly path: SequenceGroupPath
   /** Key of its current period. */
   readonly periodKey: number
@@ -72,6 +71,11 @@ export function isCoalesced(work: CounterWork): work is CoalescedWork {
   return work.path.kind === 'coalesced'
 }
 
+/** The slot of a counter that its operations change; undefined: all of them, under lock. */
+export function slotOf({ path }: CounterWork): number | undefined {
+  return path.kind === 'locked' && path.slot !== 'all' ? path.slot : undefined
+}
+
 /** What the attempts of one flush have shown that its next attempt must heed. */
 export interface Precautions {
   /** Keys of rows whose operations may be refused: they take the locked path. */
@@ -84,17 +88,6 @@ export interface Precautions {
   mayCommitAtOnce: boolean
   /** Number of attempts after which the flush paused. */
   failures: number
-}
-
-export function openPrecautions(quarantined?: string): Precautions {
-  const isQuarantined = quarantined !== undefined
-  return {
-    lockedPath: new Set(),
-    triesLocks: isQuarantined,
-    quarantined,
-    mayCommitAtOnce: !isQuarantined,
-    failures: 0,
-  }
 }
 
 /** Maximum sum of the absolute values of additions that are made without reading the totals that they change. */
@@ -115,7 +108,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
     const { operations, request } = call
     // Calls after a definition or deletion change another row. Those operations are alone on theirs.
     if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.key))) break
-    const isRedefining = operations.some(isForDefinition)
+    const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
     if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
     for (const { row } of operations) touched.add(row.key)
     if (request.claim) {
@@ -130,25 +123,24 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
 }
 
 /** Whether it changes or deletes the definition of a counter. */
-function isForDefinition({ operation }: { operation: CounterOperation | SequenceOperation }): boolean {
-  return operation.kind === 'define' || operation.kind === 'delete'
+function isForDefinition({ kind }: CounterOperation | SequenceOperation): boolean {
+  return kind === 'define' || kind === 'delete'
 }
 
-export interface BatchOptions {
+export interface BatchContext {
   runningPeriods: RunningPeriods
   /** A random number from 0 to below 1. */
   random: () => number
 }
 
+interface BatchOptions extends Pick<Batch, 'at' | 'precautions'> {
+  readonly context: BatchContext
+}
+
 /** Groups the operations of calls by row, and chooses the path of each row. */
-export function batchOf(
-  calls: readonly Call[],
-  precautions: Precautions,
-  at: Date,
-  options: BatchOptions,
-): Batch {
-  const counters = new Map<string, Touching<CounterRow, CounterOperation>>()
-  const sequenceGroups = new Map<string, Touching<SequenceGroupRow, SequenceOperation>>()
+export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
+  const counters = new Map<string, CounterRowWork>()
+  const sequenceGroups = new Map<string, SequenceGroupRowWork>()
   const claims = new Map<string, Claim>()
   const carts: Call[] = []
   for (const call of calls) {
@@ -160,56 +152,40 @@ export function batchOf(
       else include(sequenceGroups, each.row, each.operation, request)
     }
   }
-  const counterWork: CounterWork[] = []
-  for (const touching of counters.values())
-    counterWork.push(workOnCounter(touching, precautions, at, options))
-  if (counterWork.length > 1) counterWork.sort((a, b) => a.row.id - b.row.id)
-  const sequenceGroupWork: SequenceGroupWork[] = []
-  for (const touching of sequenceGroups.values())
-    sequenceGroupWork.push(workOnSequenceGroup(touching, precautions, at))
-  if (sequenceGroupWork.length > 1) sequenceGroupWork.sort(inLockOrder)
+  const onCounters = [...counters.values()]
+    .map((work) => workOnCounter(work, options))
+    .sort((a, b) => a.row.id - b.row.id)
   return {
     calls,
-    counters: carts.length === 0 ? counterWork : withSharedLocks(carts, counterWork),
-    sequenceGroups: sequenceGroupWork,
+    counters: carts.length === 0 ? onCounters : withSharedLocks(carts, onCounters),
+    sequenceGroups: [...sequenceGroups.values()]
+      .map((work) => workOnSequenceGroup(work, options))
+      .sort(inLockOrder),
     claims: [...claims.values()],
-    at,
-    precautions,
+    at: options.at,
+    precautions: options.precautions,
   }
 }
 
-/** What the calls of a batch ask of a row, before its path is chosen. */
-interface Touching<Row, Operation> extends RowWork<Row, Operation> {
-  readonly operations: Operation[]
-  wantsRevision: boolean
-  wantsPeriodValues: boolean
-  hasClaim: boolean
-}
-
 function include<Row extends { key: string }, Operation>(
-  rows: Map<string, Touching<Row, Operation>>,
+  rows: Map<string, RowWork<Row, Operation>>,
   row: Row,
   operation: Operation,
   { claim, withRevision, wantsPeriodValues }: Request,
 ): void {
-  let touching = rows.get(row.key)
-  if (!touching) {
-    touching = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
-    rows.set(row.key, touching)
+  let work = rows.get(row.key)
+  if (!work) {
+    work = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
+    rows.set(row.key, work)
   }
-  touching.operations.push(operation)
-  if (claim) touching.hasClaim = true
-  if (withRevision) touching.wantsRevision = true
-  if (wantsPeriodValues) touching.wantsPeriodValues = true
+  work.operations.push(operation)
+  if (claim) work.hasClaim = true
+  if (withRevision) work.wantsRevision = true
+  if (wantsPeriodValues) work.wantsPeriodValues = true
 }
 
-function workOnCounter(
-  touching: Touching<CounterRow, CounterOperation>,
-  precautions: Precautions,
-  at: Date,
-  { runningPeriods, random }: BatchOptions,
-): CounterWork {
-  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
+function workOnCounter(work: CounterRowWork, { precautions, at, context }: BatchOptions): CounterWork {
+  const { row, operations, hasClaim } = work
   const { slots, bounds } = row.definition
   let sum = 0
   let raise = 0
@@ -225,31 +201,25 @@ function workOnCounter(
   const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more.
-  if (slots > 1) path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(random() * slots) : 'all' }
+  if (slots > 1)
+    path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(context.random() * slots) : 'all' }
   else if (isSmall && !mayRefuse && !hasClaim) path = { kind: 'coalesced', sum, raise }
-  const running = runningPeriods(row.definition, at.getTime())
-  return { row, operations, path, wantsRevision, running, wantsPeriodValues }
+  return { ...work, path, running: context.runningPeriods(row.definition, at.getTime()) }
 }
 
 /** The locked path of a counter without slots. */
 const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
 
-function onLockedPath(work: CounterWork): CounterWork {
-  return isCoalesced(work) ? { ...work, path: LOCKED } : work
-}
-
 function workOnSequenceGroup(
-  touching: Touching<SequenceGroupRow, SequenceOperation>,
-  precautions: Precautions,
-  at: Date,
+  work: SequenceGroupRowWork,
+  { precautions, at }: BatchOptions,
 ): SequenceGroupWork {
-  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
+  const { row, operations, hasClaim } = work
   const { restartEvery, timeZone, step } = row.definition
   let sum = hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
   for (const operation of operations) sum += operation.kind === 'next' ? operation.count * step : Number.NaN
   const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
-  const periodKey = periodKeyOf(restartEvery, timeZone, at)
-  return { row, operations, path, wantsRevision, wantsPeriodValues, periodKey }
+  return { ...work, path, periodKey: periodKeyOf(restartEvery, timeZone, at) }
 }
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
@@ -258,14 +228,14 @@ function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[
   for (const { operations } of carts) {
     const touched = operations.flatMap(({ row }) => works.get(row.key) ?? [])
     if (touched.every(isCoalesced)) continue
-    for (const work of touched) works.set(work.row.key, onLockedPath(work))
+    for (const work of touched) if (isCoalesced(work)) works.set(work.row.key, { ...work, path: LOCKED })
   }
   return [...works.values()]
 }
 
 /** Whether the work on a counter may change or delete its definition. */
 export function mayRedefine({ operations }: CounterWork): boolean {
-  return operations.some((operation) => isForDefinition({ operation }))
+  return operations.some(isForDefinition)
 }
 
 /** Lock order of the rows of sequence groups: by period, then by id. */
@@ -273,9 +243,9 @@ export function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number 
   return a.periodKey - b.periodKey || a.row.id - b.row.id
 }
 
-/** A connection that flushes, one flush at a time. Its methods, and those of its transactions, never reject. */
+/** A connection that flushes, one flush at a time. The methods of its transactions never reject. */
 export interface Writer {
-  /** Prepares the transaction of a batch, without a round trip. */
+  /** Prepares the transaction of a batch, without a round trip. Rejects only for an exception of our own. */
   begin(batch: Batch): Promise<Transaction | NotApplied>
   close(): Promise<void>
 }
@@ -318,6 +288,8 @@ export interface CounterReading {
   readonly value: number
   /** Where wanted; of some also where not. */
   readonly revision: number | undefined
+  /** The initial revision of a row that was never changed; undefined: it was, or this was not read. */
+  readonly first: number | undefined
   /** Its running periods; undefined: not read. */
   readonly periods: readonly PeriodReading[] | undefined
   /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
@@ -326,28 +298,26 @@ export interface CounterReading {
 
 /** What a flush writes after its operations are applied. */
 export interface Writes {
-  readonly counters: readonly { work: CounterWork; write: CounterWrite }[]
-  readonly sequenceGroups: readonly { work: SequenceGroupWork; write: NumberState }[]
+  readonly counters: readonly CounterWrite[]
+  readonly sequenceGroups: readonly SequenceGroupWrite[]
   /** Results to store under new idempotency keys. */
   readonly toStore: readonly StoredResults[]
   /** Claims without a result, to be removed. */
   readonly toRelease: readonly Claim[]
 }
 
-/** The new state of a locked counter. */
-export type CounterWrite =
-  | 'deleted'
-  | {
-      previousValue: number
-      value: number
-      isCounted: boolean
-      /** How much the revision rises. */
-      raised: number
-      columns: readonly ColumnWrite[]
-      history: readonly PeriodAddition[]
-      /** The new one, if changed. */
-      definition: Definition | undefined
-    }
+/** A counter before and after its operations. */
+export interface CounterWrite {
+  readonly work: CounterWork
+  readonly before: CounterReading
+  readonly after: RowState
+}
+
+export interface SequenceGroupWrite {
+  readonly work: SequenceGroupWork
+  readonly before: SequenceGroupReading
+  readonly after: NumberState
+}
 
 export type Outcome =
   /** In one trip: with what was read. */
@@ -366,13 +336,11 @@ export type NotApplied =
   | { kind: 'notLocked'; locked: readonly string[]; gone: readonly string[] }
   /** The database refuses it for good. */
   | { kind: 'fault'; cause: unknown }
-  /** A definition would make the total of a running period leave the safe range. */
-  | { kind: 'full'; cause: unknown }
   /** Its rows were read from an earlier incarnation of the database. */
   | { kind: 'stale' }
   /** In one trip: not all additions were possible. */
   | { kind: 'unfit' }
-  /** An exception of our own, or a text that is too large. */
+  /** An exception of our own, a text that is too large, or the error of a caller. */
   | { kind: 'broken'; cause: unknown }
   /** The connection was lost or can't be opened, or the server doesn't accept changes now. */
   | { kind: 'lost'; cause: unknown }

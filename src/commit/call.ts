@@ -197,8 +197,8 @@ export class Call {
     return keys
   }
 
-  touches(key: string): boolean {
-    return this.operations.some(({ row }) => row.key === key) || this.request.claim?.key === key
+  touches(keys: readonly string[]): boolean {
+    return this.keys.some((key) => keys.includes(key))
   }
 
   /** Returns false for a call that is answered, which it stays. */

@@ -1,10 +1,9 @@
-import { instant, integer, raisedRevision } from '../mysql/sql.ts'
+import { instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
 import { calendarOf, HALF_MS, type Period } from '../rules/calendar.ts'
 import type { Definition } from '../rules/counter.ts'
 import { historySourcesOf } from '../rules/periods.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import { type CounterWork, mayRedefine } from './batch.ts'
-import { type Marks, spread } from './counterUpdate.ts'
 import { closePeriods, definitionSet, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
 import type { FlushText } from './statements.ts'
 
@@ -21,19 +20,18 @@ export function lockDefinitions(works: readonly CounterWork[], text: FlushText):
 }
 
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
-export function redefine(row: CounterRow, definition: Definition, noted: Marks): string[] {
+export function redefine(row: CounterRow, definition: Definition, at: Date, first: number | undefined) {
   const { id, version, definition: present } = row
   const { slots, periods } = definition
-  const isSpread = slots !== present.slots
   return [
     `update counter
    set ${definitionSet(definition)},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
     ...present.periods.map(({ period }) => closePeriods(id, period)),
-    ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
+    ...(slots === present.slots ? [renew(row, at, first)] : spread(row, slots, at, first)),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
-    ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, noted.at.getTime())),
+    ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, at.getTime())),
   ]
 }
 
@@ -47,13 +45,42 @@ export function remove({ id }: CounterRow): string[] {
   ]
 }
 
-function renew({ id, version }: CounterRow, { at, first }: Marks): string {
+function renew({ id, version }: CounterRow, at: Date, first: number | undefined): string {
   return `update counter_value
    set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
        created_at = coalesce(created_at, ${instant(at)}),
        version = ${integer(version + 1)},
        ${NO_PERIODS}
  where counter_id = ${integer(id)}`
+}
+
+/** The sum of rows. Beyond the safe range it is null, which fails. */
+const SAFE_SUM = `if(coalesce(sum(value), 0) between ${Number.MIN_SAFE_INTEGER} and ${Number.MAX_SAFE_INTEGER},
+       coalesce(sum(value), 0), null)`
+
+/** Temporary slot for the sum of the others: no counter has so many slots. */
+const SPARE_SLOT = 65_535
+
+/** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
+function spread({ id, version: present }: CounterRow, slots: number, at: Date, first: number | undefined) {
+  const version = present + 1
+  const own = `counter_id = ${integer(id)}`
+  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
+  const insertOthers = `insert into counter_value (counter_id, slot, version, value)
+values ${list(others, (slot) => `(${integer(id)}, ${integer(slot)}, ${integer(version)}, 0)`)}`
+  return [
+    // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
+    `insert into counter_value (counter_id, slot, version, value, revision, created_at, updated_at)
+select ${integer(id)}, ${SPARE_SLOT}, ${integer(version)}, ${SAFE_SUM},
+       if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1,
+       coalesce(min(created_at), ${instant(at)}), max(updated_at)
+  from counter_value force index (primary)
+ where ${own}
+   for update`,
+    `delete from counter_value where ${own} and slot < ${SPARE_SLOT}`,
+    `update counter_value set slot = 0 where ${own} and slot = ${SPARE_SLOT}`,
+    ...(others.length > 0 ? [insertOthers] : []),
+  ]
 }
 
 /**
@@ -77,13 +104,10 @@ function carryOver({ id, definition: present }: CounterRow, next: Definition, pe
         `period = ${PERIOD_CODES[period]} and start >= ${startSecond(from)} and start < ${startSecond(to)}`,
     )
   const from = kept ? [own, ...parts] : parts
-  const sum = 'coalesce(sum(value), 0)'
-  const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number
   return [
-    // A locking read: a plain one may miss the writes of a transaction that has just released its locks. A sum beyond
-    // the safe range fails, as null.
+    // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
     `insert into counter_history (counter_id, period, start, value)
-select ${integer(id)}, ${code}, ${startSecond(start)}, if(${sum} between ${low} and ${high}, ${sum}, null)
+select ${integer(id)}, ${code}, ${startSecond(start)}, ${SAFE_SUM}
   from counter_history force index (primary)
  where counter_id = ${integer(id)} and (${from.map((part) => `(${part})`).join(' or ') || 'false'})
    for update

@@ -1,42 +1,39 @@
-import { groupBy, integer } from '../mysql/sql.ts'
+import { firstRow, rowsOf } from '../mysql/session.ts'
+import { groupBy, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
+import { addInPeriod } from '../rules/periods.ts'
 import {
+  type CoalescedWork,
   type CounterReading,
   type CounterWork,
   type CounterWrite,
   isCoalesced,
-  type Writes,
+  slotOf,
 } from './batch.ts'
 import { redefine, remove } from './counterDefinition.ts'
 import {
-  add,
-  addReturningOld,
-  addToSlot,
-  change,
-  lock,
-  lockSlots,
-  read,
-  setSlots,
-  slotOf,
-} from './counterUpdate.ts'
-import {
+  addingInPeriods,
   addToHistory,
+  andRoomyPeriods,
   areRoomy,
   areRunning,
+  COLUMNS,
+  isRoomy,
   lockHistory,
+  PERIOD_CODES,
   type PeriodsRow,
+  periodColumns,
   periodsIn,
+  startSecond,
   writingColumns,
 } from './periodStatements.ts'
-import { byId, type Clock, type FlushText, type Reader, resultOf } from './statements.ts'
+import { byId, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
 
-/** What the first answers show of a counter. */
+/** What the first answers show of a counter that exists. */
 interface CounterAnswer {
   work: CounterWork
-  /** Undefined: there is no such row, or it must be read again. */
-  reading: CounterReading | undefined
-  /** Whether it must be read again: the answer doesn't show the value, or it may not have the running periods. */
-  isUnclear: boolean
   isAdded: boolean
+  /** Undefined: it must be read again, as the answer doesn't show the value, or it may not have the running periods. */
+  reading: CounterReading | undefined
 }
 
 /**
@@ -47,67 +44,49 @@ interface CounterAnswer {
 const NARROW = 2
 
 /** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
-export function changeCounters(
-  works: readonly CounterWork[],
-  text: FlushText,
-): Reader<readonly CounterAnswer[]> {
-  const readers: Reader<readonly CounterAnswer[]>[] = []
+export function changeCounters(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
   const single = works.filter(({ row }) => row.definition.slots === 1)
-  if (single.length > NARROW) readers.push(lockAndAdd(single, text))
-  else for (const work of single) readers.push(changeOne(work, text))
-  const wanted = single.filter(isCoalesced).filter((work) => work.wantsRevision || work.wantsPeriodValues)
-  // Reads rows after their additions, where their revisions or the totals of their periods are wanted.
-  const readAt = wanted.length > 0 ? text.add(read(wanted)) : -1
-  for (const work of works) {
-    if (work.row.definition.slots === 1) continue
-    const readSlots = lockSlots(work, text)
-    readers.push((answers, clock) => [answerOf(work, readSlots(answers, clock))])
-  }
-  return (answers, clock) => {
-    const changes = readers.flatMap((readChanges) => readChanges(answers, clock))
-    if (readAt < 0) return changes
-    const rows = byId<LockedCounterRow>(answers[readAt])
-    return changes.map((change) => {
-      const { work, reading } = change
-      const row = reading?.isAdded ? rows.get(work.row.id) : undefined
-      return row ? answerOf(work, readingIn(row, work, true, clock)) : change
-    })
-  }
+  const readers =
+    single.length > NARROW ? [lockAndAdd(single, text)] : single.map((work) => changeOne(work, text))
+  for (const work of works) if (work.row.definition.slots > 1) readers.push(lockSlots(work, text))
+  return (answers) => readers.flatMap((readChanges) => readChanges(answers))
 }
 
-function changeOne(work: CounterWork, text: FlushText): Reader<readonly CounterAnswer[]> {
-  if (!isCoalesced(work)) return lockAndAdd([work], text)
+function changeOne(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
+  if (!isCoalesced(work) || wantsState(work)) return lockAndAdd([work], text)
   const changedAt = text.add(addReturningOld(work, text.at))
   return (answers) => {
     const { affectedRows, insertId } = resultOf(answers[changedAt])
-    if (affectedRows === 1 && insertId !== 0) return [answerOf(work, added(Number(insertId)))]
-    return [{ work, reading: undefined, isUnclear: true, isAdded: affectedRows === 1 }]
+    const isAdded = affectedRows === 1
+    return [{ work, isAdded, reading: isAdded && insertId !== 0 ? added(Number(insertId)) : undefined }]
   }
 }
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
-function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<readonly CounterAnswer[]> {
-  const lockedAt = text.add(lock(works))
+function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
+  const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
+  const lockedAt = text.add(isPlain ? lock(works) : lock(works, ...REVISION))
   // Counters with the same running periods have the same array.
   for (const group of groupBy(works.filter(isCoalesced), ({ running }) => running).values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
       text.add(add(alike, text.at))
-  return (answers, clock) => {
-    const rows = byId<LockedCounterRow>(answers[lockedAt])
-    return works.map((work) => {
-      const row = rowOf(work, rows)
-      if (!row) return answerOf(work, undefined)
-      const reading = readingIn(row, work, false, clock)
-      const { periods = [] } = reading
-      if (isCoalesced(work) ? areRoomy(periods) : areRunning(periods))
-        return answerOf(work, isCoalesced(work) ? added(reading.value) : reading)
-      return { work, reading: undefined, isUnclear: true, isAdded: false }
+  return (answers) =>
+    withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
+      const reading = readingIn(row, work, false)
+      const { periods = [], value } = reading
+      if (!isCoalesced(work))
+        return { work, isAdded: false, reading: areRunning(periods) ? reading : undefined }
+      const isAdded = areRoomy(periods)
+      // The addition itself sets the initial revision.
+      const isKnown = isAdded && (row.first === null || !work.wantsRevision)
+      const known = wantsState(work) ? { ...reading, isAdded } : added(value)
+      return { work, isAdded, reading: isKnown ? known : undefined }
     })
-  }
 }
 
-function answerOf(work: CounterWork, reading: CounterReading | undefined): CounterAnswer {
-  return { work, reading, isUnclear: false, isAdded: reading?.isAdded === true }
+/** Whether a caller wants more than the value. */
+function wantsState({ wantsRevision, wantsPeriodValues }: CounterWork): boolean {
+  return wantsRevision || wantsPeriodValues
 }
 
 /**
@@ -118,117 +97,265 @@ function answerOf(work: CounterWork, reading: CounterReading | undefined): Count
  * processes may therefore deadlock, rarely: one of them is rolled back, and tries again.
  */
 export function readAgain(
-  unclear: readonly CounterAnswer[],
+  changes: readonly CounterAnswer[],
   text: FlushText,
-): Reader<readonly (readonly [CounterWork, CounterReading])[]> {
+): Reader<[CounterWork, CounterReading][]> {
+  const unclear = changes.filter(({ reading }) => !reading)
   const works = unclear.map(({ work }) => work)
-  const lockedAt = text.add(lock(works))
+  const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
+  const lockedAt = text.add(lock(works, ...REVISION, NOW))
   const readHistory = lockHistory(works, text)
-  return (answers, clock) => {
-    const rows = byId<LockedCounterRow>(answers[lockedAt])
-    const historyOf = readHistory(answers, clock)
-    return unclear.flatMap(({ work, isAdded }) => {
-      const row = rowOf(work, rows)
-      if (!row) return []
-      const reading = readingIn(row, work, isAdded, clock)
+  return (answers) => {
+    const historyOf = readHistory(answers)
+    return withRows(works, byId(answers[lockedAt])).map(([work, row]) => {
+      const reading = readingIn(row, work, added.has(work))
       const periods = reading.periods?.map((each) => ({
         ...each,
         inHistory: historyOf(work.row.id, each.period),
       }))
-      return [[work, { ...reading, periods }] as const]
+      return [work, { ...reading, periods }]
     })
   }
 }
 
-/** A counter's row, with the columns of periods. */
-type ValueRow = PeriodsRow & Record<'value' | 'revision', number | string | null>
-type LockedCounterRow = ValueRow & Record<'id' | 'version', number>
+/** Whether it must be compared with the database's clock is known only once it is read. */
+const NOW = 'unix_timestamp() as now'
 
-/** The row of a counter, unless it was redefined. */
-function rowOf(
-  { row }: CounterWork,
-  rows: ReadonlyMap<number, LockedCounterRow>,
-): LockedCounterRow | undefined {
-  const locked = rows.get(row.id)
-  return locked?.version === row.version ? locked : undefined
+/** `first`: null, unless the row was never changed; then the initial revision. */
+const REVISION = ['revision', `if(created_at is null, ${REVISION_OF_NOW}, null) as first`]
+
+export type ValueRow = PeriodsRow & Record<'value', number | string | null>
+type CounterRowRead = ValueRow & Record<'id' | 'version', number>
+
+/** Counters with their rows, except for those that were deleted or redefined. */
+function withRows(
+  works: readonly CounterWork[],
+  rows: ReadonlyMap<number, CounterRowRead>,
+): (readonly [CounterWork, CounterRowRead])[] {
+  return works.flatMap((work) => {
+    const row = rows.get(work.row.id)
+    return row?.version === work.row.version ? [[work, row] as const] : []
+  })
 }
 
 /** A counter before its operations, as its row shows it, which may include their sum. */
-export function readingIn(
-  row: ValueRow,
-  { path, running }: CounterWork,
-  isAdded: boolean,
-  { now, first }: Clock,
-): CounterReading {
+export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded: boolean): CounterReading {
   const { sum, raise } = isAdded && path.kind === 'coalesced' ? path : { sum: 0, raise: 0 }
-  const revision = row.revision ?? first
+  const first = row.first == null ? undefined : Number(row.first)
   return {
     isAdded,
     value: Number(row.value) - sum,
-    revision: revision === undefined ? undefined : Number(revision) - raise,
+    revision: row.revision == null ? undefined : (first ?? Number(row.revision)) - raise,
+    first,
     periods: periodsIn(row, running, sum),
-    now,
+    now: 1000 * Number(row.now ?? 0),
   }
 }
 
 /** A counter whose sum was added, with the value before. */
 function added(value: number): CounterReading {
-  return { value, revision: undefined, isAdded: true, periods: undefined, now: 0 }
+  return { value, revision: undefined, first: undefined, isAdded: true, periods: undefined, now: 0 }
 }
 
-type ValueWrite = Exclude<CounterWrite, 'deleted'>
-/** A counter that changes. `periods`: assignments of its columns, each followed by a comma. */
-type ChangedCounter = { work: CounterWork; write: ValueWrite; periods: string }
-
-/** The statements that write counters on the locked path. `first`: initial revision, if known. */
-export function writeCounters(counters: Writes['counters'], first: number | undefined, at: Date): string[] {
-  const changed: ChangedCounter[] = []
-  const statements: string[] = []
-  for (const { work, write } of counters) {
-    const { row } = work
-    if (write === 'deleted') {
-      statements.push(...remove(row))
-      continue
-    }
-    const noted = { at, raise: write.raised, first }
-    const periods = writingColumns(write.columns)
-    if (write.isCounted && row.definition.slots > 1) statements.push(...writeSlots(work, write, periods, at))
-    else if (write.isCounted) changed.push({ work, write, periods })
-    if (write.definition) statements.push(...redefine(row, write.definition, noted))
-  }
-  return [...statements, ...writeValues(changed, first, at)]
+/**
+ * Adds to a row's value, and returns the value before in the answer: MySQL Cookbook, "single-row sequence generators".
+ * One statement, so that nothing comes between reading and writing. `affectedRows` shows whether the row exists and has
+ * the running periods. If `insertId` is 0, the value may have been 0, or the table may have a trigger. (The function is
+ * unsigned, hence the cast.)
+ */
+function addReturningOld({ row, path, running }: CoalescedWork, at: Date): string {
+  const sum = integer(path.sum)
+  return `update counter_value
+   set ${marks({ at, raise: path.raise })},
+       ${addingInPeriods(running, sum)}value = cast(last_insert_id(value) as signed) + ${sum}
+ where counter_id = ${integer(row.id)} and slot = 0 and version = ${integer(row.version)}${andRoomyPeriods(running)}`
 }
 
-function writeSlots(
-  work: CounterWork,
-  { previousValue, value, raised }: ValueWrite,
-  periods: string,
-  at: Date,
-) {
+/**
+ * Adds the same to each of several locked rows, if it has the running periods: those of one definition. Without
+ * `force index`, MariaDB 11 scans a small table, and waits for rows that others have locked.
+ */
+function add(works: readonly [CoalescedWork, ...CoalescedWork[]], at: Date): string {
+  const [{ path, running }] = works
+  const sum = integer(path.sum)
+  const assignments = `${addingInPeriods(running, sum)}value = value + ${sum}`
+  return change(works, assignments, { at, raise: path.raise }) + andRoomyPeriods(running)
+}
+
+/**
+ * Makes the additions of several counters with the same running periods, in the order of their primary key: to those
+ * rows that have their version and the running periods, and whose totals leave room for small additions.
+ */
+export function addToEach(works: readonly [CoalescedWork, ...CoalescedWork[]], at: Date): string {
+  const [{ running }] = works
+  const addition = eachOf(works, ({ path }) => path.sum)
+  const raise = eachOf(works, ({ path }) => path.raise)
+  const versions = list(works, ({ row }) => `(${integer(row.id)}, ${integer(row.version)})`)
+  const assignments = `${addingInPeriods(running, addition)}value = value + ${addition}`
+  return `${change(works, assignments, { at, raise })}
+   and (counter_id, version) in (${versions}) and ${isRoomy('value')}${andRoomyPeriods(running)}`
+}
+
+/** An amount for each row: that of most rows, except for those that it lists. */
+function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork) => number): string {
+  const groups = [...groupBy(works, amountOf)].sort(([, a], [, b]) => b.length - a.length)
+  const [[most] = [0], ...others] = groups
+  if (others.length === 0) return integer(most)
+  const cases = others.map(([amount, some]) => `when counter_id in (${idsOf(some)}) then ${integer(amount)}`)
+  return `case ${cases.join(' ')} else ${integer(most)} end`
+}
+
+/** Locks rows in the order of their primary key, and reads the values, the columns of periods, and more columns. */
+function lock(works: readonly CounterWork[], ...more: readonly string[]): string {
+  // Without `force index`, a server may scan, and lock, all of a small table.
+  return `select ${['counter_id as id, version, value', ...periodColumns(works), ...more].join(', ')}
+  from counter_value force index (primary)
+ where counter_id in (${idsOf(works)}) and slot = 0
+ order by counter_id
+   for update`
+}
+
+/** Applies the same assignments to each of several locked rows. Conditions may follow it. */
+function change(
+  works: readonly { row: { id: number } }[],
+  assignments: string,
+  noted: Marks,
+  slot = 0,
+): string {
+  return `update counter_value force index (primary)
+   set ${marks(noted)},
+       ${assignments}
+ where counter_id in (${idsOf(works)}) and slot = ${integer(slot)}`
+}
+
+/** What a change of a value also sets. */
+interface Marks {
+  at: Date
+  /** Increase of the revision. */
+  raise: number | string
+  /** Initial revision of a row that was never changed, if known. */
+  first?: number | undefined
+}
+
+/** The revision of a counter is the sum over its slots. Only the first one includes a time. */
+function marks({ at, raise, first }: Marks): string {
+  const time = instant(at)
+  const revision = raisedRevision('slot = 0 and created_at is null', raise, first)
+  return `${revision}, created_at = coalesce(created_at, ${time}), updated_at = ${time}`
+}
+
+type SumRow = PeriodsRow & Record<'value' | 'revision' | 'now', number | string>
+type LockedSlotRow = SumRow & Record<'slot' | 'version', number>
+
+/** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
+function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
+  const { row, running } = work
   const slot = slotOf(work)
-  if (slot === undefined) return setSlots(work.row, value, periods, { at, raise: raised })
-  return [addToSlot(work.row, slot, value - previousValue, periods, { at, raise: raised })]
+  const lockedAt = text.add(
+    `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}
+  from counter_value force index (primary)
+ where counter_id = ${integer(row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}
+ order by slot
+   for update`,
+  )
+  const sumAt = text.add(sumRest(work, slot))
+  return (answers) => {
+    const slots = rowsOf<LockedSlotRow>(answers[lockedAt])
+    const changed = slots.find((each) => each.slot === (slot ?? 0))
+    const rest = firstRow<SumRow>(answers[sumAt])
+    if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return []
+    const periods = periodsIn(changed, running, 0).map((each) => ({
+      ...each,
+      elsewhere: BigInt(rest[COLUMNS[each.period].added] ?? 0),
+    }))
+    // A slot may be beyond the safe range although the sum is not.
+    const value = Number(BigInt(changed.value) + BigInt(rest.value))
+    const revision = Number(changed.revision) + Number(rest.revision)
+    const now = 1000 * Number(rest.now)
+    return [
+      { work, isAdded: false, reading: { value, revision, first: undefined, isAdded: false, periods, now } },
+    ]
+  }
+}
+
+/**
+ * Sums the other slots, and their running periods with the history: as far as other sessions have committed them, or
+ * under lock. In one statement: between two, a period could move.
+ */
+function sumRest({ row, running }: CounterWork, slot: number | undefined): string {
+  const id = integer(row.id)
+  const totals = running.map(({ period, start }) => {
+    const { start: startColumn, added } = COLUMNS[period]
+    const second = startSecond(start)
+    return `,
+       cast(coalesce(sum(if(${startColumn} = ${second}, ${added}, 0)), 0) + coalesce((
+         select h.value
+           from counter_history h
+          where h.counter_id = ${id} and h.period = ${PERIOD_CODES[period]} and h.start = ${second}), 0) as signed) as ${added}`
+  })
+  return `select cast(coalesce(sum(value), 0) as signed) as value,
+       cast(coalesce(sum(revision), 0) as unsigned) as revision, ${NOW}${totals.join('')}
+  from counter_value
+ where counter_id = ${id} and slot <> ${integer(slot ?? 0)}${slot === undefined ? ' for update' : ''}`
+}
+
+/** The statements that write counters on the locked path. */
+export function writeCounters(counters: readonly CounterWrite[], at: Date): string[] {
+  const changed: CounterWrite[] = []
+  const statements: string[] = []
+  for (const write of counters) {
+    const { work, before, after } = write
+    if (after.isDeleted) statements.push(...remove(work.row))
+    else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at, before.first))
+    else if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
+    else changed.push(write)
+  }
+  return [...statements, ...writeValues(changed, at)]
+}
+
+function writeSlots(write: CounterWrite, at: Date): string[] {
+  const { work, before, after } = write
+  const slot = slotOf(work)
+  const columns = writingColumns(partsOf(write))
+  const noted = { at, raise: after.raised }
+  if (slot !== undefined)
+    return [change([work], `${columns}value = value + ${integer(after.value - before.value)}`, noted, slot)]
+  return [
+    `update counter_value set value = 0 where counter_id = ${integer(work.row.id)} and slot > 0`,
+    change([work], `${columns}value = ${integer(after.value)}`, noted),
+  ]
 }
 
 /** Changes locked rows, with one statement for all that are changed alike. */
-function writeValues(changed: readonly ChangedCounter[], first: number | undefined, at: Date): string[] {
-  const isSame = changed.every(({ write }) => write.value === changed[0]?.write.value)
-  const assignments = ({ write: { previousValue, value }, periods }: ChangedCounter) =>
-    isSame || !Number.isSafeInteger(value - previousValue)
-      ? `${periods}value = ${integer(value)}`
-      : `${periods}value = value + ${integer(value - previousValue)}`
-  const groups = groupBy(changed, (counter) => `${counter.write.raised} ${assignments(counter)}`)
+function writeValues(changed: readonly CounterWrite[], at: Date): string[] {
+  const isSame = changed.every(({ after }) => after.value === changed[0]?.after.value)
+  const assignments = (write: CounterWrite) => {
+    const [value, delta] = [write.after.value, write.after.value - write.before.value]
+    const isSet = isSame || !Number.isSafeInteger(delta)
+    return `${writingColumns(partsOf(write))}value = ${isSet ? integer(value) : `value + ${integer(delta)}`}`
+  }
+  const groups = groupBy(
+    changed,
+    (write) => `${write.after.raised} ${write.before.first} ${assignments(write)}`,
+  )
   return [...groups.values()].map((group) => {
-    const [counter] = group
+    const [{ before, after }] = group
     const works = group.map(({ work }) => work)
-    return change(works, assignments(counter), { at, raise: counter.write.raised, first })
+    return change(works, assignments(group[0]), { at, raise: after.raised, first: before.first })
   })
 }
 
+/** What a locked counter's operations add to its periods: to the columns, and to the history. */
+function partsOf({ before: { periods = [], now }, after: { added } }: CounterWrite) {
+  return added === 0n ? [] : periods.map((each) => addInPeriod(each, added, now))
+}
+
 /** The statement that adds to the history of counters, if there is anything to add. */
-export function writeHistory(counters: Writes['counters']): string[] {
-  const additions = counters.flatMap(({ work, write }) =>
-    write === 'deleted' ? [] : write.history.map((each) => ({ id: work.row.id, ...each })),
-  )
+export function writeHistory(counters: readonly CounterWrite[]): string[] {
+  const additions = counters.flatMap((write) => {
+    const { id } = write.work.row
+    const parts = write.after.isDeleted ? [] : partsOf(write)
+    return parts.flatMap(({ history }) => history.map((each) => ({ id, ...each })))
+  })
   return additions.length > 0 ? [addToHistory(additions)] : []
 }

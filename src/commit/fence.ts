@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { ER, hasErrorNumber } from '../mysql/errors.ts'
+import { ER } from '../mysql/errors.ts'
 import { isSameDatabase } from '../mysql/hostStatus.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import type { Connection } from '../mysql/pool.ts'
@@ -24,6 +24,8 @@ import { resultOf } from './statements.ts'
 type Fence = Record<'id' | 'seq' | 'epoch', number> & {
   /** When it last committed, by the time of day, as the database deletes by it: a machine may have been suspended. */
   usedAt: number
+  /** What the last transaction kept with it, if it was read since. */
+  kept?: string | undefined
 }
 
 export type Fenced = { session: Session; fence: Fence }
@@ -32,16 +34,6 @@ export type Fenced = { session: Session; fence: Fence }
 export const RETENTION_DAYS = 7
 /** Then the row of this writer may be deleted: clocks differ. */
 const MAY_BE_SWEPT_MS = (RETENTION_DAYS - 1) * DAY_MS
-
-async function createFence(session: Session): Promise<Fence> {
-  // The range of `randomInt`, large enough that no id is ever used twice.
-  const id = randomInt(1, 2 ** 48 - 1)
-  await session.send([
-    `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
-    'commit',
-  ])
-  return { id, seq: 0, epoch: 0, usedAt: Date.now() }
-}
 
 /**
  * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
@@ -117,11 +109,6 @@ export function keptIn(answers: readonly Answer[]): string | undefined {
 /** Errors of the last statements that mean that the transaction had no effect. */
 export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
 
-/** Whether one of them means that the server has left its replication group: so will all others on this connection. */
-export function hasLeftGroup({ isGalera }: Session, error: unknown): boolean {
-  return !isGalera && hasErrorNumber(error, ER.SUBQUERY_NO_1_ROW)
-}
-
 /** Rolls back. If even this fails, the connection is lost, and the server rolls the transaction back. */
 export async function rollBack(session: Session): Promise<void> {
   if (session.isOpen()) await session.send(['rollback']).catch(session.drop)
@@ -145,10 +132,8 @@ async function fenceAndRead(session: Session, id: number) {
     failUnless(`coalesce((select epoch ${own}), last_insert_id()) = last_insert_id()`),
     'commit',
   ])
-  const row = answers
-    .flatMap(rowsOf<Omit<Fence, 'id'> & { found: string | null }>)
-    .find((row) => 'seq' in row)
-  return row && { ...row, kept: row.found ?? undefined }
+  const rows = answers.flatMap(rowsOf<Record<'seq' | 'epoch', number> & { found: string | null }>)
+  return rows.find((row) => 'seq' in row)
 }
 
 /**
@@ -168,9 +153,6 @@ export async function writeFence(connection: Connection): Promise<void> {
   `)
 }
 
-/** Whether a transaction was committed, and what it kept with the fence. */
-type LastCommit = { isCommitted: true; kept: string | undefined } | { isCommitted: false }
-
 /** Pause between failed attempts to read the row. */
 const RETRY_PAUSE_MS = 50
 
@@ -181,24 +163,24 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
   let fence: Fence | undefined
   /** The session that has used the fence, or read it. */
   let known: Session | undefined
-  let kept: string | undefined
-  const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
-
-  /** Keeps an idle session alive. One that fails here is reopened when needed. */
-  function keepAlive(): void {
-    const session = reconnecting.current()
-    session?.send(['do 0']).catch(session.drop)
-  }
+  // Keeps an idle session alive. One that fails here is reopened when needed.
+  const heartbeat = setInterval(
+    () => {
+      const session = reconnecting.current()
+      session?.send(['do 0']).catch(session.drop)
+    },
+    (idleLimitS * 1000) / 3,
+  )
 
   /** Reads the fence in a new session. One that is not as its writer may have left it is reported, and replaced. */
   async function read(session: Session, { id, seq, usedAt }: Fence): Promise<Fence | undefined> {
     const found = await fenceAndRead(session, id)
-    if (found?.seq === seq || found?.seq === seq + 1) {
-      kept = found.kept
-      return { id, seq: found.seq, epoch: found.epoch, usedAt }
-    }
+    if (found?.seq === seq || found?.seq === seq + 1)
+      return { id, seq: found.seq, epoch: found.epoch, usedAt, kept: found.found ?? undefined }
     const isSwept = !found && Date.now() - usedAt > MAY_BE_SWEPT_MS
-    if (!isSwept && (found?.seq ?? -1) < seq) failover.lost(lackOf(seq, found?.seq))
+    if (!isSwept && !found) failover.lost('the row of a writer that had committed is missing')
+    if (found && found.seq < seq)
+      failover.lost(`it has ${found.seq} of the ${seq} transactions that a writer had committed`)
     return undefined
   }
 
@@ -207,7 +189,14 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
     const session = await reconnecting.session()
     if (fence && session !== known) fence = await read(session, fence)
     known = session
-    fence ??= await createFence(session)
+    if (fence) return { session, fence }
+    // The range of `randomInt`, large enough that no id is ever used twice.
+    const id = randomInt(1, 2 ** 48 - 1)
+    await session.send([
+      `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
+      'commit',
+    ])
+    fence = { id, seq: 0, epoch: 0, usedAt: Date.now() }
     return { session, fence }
   }
 
@@ -222,13 +211,13 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
     async lastCommit(
       { session: lost, fence: { id, seq } }: Fenced,
       calls: readonly { isAnswered: boolean }[],
-    ): Promise<LastCommit | undefined> {
+    ): Promise<{ isCommitted: boolean; kept?: string | undefined } | undefined> {
       while (calls.some(({ isAnswered }) => !isAnswered)) {
         try {
           fenceReadMeasure.publish(undefined)
           const { session, fence } = await open()
           if (fence.id !== id) return undefined
-          if (fence.seq === seq + 1) return { isCommitted: true, kept }
+          if (fence.seq === seq + 1) return { isCommitted: true, kept: fence.kept }
           // Another server may still receive the transaction.
           return isSameDatabase(lost.identity, session.identity) ? { isCommitted: false } : undefined
         } catch {
@@ -251,9 +240,4 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
       await reconnecting.close()
     },
   }
-}
-
-function lackOf(seq: number, found: number | undefined): string {
-  if (found === undefined) return 'the row of a writer that had committed is missing'
-  return `it has ${found} of the ${seq} transactions that a writer had committed`
 }

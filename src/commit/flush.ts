@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import type { Notices } from '../operations/log.ts'
 import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
 import { apply, applyAll, RowState } from '../rules/counter.ts'
 import {
@@ -6,25 +7,26 @@ import {
   backoffMs,
   CONFLICT,
   errorOf,
-  isTooLarge,
   NthError,
   RETRY,
+  unavailable,
 } from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
-import { addInPeriod, totalOf } from '../rules/periods.ts'
-import { applyToSequence, type NumberState, numberState } from '../rules/sequence.ts'
+import { totalOf } from '../rules/periods.ts'
+import { applyToSequence, numberState } from '../rules/sequence.ts'
 import {
   type Batch,
-  type BatchOptions,
+  type BatchContext,
   batchOf,
   type CounterReading,
   type CounterWork,
   type CounterWrite,
+  type NotApplied,
   type Outcome,
-  openPrecautions,
   type Precautions,
   type Reading,
-  type SequenceGroupWork,
+  type SequenceGroupWrite,
+  type Transaction,
   type Writer,
   type Writes,
 } from './batch.ts'
@@ -37,22 +39,17 @@ import {
   type RowOperation,
 } from './call.ts'
 
-export interface FlushOptions extends Pick<BatchOptions, 'random'> {
+/** What flushes work with, and where calls go that leave a flush without an answer. */
+export interface FlushContext extends BatchContext {
   now: () => Date
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
-}
-
-/** Why keys are quarantined. A fault is final: its calls can only be refused. */
-export type QuarantineReason = { kind: 'locked' | 'fault' | 'broken'; cause: unknown }
-
-/** What flushes work with, and where calls go that leave a flush without an answer. */
-interface FlushContext extends FlushOptions, BatchOptions {
   pending: PendingCalls
+  notices: Notices
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
   /** One of the keys failed. The calls, which touch them, go to the first. */
-  quarantine(keys: readonly string[], calls: readonly Call[], reason: QuarantineReason): void
+  quarantine(keys: readonly string[], calls: readonly Call[]): void
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
 }
@@ -63,8 +60,6 @@ type AttemptOutcome =
   | Exclude<Decision, { kind: 'decided' }>
   /** A call was answered before COMMIT was sent. */
   | { kind: 'expired' }
-
-const HELD = new Error('Another session holds a lock on one of its rows')
 
 /**
  * Flushes calls until each is answered or has left. Returns whether anything was committed.
@@ -77,173 +72,166 @@ export function flushAll(
   context: FlushContext,
   quarantined?: string,
 ): Promise<boolean> {
+  const precautions: Precautions = {
+    lockedPath: new Set(),
+    triesLocks: quarantined !== undefined,
+    quarantined,
+    mayCommitAtOnce: quarantined === undefined,
+    failures: 0,
+  }
   const work = () => ({ requests: calls.map(({ request }) => request) })
-  return traced(flushTrace, work, () => new Flush(writer, context, quarantined).run(calls))
+  return traced(flushTrace, work, () => run({ writer, context, precautions, at: context.now() }, calls))
 }
 
-class Flush {
-  readonly #writer: Writer
-  readonly #context: FlushContext
-  readonly #quarantined: string | undefined
-  readonly #precautions: Precautions
-  readonly #at: Date
+/** What the attempts of a flush share. */
+interface Flush {
+  readonly writer: Writer
+  readonly context: FlushContext
+  readonly precautions: Precautions
+  readonly at: Date
+}
 
-  constructor(writer: Writer, context: FlushContext, quarantined: string | undefined) {
-    this.#writer = writer
-    this.#context = context
-    this.#quarantined = quarantined
-    this.#precautions = openPrecautions(quarantined)
-    this.#at = context.now()
-  }
-
-  async run(calls: readonly Call[]): Promise<boolean> {
-    const { pending, resolveAgain, quarantine, onApplied } = this.#context
-    const precautions = this.#precautions
-    const began = performance.now()
-    for (let open = calls; ; precautions.mayCommitAtOnce = false) {
-      open = pending.unanswered(open)
-      if (open.length === 0) return false
-      const outcome = await this.#attempt(open)
-      if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
-      switch (outcome.kind) {
-        case 'committed': {
-          let operations = 0
-          for (const [index, result] of outcome.results.entries()) {
-            const call = open[index]
-            assertInvariant(call !== undefined, 'each result belongs to a call')
-            operations += call.operations.length
-            onApplied(call.request.operations)
-            call.settle(result)
-          }
-          flushMeasure.publish({ operations, durationMs: performance.now() - began })
-          return true
+async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
+  const { context, precautions } = flush
+  const { pending, resolveAgain, quarantine, onApplied } = context
+  const began = performance.now()
+  for (let open = calls; ; precautions.mayCommitAtOnce = false) {
+    open = pending.unanswered(open)
+    if (open.length === 0) return false
+    const outcome = await attempt(flush, open)
+    if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
+    switch (outcome.kind) {
+      case 'committed': {
+        let operations = 0
+        for (const [index, result] of outcome.results.entries()) {
+          const call = open[index]
+          assertInvariant(call !== undefined, 'each result belongs to a call')
+          operations += call.operations.length
+          onApplied(call.request.operations)
+          call.settle(result)
         }
-        case 'unknown': {
-          const reason = 'The connection to the database ended before it answered'
-          for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
-          return false
-        }
-        case 'broken':
-        case 'fault':
-          return this.#flushApart(open, outcome)
-        case 'stale':
-          resolveAgain(open)
-          return false
-        case 'gone':
-          open = without(open, outcome.keys, resolveAgain)
-          break
-        case 'refused':
-          for (const key of outcome.keys) precautions.lockedPath.add(key)
-          break
-        case 'notLocked': {
-          const reason: QuarantineReason = { kind: 'locked', cause: HELD }
-          open = without(open, outcome.gone, resolveAgain)
-          for (const key of outcome.locked)
-            open = without(open, [key], (leaving) => quarantine([key], leaving, reason))
-          break
-        }
-        case 'locked':
-          if (precautions.triesLocks) {
-            // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
-            for (const call of open.toReversed()) quarantine(this.#triedKey(call), [call], outcome)
-            return false
-          }
-          precautions.triesLocks = true
-          break
-        case 'full':
-          refuseDefinitions(open)
-          break
-        case 'conflict':
-          await this.#pause(CONFLICT)
-          break
-        case 'lost':
-          await this.#pause(RETRY)
+        flushMeasure.publish({ operations, durationMs: performance.now() - began })
+        return true
       }
-      retryMeasure.publish(undefined)
+      case 'unknown': {
+        const reason = 'The connection to the database ended before it answered'
+        for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
+        return false
+      }
+      case 'broken':
+      case 'fault':
+        return flushApart(flush, open, outcome)
+      case 'stale':
+        resolveAgain(open)
+        return false
+      case 'gone':
+        open = without(open, outcome.keys, resolveAgain)
+        break
+      case 'refused':
+        for (const key of outcome.keys) precautions.lockedPath.add(key)
+        break
+      case 'notLocked':
+        open = without(open, outcome.gone, resolveAgain)
+        for (const key of outcome.locked) open = without(open, [key], (leaving) => quarantine([key], leaving))
+        break
+      case 'locked':
+        if (precautions.triesLocks) {
+          // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
+          for (const call of open.toReversed())
+            quarantine([precautions.quarantined ?? call.keys[0] ?? ''], [call])
+          return false
+        }
+        precautions.triesLocks = true
+        break
+      case 'conflict':
+      case 'lost':
+        precautions.failures += 1
+        await pause(
+          context.random() * backoffMs(outcome.kind === 'lost' ? RETRY : CONFLICT, precautions.failures),
+        )
     }
+    retryMeasure.publish(undefined)
   }
+}
 
-  /**
-   * Makes one attempt: reads, decides, writes and commits. For a distant database, in one trip: commits, as nothing has
-   * to be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT
-   * is sent in the tick in which all callers were seen waiting.
-   */
-  async #attempt(calls: readonly Call[]): Promise<AttemptOutcome> {
-    const { pending, keyTtlMs } = this.#context
-    for (const call of calls) call.flush()
-    let batch: Batch
-    try {
-      batch = batchOf(calls, this.#precautions, this.#at, this.#context)
-    } catch (cause) {
-      return { kind: 'broken', cause }
-    }
-    const transaction = await this.#writer.begin(batch)
-    if (transaction.kind !== 'transaction') return transaction
-    const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
-    if (reading && reading.kind !== 'read') return reading
-    let decision: Decision | { kind: 'expired' } | undefined
-    try {
-      if (reading) decision = decide(batch, reading, keyTtlMs)
-      if (decision?.kind === 'decided') transaction.write(decision.writes)
-      if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
-      if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()
-    } catch (cause) {
-      for (const call of calls) call.rollBack()
-      await transaction.rollBack()
-      return { kind: 'broken', cause }
-    }
-    if (decision && decision.kind !== 'decided') {
-      await transaction.rollBack()
-      return decision
-    }
-    const committing = transaction.commit()
-    const { isCommitSent } = transaction
-    const outcome = await committing
-    assertInvariant(isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
-    if (outcome.kind === 'committed') {
-      const decided = outcome.reading ? decide(batch, outcome.reading, keyTtlMs) : decision
-      assertInvariant(decided?.kind === 'decided', 'what was committed was decided')
-      return { kind: 'committed', results: decided.results }
-    }
-    if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
-    return outcome
+/**
+ * Makes one attempt: reads, decides, writes and commits. For a distant database, in one trip: commits, as nothing has
+ * to be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT
+ * is sent in the tick in which all callers were seen waiting.
+ */
+async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOutcome> {
+  const { pending, keyTtlMs } = flush.context
+  for (const call of calls) call.flush()
+  let batch: Batch
+  let transaction: Transaction | NotApplied
+  try {
+    batch = batchOf(calls, flush)
+    transaction = await flush.writer.begin(batch)
+  } catch (cause) {
+    return { kind: 'broken', cause }
   }
-
-  async #pause(backoff: typeof RETRY): Promise<void> {
-    this.#precautions.failures += 1
-    await pause(this.#context.random() * backoffMs(backoff, this.#precautions.failures))
+  if (transaction.kind !== 'transaction') return transaction
+  const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
+  if (reading && reading.kind !== 'read') return reading
+  let decision: Decision | { kind: 'expired' } | { kind: 'broken'; cause: unknown } | undefined
+  try {
+    if (reading) decision = decide(batch, reading, keyTtlMs)
+    if (decision?.kind === 'decided') transaction.write(decision.writes)
+    if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
+    if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()
+  } catch (cause) {
+    decision = { kind: 'broken', cause }
   }
-
-  #triedKey({ keys: [key = ''] }: Call): string[] {
-    return [this.#quarantined ?? key]
+  if (decision && decision.kind !== 'decided') {
+    for (const call of calls) call.rollBack()
+    await transaction.rollBack()
+    return decision
   }
+  const committing = transaction.commit()
+  const { isCommitSent } = transaction
+  const outcome = await committing
+  assertInvariant(isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
+  if (outcome.kind === 'committed') {
+    const decided = outcome.reading ? decide(batch, outcome.reading, keyTtlMs) : decision
+    assertInvariant(decided?.kind === 'decided', 'what was committed was decided')
+    return { kind: 'committed', results: decided.results }
+  }
+  if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
+  return outcome
+}
 
-  /**
-   * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
-   * they would delay others. A call that causes an exception of our own fails.
-   */
-  async #flushApart(calls: readonly Call[], { kind, cause }: QuarantineReason): Promise<boolean> {
-    const { quarantine } = this.#context
-    const [call, ...others] = calls
-    if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
-      quarantine(call.keys, calls, { kind, cause })
+/**
+ * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
+ * they would delay others; where it is quarantined, it fails. A call that causes an exception of our own fails, and so does one that is refused.
+ */
+async function flushApart(
+  { writer, context, precautions: { quarantined } }: Flush,
+  calls: readonly Call[],
+  { kind, cause }: Extract<AttemptOutcome, { kind: 'broken' | 'fault' }>,
+): Promise<boolean> {
+  const [call, ...others] = calls
+  if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
+    if (quarantined === undefined) {
+      context.quarantine(call.keys, calls)
       return false
     }
-    if (call && others.length === 0) {
-      call.settle(errorOf(cause))
-      if (isTooLarge(cause)) return false
-      // The definition that was cached may be the cause.
-      for (const named of call.request.operations) named.rows.forget(named.name)
-      if (call.operations.length === 1) quarantine(call.keys.slice(-1), [], { kind, cause })
-      return false
-    }
-    const half = Math.ceil(calls.length / 2)
-    const flushPart = (part: readonly Call[]) =>
-      flushAll(this.#writer, part, this.#context, this.#quarantined)
-    const first = await flushPart(calls.slice(0, half))
-    const second = await flushPart(calls.slice(half))
-    return first || second
+    context.notices.fault(cause)
+    const refusal = unavailable('The database refuses this change; nothing was done.', cause)
+    for (const refused of calls) refused.settle(refusal)
+    return false
   }
+  if (call && others.length === 0) {
+    call.settle(errorOf(cause))
+    if (cause instanceof NthError) return false
+    // The definition that was cached may be the cause.
+    for (const named of call.request.operations) named.rows.forget(named.name)
+    if (call.operations.length === 1) context.quarantine(call.keys.slice(-1), [])
+    return false
+  }
+  const half = Math.ceil(calls.length / 2)
+  const first = await flushAll(writer, calls.slice(0, half), context, quarantined)
+  const second = await flushAll(writer, calls.slice(half), context, quarantined)
+  return first || second
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */
@@ -252,19 +240,9 @@ function without(
   keys: readonly string[],
   passOn: (leaving: Call[]) => void,
 ): readonly Call[] {
-  const isLeaving = (call: Call) => keys.some((key) => call.touches(key))
-  const staying = open.filter((call) => !isLeaving(call))
-  passOn(open.filter(isLeaving))
+  const staying = open.filter((call) => !call.touches(keys))
+  passOn(open.filter((call) => call.touches(keys)))
   return staying
-}
-
-/** Refuses definitions, of which one would make the total of a running period too large. */
-function refuseDefinitions(calls: readonly Call[]): void {
-  const message = 'The total of a current period would leave the safe integer range; nothing was changed.'
-  for (const call of calls) {
-    const isDefining = call.operations.some(({ operation }) => operation.kind === 'define')
-    if (isDefining) call.settle(new NthError('OUT_OF_RANGE', message))
-  }
 }
 
 type Decision =
@@ -277,8 +255,8 @@ type Decision =
 
 /** The rows while operations are applied to them, by key. */
 interface States {
-  counters: Map<string, RowState>
-  sequenceGroups: Map<string, NumberState>
+  counters: Map<string, CounterWrite>
+  sequenceGroups: Map<string, SequenceGroupWrite>
   /** Keys of counters with an operation that was refused, or undone with others of its call. */
   refused: Set<string>
 }
@@ -293,12 +271,13 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     const before = reading.counters.get(work)
     if (!before) gone.push(key)
     else if (isTight(work, before)) refused.push(key)
-    else states.counters.set(key, stateOf(work, before))
+    else states.counters.set(key, { work, before, after: stateOf(work, before) })
   }
   for (const work of batch.sequenceGroups) {
+    const { key } = work.row
     const before = reading.sequenceGroups.get(work)
-    if (before) states.sequenceGroups.set(work.row.key, numberState(work, before))
-    else gone.push(work.row.key)
+    if (before) states.sequenceGroups.set(key, { work, before, after: numberState(work, before) })
+    else gone.push(key)
   }
   if (gone.length > 0) return { kind: 'gone', keys: gone }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
@@ -318,23 +297,18 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     toStore.push(first)
   }
 
-  const counters: { work: CounterWork; write: CounterWrite }[] = []
-  for (const [work, before] of reading.counters) {
-    const { key } = work.row
-    const state = stateIn(states.counters, key)
-    if (before.isAdded) {
-      if (states.refused.has(key)) refused.push(key)
-    } else if (state.isDeleted) counters.push({ work, write: 'deleted' })
-    else if (state.counted > 0 || state.isDefined) counters.push({ work, write: writeOf(state, before) })
+  const counters: CounterWrite[] = []
+  for (const write of states.counters.values()) {
+    const { work, before, after } = write
+    if (before.isAdded && states.refused.has(work.row.key)) refused.push(work.row.key)
+    if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push(write)
   }
-  const sequenceGroups: { work: SequenceGroupWork; write: NumberState }[] = []
-  for (const [work, before] of reading.sequenceGroups) {
-    const state = stateIn(states.sequenceGroups, work.row.key)
-    const { last, isMoved, closed } = state
-    if (before.isAdvanced) {
-      const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
-      if (last !== (before.last ?? 0) + sum) refused.push(work.row.key)
-    } else if (isMoved || closed.size > 0) sequenceGroups.push({ work, write: state })
+  const sequenceGroups: SequenceGroupWrite[] = []
+  for (const write of states.sequenceGroups.values()) {
+    const { work, before, after } = write
+    const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
+    if (before.isAdvanced && after.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
+    if (!before.isAdvanced && (after.isMoved || after.closed.size > 0)) sequenceGroups.push(write)
   }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
   const toRelease = batch.claims.filter(({ key }) => !stored.has(key))
@@ -369,10 +343,10 @@ function applyOne(
   return result
 }
 
-function stateIn<State>(states: ReadonlyMap<string, State>, key: string): State {
+function stateIn<State>(states: ReadonlyMap<string, { after: State }>, key: string): State {
   const state = states.get(key)
   assertInvariant(state !== undefined, 'the row of each operation was read')
-  return state
+  return state.after
 }
 
 function stateOf({ row }: CounterWork, { value, revision, periods }: CounterReading): RowState {
@@ -381,21 +355,6 @@ function stateOf({ row }: CounterWork, { value, revision, periods }: CounterRead
   state.revision = revision
   if (periods) state.periodTotals = periods.map((each) => ({ period: each.period, value: totalOf(each) }))
   return state
-}
-
-/** What to write of a counter that was only locked. */
-function writeOf(state: RowState, { value: previousValue, periods = [], now }: CounterReading): CounterWrite {
-  const { value, counted, added, raised, isDefined, definition } = state
-  const additions = added === 0n ? [] : periods.map((each) => addInPeriod(each, added, now))
-  return {
-    previousValue,
-    value,
-    isCounted: counted > 0,
-    raised,
-    columns: additions.flatMap(({ column = [] }) => column),
-    history: additions.flatMap(({ history }) => history),
-    definition: isDefined ? definition : undefined,
-  }
 }
 
 /**

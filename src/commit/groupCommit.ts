@@ -1,7 +1,6 @@
 import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
-import type { Notices } from '../operations/log.ts'
 import { changeChannel } from '../operations/measures.ts'
-import { backoffMs, errorOf, RETRY, unavailable } from '../rules/errors.ts'
+import { backoffMs, errorOf, RETRY } from '../rules/errors.ts'
 import { openRunningPeriods } from '../rules/periods.ts'
 import { firstOf, type Writer } from './batch.ts'
 import {
@@ -16,7 +15,7 @@ import {
   type PendingCallsOptions,
   type Request,
 } from './call.ts'
-import { type FlushOptions, flushAll, type QuarantineReason } from './flush.ts'
+import { type FlushContext, flushAll } from './flush.ts'
 
 /**
  * Group commit: calls that arrive while a transaction is in flight wait, and share the next transaction. Operations on
@@ -39,11 +38,10 @@ import { type FlushOptions, flushAll, type QuarantineReason } from './flush.ts'
  */
 export type GroupCommit = ReturnType<typeof openGroupCommit>
 
-export interface GroupCommitOptions extends PendingCallsOptions, FlushOptions {
+export interface GroupCommitOptions
+  extends PendingCallsOptions,
+    Pick<FlushContext, 'now' | 'random' | 'keyTtlMs' | 'notices' | 'onApplied'> {
   openWriter: () => Writer
-  notices: Notices
-  /** Called with the operations of each call that was committed. */
-  onApplied: (operations: readonly NamedOperation[]) => void
 }
 
 /** Each flushes one quarantined key at a time. */
@@ -62,7 +60,6 @@ export function openGroupCommit(options: GroupCommitOptions) {
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
   const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate }
-  const quarantineContext = { ...context, quarantine: blame }
   const waiting = new Set<Call>()
   const quarantine = openQuarantine()
   const openOwn = () => ({ writer: openWriter(), isRunning: false })
@@ -186,7 +183,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
   /** Quarantines keys, with the calls of a flush before those that wait. */
   function isolate(keys: readonly string[], calls: readonly Call[]): void {
     for (const [index, key] of keys.entries()) quarantine.add(key, index === 0 ? calls : [], true)
-    for (const call of [...waiting]) if (keys.some((key) => call.touches(key))) enqueue(call)
+    for (const call of [...waiting]) if (call.touches(keys)) enqueue(call)
     flushQuarantine()
   }
 
@@ -202,23 +199,13 @@ export function openGroupCommit(options: GroupCommitOptions) {
     own.isRunning = true
     for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
       const { key, calls } = tried
-      const flushing = flushAll(own.writer, calls, quarantineContext, key)
+      const flushing = flushAll(own.writer, calls, context, key)
       const isDone = await flushing.catch((error) => fail(calls, error))
       if (isDone) for (const call of quarantine.release(key)) enqueue(call)
       else quarantine.putBack(key)
       if (!isDone) await pause(QUARANTINE_PAUSE_MS)
     }
     own.isRunning = false
-  }
-
-  function blame(keys: readonly string[], calls: readonly Call[], { kind, cause }: QuarantineReason): void {
-    if (kind !== 'fault') {
-      isolate(keys, calls)
-      return
-    }
-    notices.fault(cause)
-    const refusal = unavailable('The database refuses this change; nothing was done.', cause)
-    for (const call of calls) call.settle(refusal)
   }
 
   /** Answers calls after an unexpected exception. The flush loop goes on. */
@@ -236,58 +223,49 @@ const MAX_IDLE = 1000
 /** Keys of rows and claims that failed and would delay the others: another session locks them, or a trigger refuses. */
 export function openQuarantine() {
   // Least recently tried first.
-  const quarantine = new Map<string, { calls: Set<Call>; isTried: boolean }>()
-
-  function open(key: string) {
-    // Before the new one is added: it has no calls yet either.
-    if (quarantine.size >= MAX_IDLE) {
-      const idle = [...quarantine].find(([, { calls, isTried }]) => calls.size === 0 && !isTried)
-      if (idle) quarantine.delete(idle[0])
-    }
-    const entry = { calls: new Set<Call>(), isTried: false }
-    quarantine.set(key, entry)
-    return entry
-  }
+  const waiting = new Map<string, Set<Call>>()
+  const tried = new Set<string>()
 
   return {
     /** The quarantined key that a call touches; undefined: none. */
-    keyOf({ operations, request: { claim } }: Call): string | undefined {
-      if (quarantine.size === 0) return undefined
-      if (claim && quarantine.has(claim.key)) return claim.key
-      return operations.find(({ row }) => quarantine.has(row.key))?.row.key
+    keyOf(call: Call): string | undefined {
+      return waiting.size === 0 ? undefined : call.keys.find((key) => waiting.has(key))
     },
 
     /** Quarantines a key and adds calls that wait for it. `first`: before those that wait already. */
     add(key: string, calls: readonly Call[], first = false) {
-      const entry = quarantine.get(key) ?? open(key)
-      const behind = first ? [...entry.calls] : []
-      for (const call of [...calls, ...behind]) call.waitIn(entry.calls)
+      const queue = waiting.get(key) ?? new Set()
+      // Before the new one is added: it has no calls yet either.
+      if (!waiting.has(key) && waiting.size >= MAX_IDLE) {
+        const idle = [...waiting].find(([other, { size }]) => size === 0 && !tried.has(other))
+        if (idle) waiting.delete(idle[0])
+      }
+      waiting.set(key, queue)
+      const behind = first ? [...queue] : []
+      for (const call of [...calls, ...behind]) call.waitIn(queue)
     },
 
     /** A key that calls wait for and that no writer has. The writer has it until it is put back or released. */
     next() {
-      for (const [key, entry] of quarantine) {
-        if (entry.isTried || entry.calls.size === 0) continue
-        entry.isTried = true
-        return { key, calls: firstOf(entry.calls) }
+      for (const [key, queue] of waiting) {
+        if (tried.has(key) || queue.size === 0) continue
+        tried.add(key)
+        return { key, calls: firstOf(queue) }
       }
       return undefined
     },
 
     /** The attempt failed. */
     putBack(key: string) {
-      const entry = quarantine.get(key)
-      if (!entry) return
-      entry.isTried = false
-      quarantine.delete(key)
-      quarantine.set(key, entry)
+      this.add(key, this.release(key))
     },
 
     /** The attempt succeeded: the key leaves the quarantine. Returns the calls that still wait for it. */
     release(key: string): readonly Call[] {
-      const entry = quarantine.get(key)
-      quarantine.delete(key)
-      return [...(entry?.calls ?? [])]
+      const queue = waiting.get(key) ?? []
+      tried.delete(key)
+      waiting.delete(key)
+      return [...queue]
     },
   }
 }

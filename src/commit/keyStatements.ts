@@ -1,32 +1,42 @@
-import { type Answer, rowsOf } from '../mysql/session.ts'
+import { rowsOf } from '../mysql/session.ts'
 import { bytes, digest, instant, list } from '../mysql/sql.ts'
 import type { PeriodValues } from '../rules/counter.ts'
 import type { Claim, EarlierResults, OperationResult, StoredResults } from '../rules/idempotency.ts'
 import type { SequenceResult } from '../rules/sequence.ts'
 import { type FlushText, type Reader, resultOf } from './statements.ts'
 
-/** Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. */
+/**
+ * Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. Waits for a
+ * transaction that has claimed one of them.
+ */
 export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<EarlierResults[] | undefined> {
-  const claimedAt = text.add(claim(inOrder(claims), text.at))
+  const values = list(
+    inOrder(claims),
+    ({ hash, fingerprint }) =>
+      `(${digest(hash)}, ${digest(fingerprint)}, ${instant(text.at)}, utc_timestamp(3))`,
+  )
+  const claimedAt = text.add(
+    `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values}`,
+  )
   const usedAt = text.add(readResults(claims))
   return (answers) => {
-    const earlier = earlierIn(answers[usedAt])
+    const earlier = rowsOf(answers[usedAt]).map((row) => ({
+      claim: {
+        key: `key ${row.hash.toString('hex')}`,
+        hash: row.hash.toString('hex'),
+        fingerprint: row.fingerprint.toString('hex'),
+      },
+      at: row.applied_at,
+      ageMs: Number(row.age_us) / 1000,
+      results: JSON.parse(row.results.toString('utf8')).map(resultIn),
+    }))
     const { affectedRows } = resultOf(answers[claimedAt])
     return affectedRows + earlier.length === claims.length ? earlier : undefined
   }
 }
 
-/** Claims unused keys, which are `inOrder`. Waits for a transaction that has claimed one of them. */
-function claim(claims: readonly Claim[], at: Date): string {
-  const values = list(
-    claims,
-    ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, utc_timestamp(3))`,
-  )
-  return `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values}`
-}
-
 /**
- * Reads the results under used keys. A locking read: a plain one may miss what `claim` has just found, as InnoDB
+ * Reads the results under used keys. A locking read: a plain one may miss what the claim has just found, as InnoDB
  * releases a transaction's locks a moment before it shows its rows to new snapshots. (With two processes, a plain read
  * missed about one in 60 000 keys.)
  */
@@ -44,20 +54,6 @@ export function readResults(claims: readonly Claim[]): string {
 type StoredResult =
   | SequenceResult
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
-
-/** Reads the answer of `readResults`. */
-function earlierIn(answer: Answer | undefined): EarlierResults[] {
-  return rowsOf(answer).map(({ hash, fingerprint, applied_at, results, age_us }) => ({
-    claim: {
-      key: `key ${hash.toString('hex')}`,
-      hash: hash.toString('hex'),
-      fingerprint: fingerprint.toString('hex'),
-    },
-    at: applied_at,
-    ageMs: Number(age_us) / 1000,
-    results: JSON.parse(results.toString('utf8')).map(resultIn),
-  }))
-}
 
 /** Stores results under claimed keys. */
 export function storeResults(stored: readonly StoredResults[]): string {

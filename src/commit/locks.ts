@@ -1,7 +1,6 @@
 import { rowsOf } from '../mysql/session.ts'
 import { digest, groupBy, integer } from '../mysql/sql.ts'
-import type { Batch, CounterWork, NotApplied, SequenceGroupWork } from './batch.ts'
-import { slotOf } from './counterUpdate.ts'
+import { type Batch, type CounterWork, type NotApplied, type SequenceGroupWork, slotOf } from './batch.ts'
 import { inOrder } from './keyStatements.ts'
 import { type FlushText, idsOf, type Reader } from './statements.ts'
 

@@ -212,10 +212,12 @@ export function isRoomy(column: string): string {
   return `${column} between ${-ROOMY} and ${ROOMY}`
 }
 
-/** Assignments of column writes, each followed by a comma. */
-export function writingColumns(writes: readonly ColumnWrite[]): string {
-  return writes
-    .map(({ period, start, added, isOpened }) => {
+/** Assignments of what is added to columns, each followed by a comma. */
+export function writingColumns(additions: readonly { column?: ColumnWrite }[]): string {
+  return additions
+    .map(({ column }) => {
+      if (!column) return ''
+      const { period, start, added, isOpened } = column
       const columns = COLUMNS[period]
       if (!isOpened) return `${columns.added} = ${columns.added} + ${added}, `
       return `${columns.start} = ${startSecond(start)}, ${columns.added} = ${added}, `

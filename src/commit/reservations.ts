@@ -13,7 +13,7 @@ import { PERIOD_CODES } from './periodStatements.ts'
 /** States by their code in the database. */
 const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
 
-const OPEN = codeOf('RESERVED')
+export const OPEN = codeOf('RESERVED')
 const EXPIRED = codeOf('EXPIRED')
 
 /** A sequence group in a period. */
@@ -60,15 +60,6 @@ export function inOrder(numbers: readonly number[], definition: SequenceDefiniti
   return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))
 }
 
-/** Locks and reads reservations. */
-export function readTokens(tokens: readonly string[]): string {
-  return `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
-  from reservation force index (primary)
- where token in (${list(tokens, literal)})
- order by token
-   for update`
-}
-
 /** Reads the current state of reservations whose sequences exist, with their sequence groups. */
 export function readPresent(tokens: readonly string[]): string {
   return `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
@@ -79,43 +70,6 @@ export function readPresent(tokens: readonly string[]): string {
   join sequence s on s.id = g.sequence_id
   join namespace n on n.id = s.namespace_id
  where r.token in (${list(tokens, literal)})`
-}
-
-/** Marks free numbers as reissued: their previous holders have lost them. */
-export function takeFree(
-  { id, periodKey }: SequenceGroupPlace,
-  generation: number,
-  values: readonly number[],
-): string {
-  return `update reservation force index (reservation_held)
-   set closed_at = utc_timestamp(3),
-       is_free = false,
-       state = if(state = ${OPEN}, ${EXPIRED}, state)
- where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and generation = ${integer(generation)}
-   and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
-   and value in (${list(values, integer)})`
-}
-
-/** Writes new reservations, which may already be closed again. */
-export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
-  const values = list(made, (one) => {
-    const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = one
-    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
-    const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
-    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
-  })
-  return `insert into reservation
-  (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)
-values ${values}`
-}
-
-/** Writes the final state of a reservation. */
-export function closeReservation({ token, state, isFree }: StoredReservation): string {
-  return `update reservation
-   set state = ${codeOf(state)},
-       is_free = ${isFree},
-       closed_at = utc_timestamp(3)
- where token = ${literal(token)}`
 }
 
 export type ReservationRow = Record<

@@ -1,21 +1,29 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
-import { bytes, groupBy, instant, integer, list, orNull, raisedRevision } from '../mysql/sql.ts'
-import type { SequenceGroupRow } from '../rules/rows.ts'
-import { EMPTY_POSITION, type SequenceGroupReading } from '../rules/sequence.ts'
-import type { Position } from '../rules/sequenceDefinition.ts'
-import { inLockOrder, type SequenceGroupWork as Work, type Writes } from './batch.ts'
 import {
-  closeReservation,
+  bytes,
+  groupBy,
+  instant,
+  integer,
+  list,
+  orNull,
+  REVISION_OF_NOW,
+  raisedRevision,
+} from '../mysql/sql.ts'
+import type { SequenceGroupRow } from '../rules/rows.ts'
+import { EMPTY_POSITION, type SequenceGroupReading, type StoredReservation } from '../rules/sequence.ts'
+import type { Position } from '../rules/sequenceDefinition.ts'
+import { inLockOrder, type SequenceGroupWrite, type SequenceGroupWork as Work } from './batch.ts'
+import {
+  codeOf,
   inOrder,
-  insertReservations,
+  literal,
+  OPEN,
   type ReservationRow,
   readFree,
-  readTokens,
   reservationIn,
   storePositions,
-  takeFree,
 } from './reservations.ts'
-import { byId, type Clock, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
+import { byId, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
 
 /** Maximum sequence groups for which one statement each is faster than locking all, then changing all. */
 const NARROW = 8
@@ -29,13 +37,26 @@ type Readings = readonly (readonly [Work, SequenceGroupReading])[]
  */
 export function lockSequenceGroups(works: readonly Work[], text: FlushText): Reader<Readings> {
   const opened = text.isGalera ? works.filter((work) => !isOpen(work)) : []
-  if (opened.length > 0) text.add(noteUse(opened))
-  const lockedAt = text.add(lockSequences(works))
+  // On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which numbers
+  // are issued; where this process has not used such a row yet, this update makes the two conflict.
+  if (opened.length > 0)
+    text.add(
+      `update sequence force index (primary)
+   set uses = uses + 1
+ where id in (${sequenceIdsOf(opened)})`,
+    )
+  const lockedAt = text.add(
+    `select id, version, definitions
+  from sequence force index (primary)
+ where id in (${sequenceIdsOf(works)})
+ order by id
+  lock in share mode`,
+  )
   const isAdvancing = works.length <= NARROW && works.every(mayAdvance)
   const readPositions = isAdvancing ? advance(works, text) : lockPositions(works, text)
-  return (answers, clock) => {
+  return (answers) => {
     const sequences = byId<LockedSequence>(answers[lockedAt])
-    return readPositions(answers, clock).flatMap(([work, reading]) => {
+    return readPositions(answers).flatMap(([work, reading]) => {
       const sequence = sequences.get(work.row.sequenceId)
       if (sequence?.version !== work.row.version) return []
       // The number of its sequence's definitions is part of the revision.
@@ -45,58 +66,29 @@ export function lockSequenceGroups(works: readonly Work[], text: FlushText): Rea
   }
 }
 
+type LockedSequence = Record<'id' | 'version' | 'definitions', number>
+
 /** Whether this process has issued numbers in the current period of a sequence group. */
 function isOpen({ row, periodKey }: Work): boolean {
   return row.issuedIn === periodKey
 }
 
-/**
- * On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which
- * numbers are issued; where this process has not used such a row yet, this update makes the two conflict.
- */
-function noteUse(works: readonly Work[]): string {
-  return `update sequence force index (primary)
-   set uses = uses + 1
- where id in (${sequenceIdsOf(works)})`
-}
-
-type LockedSequence = Record<'id' | 'version' | 'definitions', number>
-
-/** Locks the sequences, and reads how often they were defined. */
-function lockSequences(works: readonly Work[]): string {
-  return `select id, version, definitions
-  from sequence force index (primary)
- where id in (${sequenceIdsOf(works)})
- order by id
-  lock in share mode`
-}
-
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
-export function mayAdvance(work: Work): boolean {
-  return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless
+function mayAdvance(work: Work): boolean {
+  return isOpen(work) && work.path.kind === 'coalesced' && !work.wantsRevision && !work.row.definition.gapless
 }
 
 /** Advances each sequence group with one statement, and raises its revision. */
 function advance(works: readonly Work[], text: FlushText): Reader<Readings> {
-  const advanced = works.map((work) => ({
-    work,
-    index: text.add(advanceReturningOld(work, text.at)),
-  }))
+  const advanced = works.map((work) => [work, text.add(advanceReturningOld(work, text.at))] as const)
   text.add(raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
-  const wanted = works.filter(({ wantsRevision }) => wantsRevision)
-  const readAt = wanted.length > 0 ? text.add(readRevisions(wanted)) : -1
-  return (answers) => {
-    const raised = byId<RevisionRow>(answers[readAt])
-    return advanced.flatMap(({ work, index }) => {
-      const { row, operations } = work
+  return (answers) =>
+    advanced.flatMap(([work, index]) => {
       const { affectedRows, insertId } = resultOf(answers[index])
       // Without `insertId`, a trigger hid the number.
       if (affectedRows === 0 || insertId === 0) return []
-      const after = raised.get(row.id)
-      const revision = after && Number(after.revision) - operations.length
-      return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true, revision }] as const]
+      return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true }] as const]
     })
-  }
 }
 
 /**
@@ -117,64 +109,51 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 /** Locks all rows of sequence groups, and reads them. */
 function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings> {
   const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
-  if (gapless.length > 0) text.add(lockGapless(gapless))
-  const periods = [...groupBy(works, ({ periodKey }) => periodKey).values()]
-  const readPeriods = periods.map((group) => lockPeriod(group, text))
+  if (gapless.length > 0) text.add(lockGroups(gapless))
+  const periods = groupBy(works, ({ periodKey }) => periodKey)
+  const lockedAt = [...periods].map(([periodKey, group]) => lockPeriod(periodKey, group, text))
   // So that no lock wait comes after COMMIT is sent.
-  const revisedAt = text.add(`${readRevisions(works)}\n   for update`)
+  const revisedAt = text.add(lockGroups(works))
   const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
-  return (answers, clock) => {
+  return (answers) => {
+    const rows = lockedAt.flatMap((index) => rowsOf<PositionRow>(answers[index]))
+    const positions = new Map(rows.map((row) => [`${row.id} ${row.period}`, row]))
     const revised = byId<RevisionRow>(answers[revisedAt])
-    const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers, clock)]))
-    const located = readPeriods.flatMap((readPeriod) => readPeriod(answers, clock))
-    return located.map(([work, { last, next, generation }]) => {
-      const revision = work.wantsRevision ? revisionIn(revised.get(work.row.id), clock) : undefined
-      const position = { ...EMPTY_POSITION, last, next, generation, ...reserved.get(work), revision }
-      return [work, position] as const
+    const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers)]))
+    return works.flatMap((work) => {
+      const position = positions.get(`${work.row.id} ${work.periodKey}`)
+      if (position?.identity !== work.row.identity) return []
+      const { last, next, generation } = position
+      const row = revised.get(work.row.id)
+      const first = row?.first == null ? undefined : Number(row.first)
+      const revision = row && work.wantsRevision ? (first ?? Number(row.revision)) : undefined
+      const reading = { ...EMPTY_POSITION, last, next, generation, revision, first, ...reserved.get(work) }
+      return [[work, reading] as const]
     })
   }
 }
 
-function lockGapless(works: readonly Work[]): string {
-  return `select id
-  from sequence_group force index (primary)
- where id in (${idsOf(works)})
- order by id
-   for update`
-}
-
-type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
+type PositionRow = Position & Record<'id' | 'period' | 'identity' | 'generation', number>
 
 /**
  * Locks rows of one period. Creates missing ones: the insert also locks the existing ones, so that the lock order is
  * always the same.
  */
-function lockPeriod(
-  works: readonly [Work, ...Work[]],
-  text: FlushText,
-): Reader<readonly (readonly [Work, PositionRow])[]> {
-  const periodKey = integer(works[0].periodKey)
+function lockPeriod(periodKey: number, works: readonly Work[], text: FlushText): number {
   const create = `insert into sequence_value (group_id, period_key, identity)
-select id, ${periodKey}, identity
+select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
   if (!works.every(isOpen)) text.add(create)
-  const lockedAt = text.add(
-    `select group_id as id, identity, value as last, next_value as next, generation
+  return text.add(
+    `select group_id as id, period_key as period, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
- where group_id in (${idsOf(works)}) and period_key = ${periodKey}
+ where group_id in (${idsOf(works)}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`,
   )
-  return (answers) => {
-    const rows = byId<PositionRow>(answers[lockedAt])
-    return works.flatMap((work) => {
-      const position = rows.get(work.row.id)
-      return position?.identity === work.row.identity ? [[work, position] as const] : []
-    })
-  }
 }
 
 function readReservations(
@@ -182,76 +161,75 @@ function readReservations(
   text: FlushText,
 ): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>> {
   const { row, operations, periodKey } = work
-  const { id, definition } = row
   const count = operations.filter(({ kind }) => kind === 'reserve').length
   const tokens = operations.flatMap((each) =>
     each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
   )
   const clockAt = text.add('select utc_timestamp(3) as now')
-  const free = count > 0 ? readFree({ id, periodKey, definition }, count) : []
+  const free = count > 0 ? readFree({ ...row, periodKey }, count) : []
   const freeAt = free.map((statement) => text.add(statement))
-  const tokensAt = tokens.length > 0 ? text.add(readTokens(tokens)) : -1
+  const lockTokens = `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
+  from reservation force index (primary)
+ where token in (${list(tokens, literal)})
+ order by token
+   for update`
+  const tokensAt = tokens.length > 0 ? text.add(lockTokens) : -1
   return (answers) => {
     const numbers = freeAt.flatMap((index) => rowsOf<{ value: number }>(answers[index]))
     return {
       now: firstRow<{ now: Date }>(answers[clockAt])?.now.getTime() ?? 0,
       free: inOrder(
         numbers.map(({ value }) => value),
-        definition,
+        row.definition,
       ),
       // One may be of a deleted sequence that had the same name.
       reservations: rowsOf<ReservationRow>(answers[tokensAt])
-        .filter(({ group_id }) => group_id === id)
+        .filter(({ group_id }) => group_id === row.id)
         .map(reservationIn),
     }
   }
 }
 
-type RevisionRow = Record<'id' | 'is_used', number> & { revision: string | number }
+/** `first`: null, unless it was never used; then the initial revision. */
+type RevisionRow = { id: number; revision: string | number; first: string | number | null }
 
-function readRevisions(works: readonly Work[]): string {
-  return `select id, revision, is_used
+function lockGroups(works: readonly Work[]): string {
+  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
- order by id`
-}
-
-function revisionIn(row: RevisionRow | undefined, { first }: Clock): number | undefined {
-  if (!row) return undefined
-  return row.is_used === 1 ? Number(row.revision) : first
+ order by id
+   for update`
 }
 
 function sequenceIdsOf(works: readonly Work[]): string {
   return list([...new Set(works.map(({ row }) => row.sequenceId))], integer)
 }
 
-type WrittenSequenceGroup = Writes['sequenceGroups'][number]
-
-/** The statements that write sequence groups. `first`: initial revision, if known. */
-export function writeSequenceGroups(
-  sequenceGroups: readonly WrittenSequenceGroup[],
-  first: number | undefined,
-  at: Date,
-): string[] {
+/** The statements that write sequence groups. */
+export function writeSequenceGroups(sequenceGroups: readonly SequenceGroupWrite[], at: Date): string[] {
   const written = sequenceGroups.toSorted((a, b) => inLockOrder(a.work, b.work))
-  const moved = written.filter(({ write }) => write.isMoved)
+  const moved = written.flatMap(({ work, after }) => {
+    const { last, next, generation, isMoved, isIssued } = after
+    const position = { groupId: work.row.id, period: work.periodKey, last, next, generation, createdAt: at }
+    return isMoved ? [{ ...position, updatedAt: isIssued ? at : null }] : []
+  })
+  const raised = written.map(({ work: { row }, after }) => ({ row, raise: after.raised }))
+  // Those that were never used were read by one statement.
+  const unused = written.find(({ before }) => before.first !== undefined)
   return [
-    ...(moved.length > 0 ? [writePositions(moved, at)] : []),
-    raiseRevisions(
-      written.map(({ work: { row }, write: { raised } }) => ({ row, raise: raised })),
-      first,
-    ),
+    ...(moved.length > 0 ? [storePositions(moved)] : []),
+    raiseRevisions(raised, unused?.before.first),
     ...written.flatMap((each) => {
-      const { work, write } = each
-      const isLatest = !write.isIssued || isOpen(work)
-      return [...(isLatest ? [] : [noteLatest(each)]), ...reservationWrites(each)]
+      const { work, after } = each
+      const isLatest = !after.isIssued || isOpen(work)
+      return [...(isLatest ? [] : [noteLatest(each)]), ...writeReservations(each)]
     }),
   ]
 }
 
 /** Caches for sequence groups what the next flush need not write again. */
-export function noteIssued(sequenceGroups: readonly WrittenSequenceGroup[]): void {
-  for (const { work, write } of sequenceGroups) if (write.isIssued) work.row.issuedIn = work.periodKey
+export function noteIssued(sequenceGroups: readonly SequenceGroupWrite[]): void {
+  for (const { work, after } of sequenceGroups) if (after.isIssued) work.row.issuedIn = work.periodKey
 }
 
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
@@ -266,22 +244,8 @@ function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number 
  where id in (${idsOf(raised)})`
 }
 
-function writePositions(moved: readonly WrittenSequenceGroup[], at: Date): string {
-  return storePositions(
-    moved.map(({ work, write: { last, next, generation, isIssued } }) => ({
-      groupId: work.row.id,
-      period: work.periodKey,
-      last,
-      next,
-      generation,
-      createdAt: at,
-      updatedAt: isIssued ? at : null,
-    })),
-  )
-}
-
 /** If this process's clock is behind another's, the later period stays the latest. */
-function noteLatest({ work: { row, periodKey }, write: { definition } }: WrittenSequenceGroup): string {
+function noteLatest({ work: { row, periodKey }, after: { definition } }: SequenceGroupWrite): string {
   const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
   return `update sequence_group
    set latest_period_key = if(version = ${version}, greatest(latest_period_key, ${latest}), ${latest}),
@@ -291,15 +255,36 @@ function noteLatest({ work: { row, periodKey }, write: { definition } }: Written
  where id = ${id}`
 }
 
-function reservationWrites({ work: { row, periodKey }, write }: WrittenSequenceGroup): string[] {
-  const { taken, reserved, closed } = write
-  const { id, definition } = row
+function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {
+  const stored = [...after.reserved, ...after.closed]
   return [
-    ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, some]) => {
-      const values = some.map(({ value }) => value)
-      return takeFree({ id, periodKey, definition }, generation, values)
-    }),
-    ...(reserved.size > 0 ? [insertReservations(id, [...reserved])] : []),
-    ...[...closed].map(closeReservation),
+    // Marks free numbers as reissued: their previous holders have lost them.
+    ...[...groupBy(after.taken, ({ generation }) => generation)].map(
+      ([generation, taken]) => `update reservation force index (reservation_held)
+   set closed_at = utc_timestamp(3),
+       is_free = false,
+       state = if(state = ${OPEN}, ${codeOf('EXPIRED')}, state)
+ where group_id = ${integer(row.id)} and period_key = ${integer(periodKey)} and generation = ${integer(generation)}
+   and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
+   and value in (${list(taken, ({ value }) => integer(value))})`,
+    ),
+    ...(stored.length > 0 ? [storeReservations(row.id, stored)] : []),
   ]
+}
+
+/** Writes reservations: new ones, which may already be closed again, and the final state of others. */
+function storeReservations(groupId: number, stored: readonly StoredReservation[]): string {
+  const values = list(stored, (reservation) => {
+    const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = reservation
+    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
+    const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
+    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
+  })
+  return `insert into reservation
+  (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)
+values ${values}
+on duplicate key update
+       state = values(state),
+       is_free = values(is_free),
+       closed_at = values(closed_at)`
 }

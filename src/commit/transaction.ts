@@ -3,7 +3,7 @@ import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { FailedStatement, type ReconnectingSessionOptions } from '../mysql/session.ts'
 import type { Notices } from '../operations/log.ts'
-import { isTooLarge } from '../rules/errors.ts'
+import { isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
   type Batch,
@@ -20,26 +20,20 @@ import {
   type Writes,
 } from './batch.ts'
 import { lockDefinitions } from './counterDefinition.ts'
-import { changeCounters, readAgain, readingIn, writeCounters, writeHistory } from './counterStatements.ts'
-import { addToEach } from './counterUpdate.ts'
 import {
-  begin,
-  end,
-  type Fenced,
-  hasBegun,
-  hasLeftGroup,
-  keep,
-  keptIn,
-  openFencedConnection,
-  RAISE_INDEX,
-  ROLLED_BACK,
-  rollBack,
-} from './fence.ts'
+  addToEach,
+  changeCounters,
+  readAgain,
+  readingIn,
+  writeCounters,
+  writeHistory,
+} from './counterStatements.ts'
+import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
 import { tryLocks } from './locks.ts'
 import { periodColumns } from './periodStatements.ts'
-import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
-import { type Clock, FlushText, idsOf, NO_CLOCK, readClock } from './statements.ts'
+import { lockSequenceGroups, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
+import { FlushText, idsOf } from './statements.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -48,7 +42,7 @@ interface WriterOptions extends ReconnectingSessionOptions {
 }
 
 interface WriterContext extends WriterOptions {
-  readonly connection: ReturnType<typeof openFencedConnection>
+  readonly connection: ReturnType<typeof fence.openFencedConnection>
   readonly reportWriting: ReturnType<typeof afterSwitchover>
 }
 
@@ -57,12 +51,12 @@ const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
 /** Opens a connection that flushes. */
 export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
-  const connection = openFencedConnection(hosts, options)
+  const connection = fence.openFencedConnection(hosts, options)
   const reportWriting = afterSwitchover(options.health.writing)
   const context: WriterContext = { ...options, connection, reportWriting }
   return {
     async begin(batch) {
-      let fenced: Fenced
+      let fenced: fence.Fenced
       try {
         fenced = await connection.open()
       } catch (cause) {
@@ -70,14 +64,9 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
         return { kind: 'lost', cause }
       }
       const { incarnation } = options.failover
-      for (const { row } of batch.counters) if (row.incarnation !== incarnation) return { kind: 'stale' }
-      for (const { row } of batch.sequenceGroups)
+      for (const { row } of [...batch.counters, ...batch.sequenceGroups])
         if (row.incarnation !== incarnation) return { kind: 'stale' }
-      try {
-        return new FlushTransaction(context, fenced, batch)
-      } catch (cause) {
-        return { kind: 'broken', cause }
-      }
+      return new FlushTransaction(context, fenced, batch)
     },
     close: connection.close,
   }
@@ -92,20 +81,19 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
  */
 class FlushTransaction implements Transaction {
   readonly kind = 'transaction'
+  isCommitSent = false
   readonly #context: WriterContext
-  readonly #fenced: Fenced
+  readonly #fenced: fence.Fenced
   readonly #batch: Batch
   /** The counters, where one trip is enough and worth it. */
   readonly #oneTrip: OneTrip | undefined
   #hasBegun = false
-  #clock: Clock = NO_CLOCK
   #prepared: readonly string[] = []
   #writes: Writes | undefined
-  #isCommitSent = false
   /** What a committed transaction kept with its fence. */
   #kept: string | undefined
 
-  constructor(context: WriterContext, fenced: Fenced, batch: Batch) {
+  constructor(context: WriterContext, fenced: fence.Fenced, batch: Batch) {
     const { at, precautions, claims, counters, sequenceGroups } = batch
     const { isFar } = fenced.session
     this.#context = context
@@ -120,10 +108,6 @@ class FlushTransaction implements Transaction {
     return this.#oneTrip !== undefined
   }
 
-  get isCommitSent(): boolean {
-    return this.#isCommitSent
-  }
-
   read(): Promise<Reading | NotApplied> {
     return this.#lockAndRead().catch((error) => this.#failed(error))
   }
@@ -133,72 +117,50 @@ class FlushTransaction implements Transaction {
    * would leave the outcome unknown.
    */
   async #lockAndRead(): Promise<Reading | NotApplied> {
-    const { claims, counters, sequenceGroups, precautions } = this.#batch
+    const { claims, counters, sequenceGroups, precautions, at } = this.#batch
     const { session } = this.#fenced
-    let text = this.#openText(begin(this.#fenced))
+    let text = new FlushText(at, session.isGalera, fence.begin(this.#fenced))
     if (precautions.triesLocks) {
       const readLocks = tryLocks(this.#batch, text)
       const answers = await session.send(text.statements)
-      if (!hasBegun(answers)) return this.#lose()
+      if (!fence.hasBegun(answers)) return this.#lose()
       this.#hasBegun = true
-      text = this.#openText()
-      const obstacle = readLocks(answers, NO_CLOCK)
-      if (obstacle) await rollBack(session)
+      text = new FlushText(at, session.isGalera)
+      const obstacle = readLocks(answers)
+      if (obstacle) await fence.rollBack(session)
       if (obstacle) return obstacle
     }
     const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
-    const needsClock =
-      counters.some((work) => !isCoalesced(work) && (work.wantsRevision || work.row.definition.slots > 1)) ||
-      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work))
-    const clockIn = needsClock ? readClock(text) : undefined
     const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
-    if (!this.#hasBegun && !hasBegun(answers)) return this.#lose()
+    if (!this.#hasBegun && !fence.hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
-    if (clockIn) this.#clock = clockIn(answers)
-    const earlier = readKeys ? readKeys(answers, this.#clock) : []
+    const earlier = readKeys ? readKeys(answers) : []
     if (!earlier) {
-      await rollBack(session)
+      await fence.rollBack(session)
       return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
     }
-    const changes = readCounters ? readCounters(answers, this.#clock) : []
+    const changes = readCounters ? readCounters(answers) : []
     const readings = new Map<CounterWork, CounterReading>()
     for (const { work, reading } of changes) if (reading) readings.set(work, reading)
-    const unclear = changes.filter(({ isUnclear }) => isUnclear)
-    if (unclear.length > 0) {
-      for (const [work, reading] of await this.#readAgain(unclear)) readings.set(work, reading)
+    if (readings.size < changes.length) {
+      text = new FlushText(at, session.isGalera)
+      const readUnclear = readAgain(changes, text)
+      for (const [work, reading] of readUnclear(await session.send(text.statements)))
+        readings.set(work, reading)
     }
-    const groups = new Map(readGroups?.(answers, this.#clock))
-    return { kind: 'read', counters: readings, sequenceGroups: groups, earlier }
-  }
-
-  #openText(statements: readonly string[] = []): FlushText {
-    const text = new FlushText(this.#batch.at, this.#fenced.session.isGalera)
-    text.statements.push(...statements)
-    return text
-  }
-
-  async #readAgain(unclear: Parameters<typeof readAgain>[0]) {
-    const text = this.#openText()
-    const clockIn = readClock(text)
-    const readCounters = readAgain(unclear, text)
-    const answers = await this.#fenced.session.send(text.statements)
-    const { first } = this.#clock
-    const clock = clockIn(answers)
-    this.#clock = { now: clock.now, first: first ?? clock.first }
-    return readCounters(answers, this.#clock)
+    return { kind: 'read', counters: readings, sequenceGroups: new Map(readGroups?.(answers)), earlier }
   }
 
   write(writes: Writes): void {
     this.#writes = writes
     const { counters, sequenceGroups, toStore, toRelease } = writes
     const { at } = this.#batch
-    const { first } = this.#clock
     const prepared: string[] = []
-    if (counters.length > 0) prepared.push(...writeCounters(counters, first, at))
-    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, first, at))
+    if (counters.length > 0) prepared.push(...writeCounters(counters, at))
+    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, at))
     if (counters.length > 0) prepared.push(...writeHistory(counters))
     if (toStore.length > 0) prepared.push(storeResults(toStore))
     for (const claim of toRelease) prepared.push(releaseKey(claim))
@@ -213,7 +175,7 @@ class FlushTransaction implements Transaction {
   }
 
   rollBack(): Promise<void> {
-    return rollBack(this.#fenced.session)
+    return fence.rollBack(this.#fenced.session)
   }
 
   /** Sends what is prepared, and COMMIT. */
@@ -222,19 +184,20 @@ class FlushTransaction implements Transaction {
     const { session } = this.#fenced
     const prepared = this.#prepared
     try {
-      const sending = session.send([...prepared, ...end(this.#fenced)])
-      this.#isCommitSent = true
+      const sending = session.send([...prepared, ...fence.end(this.#fenced)])
+      this.isCommitSent = true
       const answers = await sending
-      if (this.#oneTrip) this.#kept = keptIn(answers.slice(0, prepared.length))
+      if (this.#oneTrip) this.#kept = fence.keptIn(answers.slice(0, prepared.length))
     } catch (error) {
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
       const isBeforeCommit = error instanceof FailedStatement && error.index < prepared.length
       if (isBeforeCommit || isTooLarge(error)) return this.#failed(error)
       const cause = causeOf(error)
-      if (hasErrorNumber(cause, ...ROLLED_BACK)) {
+      if (hasErrorNumber(cause, ...fence.ROLLED_BACK)) {
         // The next START TRANSACTION would commit what may still be open.
-        await rollBack(session)
-        if (hasLeftGroup(session, cause)) session.drop()
+        await fence.rollBack(session)
+        // The server has left its replication group: so will all others on this connection.
+        if (!session.isGalera && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) session.drop()
         return { kind: 'conflict', cause }
       }
       session.drop()
@@ -281,16 +244,16 @@ class FlushTransaction implements Transaction {
       health.unanswered()
       return { kind: 'lost', cause: error }
     }
-    await rollBack(session)
+    await fence.rollBack(session)
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause, index } = error
     // From `keep`.
     if (hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
     if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#batch.counters.some(mayRedefine))
-      return { kind: 'full', cause }
+      return { kind: 'broken', cause: new NthError('OUT_OF_RANGE', FULL) }
     // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
-    if (!this.#hasBegun && index === RAISE_INDEX) return { kind: 'lost', cause }
+    if (!this.#hasBegun && index === fence.RAISE_INDEX) return { kind: 'lost', cause }
     if (hasErrorNumber(cause, ...LOCKED)) return { kind: 'locked', cause }
     const failure = failureOf(cause)
     if (failure === 'refused') reportWriting(false, cause)
@@ -301,6 +264,8 @@ class FlushTransaction implements Transaction {
 function causeOf(error: unknown): unknown {
   return error instanceof FailedStatement ? error.cause : error
 }
+
+const FULL = 'The total of a current period would leave the safe integer range; nothing was changed.'
 
 /** Beyond it, what the statement of one trip takes longer is most of what the trip would take. */
 const MAX_COUNTERS = 256
@@ -326,13 +291,13 @@ function oneTripOf(counters: readonly CounterWork[]): OneTrip | undefined {
  * The statements of a flush that is sent in one trip, before COMMIT. If a row does not fit its addition, the transaction
  * fails as a whole: it was deleted or redefined, its periods have turned, or a total is large.
  */
-function addInOneTrip(fenced: Fenced, works: OneTrip, at: Date): string[] {
+function addInOneTrip(fenced: fence.Fenced, works: OneTrip, at: Date): string[] {
   const columns = ['counter_id', 'value', 'revision', ...periodColumns(works)]
   const rows = `(
           select group_concat(concat_ws(' ', ${columns.join(', ')}) order by counter_id)
             from counter_value
            where counter_id in (${idsOf(works)}) and slot = 0)`
-  return [...begin(fenced), addToEach(works, at), ...keep(fenced, works.length, rows)]
+  return [...fence.begin(fenced), addToEach(works, at), ...fence.keep(fenced, works.length, rows)]
 }
 
 /** Reads what such a flush has kept: all rows, with their additions. */
@@ -347,7 +312,7 @@ function readKept(works: OneTrip, kept: string): Reading {
   )
   const counters = works.flatMap((work): [CounterWork, CounterReading][] => {
     const row = rows.get(work.row.id)
-    return row ? [[work, readingIn(row, work, true, NO_CLOCK)]] : []
+    return row ? [[work, readingIn(row, work, true)]] : []
   })
   return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier: [] }
 }

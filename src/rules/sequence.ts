@@ -139,6 +139,8 @@ export interface SequenceGroupReading extends Position {
   reservations: readonly StoredReservation[]
   /** Its revision before; undefined: not requested. */
   revision: number | undefined
+  /** The initial revision of one that was never used; undefined: it was, or this was not read. */
+  first: number | undefined
 }
 
 /** State of a sequence group while operations are applied to it in order, and what to write afterwards. */
@@ -190,6 +192,7 @@ export const EMPTY_POSITION: SequenceGroupReading = {
   free: [],
   reservations: [],
   revision: undefined,
+  first: undefined,
 }
 
 export function noSuchReservation(): NthError {

@@ -146,7 +146,14 @@ function writerWith(
 ): Writer {
   return {
     async begin({ counters }) {
-      const reading = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
+      const reading = {
+        value: 0,
+        isAdded: true,
+        periods: undefined,
+        revision: undefined,
+        first: undefined,
+        now: 0,
+      }
       return {
         kind: 'transaction',
         fitsOneTrip: false,

@@ -25,7 +25,8 @@ it('finds the history rows of a thousand counters by their whole keys, however l
     const cached = { version: 1, incarnation: 0, changedAt: 0, definition }
     const row: CounterRow = { kind: 'counter', key: `${id}`, id, ...cached }
     const path = { kind: 'locked', slot: 0 } as const
-    return { row, operations: [], path, running, wantsRevision: false, wantsPeriodValues: false }
+    const wanted = { hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
+    return { row, operations: [], path, running, ...wanted }
   })
   const text = new FlushText(new Date())
   lockHistory(works, text)

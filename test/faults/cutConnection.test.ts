@@ -9,7 +9,7 @@ import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 const key = { namespace: 'n', name: 'c' }
 
 const FLUSH = /^start transaction;\nupdate fence\s+set seq/
-const READ_AGAIN = /^select unix_timestamp\(\)/
+const READ_AGAIN = /^select counter_id[^;]* unix_timestamp\(\)/
 const COMMIT = /(^|;\n)commit$/
 const LOOK = /update fence set epoch/
 const NEW_SESSION = /^set session\s+sql_mode/

@@ -66,10 +66,10 @@ it('resets thousands in batches of 500, while others go on counting', async () =
   await counting
   expect(counted).toBeGreaterThan(0)
   const locked = statements.map(
-    (text) => /select counter_id[^;]*for update/.exec(text)?.[0].match(/\d+/g)?.length ?? 0,
+    (text) => /select counter_id[^;]* in \(([^)]*)\)[^;]*for update/.exec(text)?.[1]?.split(',').length ?? 0,
   )
-  // Beside the ids stand the four numbers of the condition.
-  expect(Math.max(...locked)).toBeLessThanOrEqual(505)
+  // The busy one may be among them.
+  expect(Math.max(...locked)).toBeLessThanOrEqual(501)
   const names = upTo(3).flatMap((round) =>
     upTo(700).map((index) => ({ namespace: 'n', name: `c${round} ${index}` })),
   )

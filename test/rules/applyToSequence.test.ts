@@ -33,6 +33,7 @@ function found(reservation: StoredReservation): NumberState {
     now: 1000,
     free: [5],
     revision: undefined,
+    first: undefined,
   }
   const ids = { id: 1, sequenceId: 1, identity: 1, version: 1, incarnation: 0, issuedIn: undefined }
   const row = { kind: 'sequenceGroup', key: 'g', group: '', definition, ...ids } as const

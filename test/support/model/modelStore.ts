@@ -208,7 +208,7 @@ class ModelTransaction implements Transaction {
       const columns = { ...running, added: BigInt(added) }
       const isRead = !isAdded || work.wantsPeriodValues
       const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
-      return [work, { value, isAdded, periods, revision: undefined, now: 0 }] as const
+      return [work, { value, isAdded, periods, revision: undefined, first: undefined, now: 0 }] as const
     })
     const earlier = this.#batch.claims.flatMap(({ key }) => {
       const stored = this.#table.keys.get(key)
@@ -250,17 +250,17 @@ class ModelTransaction implements Transaction {
 
   #apply(): void {
     const { rows, keys } = this.#table
-    const writes = new Map(this.#writes?.counters.map(({ work, write }) => [work, write]))
+    const writes = new Map(this.#writes?.counters.map(({ work, after }) => [work, after]))
     for (const [work, before] of this.#stored) {
       const { name } = rowIn(work)
-      const write = writes.get(work)
-      if (write === 'deleted') {
+      const after = writes.get(work)
+      if (after?.isDeleted) {
         rows.delete(name)
-      } else if (write) {
-        const { value, columns, definition = before.definition } = write
+      } else if (after) {
+        const { value, definition, isDefined } = after
         // Exact, as in the database: a sum of additions may leave the safe range.
-        const added = Number(columns.reduce((sum, one) => sum + one.added, BigInt(before.added)))
-        const version = definition === before.definition ? before.version : before.version + 1
+        const added = Number(BigInt(before.added) + after.added)
+        const version = isDefined ? before.version + 1 : before.version
         rows.set(name, { ...before, value, added, version, definition })
       } else if (isCoalesced(work) && isMade(work, before.added)) {
         const { sum } = work.path
