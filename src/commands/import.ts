@@ -2,9 +2,11 @@ import { hash } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/settings.ts'
+import { keyText } from '../rules/counter.ts'
 import type { Entry, EntryType, Placed } from '../rules/entries.ts'
 import { type Options, OUTCOMES, type Result } from '../rules/merge.ts'
 import { nameFault } from '../rules/names.ts'
+import { sequenceGroupKeyText } from '../rules/sequence.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
 import { openImporter } from './importer.ts'
@@ -114,7 +116,6 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
 }
 
 interface ImportOptions extends Options {
-  isDryRun: boolean
   /** How an import that ended early goes on, as a sentence. */
   advice: string
 }
@@ -148,9 +149,13 @@ export async function importAll(target: Target, source: Source, options: ImportO
 
   async function apply(batch: readonly Placed[]): Promise<void> {
     begun = batch.at(-1)?.line ?? begun
-    const results = await importer.apply(batch.map(({ entry }) => entry))
+    const keyed = batch.map((placed) => ({ ...placed, key: keyOf(placed.entry) }))
+    const ordered = keyed.sort((a, b) => (a.key < b.key ? -1 : 1))
+    const results = await importer.apply(ordered.map(({ entry }) => entry))
     applied = begun
-    for (const [index, placed] of batch.entries()) note(placed, results[index] ?? { outcome: 'unchanged' })
+    const noted = ordered.map((placed, index) => ({ placed, result: results[index] }))
+    for (const { placed, result } of noted.sort((a, b) => a.placed.line - b.placed.line))
+      note(placed, result ?? { outcome: 'unchanged' })
     entries += batch.length
     progress.show(entries, source.fraction())
   }
@@ -245,10 +250,15 @@ function sizeOf(entry: Entry): number {
   return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
 }
 
-/** What identifies an entry among those of its type; several lines may continue the same one. */
+/**
+ * What identifies an entry among those of its type; several lines may continue the same one. Its order is that in which
+ * all processes create such rows, so that they don't deadlock.
+ */
 function keyOf(entry: Entry): string {
   if ('token' in entry) return entry.token
-  return 'hash' in entry ? entry.hash : described(entry)
+  if ('hash' in entry) return entry.hash
+  if ('group' in entry) return sequenceGroupKeyText(entry)
+  return 'namespace' in entry ? keyText(entry) : entry.name
 }
 
 /** An entry as part of a sentence. */

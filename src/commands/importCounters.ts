@@ -1,4 +1,5 @@
 import {
+  closePeriods,
   DEFINITION,
   DEFINITION_COLUMNS,
   type DefinitionRow,
@@ -25,24 +26,23 @@ import {
 } from '../mysql/sql.ts'
 import { executeEach } from '../repository/batches.ts'
 import { copyRows } from '../repository/leaderboard.ts'
+import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
+import { PERIODS } from '../rules/calendar.ts'
 import { type CounterKey, keyText } from '../rules/counter.ts'
 import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../rules/entries.ts'
 import {
   type CounterMerge,
+  isWritten,
   mergeCounter,
   mergeHistory,
   type PresentCounter,
   type Result,
   totalKey,
 } from '../rules/merge.ts'
-import { columnTotals, periodOf, SLOT_COLUMNS, type SlotRow, sumOf } from './exportCounters.ts'
-import {
-  ChangedMeanwhileError,
-  findNamespaces,
-  type ImportContext,
-  isWritten,
-  locking,
-} from './importContext.ts'
+import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
+import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './snapshot.ts'
+
+type CounterLine = CounterEntry | CounterHistoryEntry
 
 /** The locked rows of a counter. */
 interface PresentRow extends PresentCounter {
@@ -53,7 +53,7 @@ interface PresentRow extends PresentCounter {
 
 /** What is written of a counter. `row`: undefined if there is none. */
 interface MergedCounter {
-  entry: CounterEntry | CounterHistoryEntry
+  entry: CounterLine
   namespaceId: number
   row: PresentRow | undefined
   merge: CounterMerge
@@ -65,24 +65,27 @@ interface MergedCounter {
  */
 export async function importCounters(
   context: ImportContext,
-  entries: readonly (CounterEntry | CounterHistoryEntry)[],
+  entries: readonly CounterLine[],
 ): Promise<Result[]> {
-  const namespaceOf = await findNamespaces(context, entries)
-  const rows = await lockCounters(context, entries)
-  const merged = entries.map((entry): MergedCounter => {
-    const { id: namespaceId, retention } = namespaceOf(entry.namespace)
-    const row = rows.get(keyText(entry))
-    const definition = { bounds: undefined, slots: 1, ...retention }
-    const present = row ?? { exists: false, value: 0, definition, totals: new Map(), running: [] }
-    if (entry.type === 'counter')
-      return { entry, namespaceId, row, merge: mergeCounter(present, entry, context) }
-    // In a dry run its counter may have been left uncreated.
-    const assumed = { ...present, exists: true, definition: { ...definition, timeZone: entry.timeZone } }
-    const merge = mergeHistory(context.isDryRun && !row ? assumed : present, entry, context)
-    return { entry, namespaceId, row, merge }
-  })
+  const { connection } = context
+  const merged: MergedCounter[] = []
+  const rows = await lockCounters(connection, entries)
+  for (const [name, siblings] of groupBy(entries, ({ namespace }) => namespace)) {
+    const { id: namespaceId, time_zone, periods } = await findOrCreateNamespace(connection, name)
+    const definition = { bounds: undefined, slots: 1, ...retentionOf(time_zone, periods) }
+    const missing = { exists: false, value: 0, definition, totals: new Map() }
+    for (const entry of siblings) {
+      const row = rows.get(keyText(entry))
+      const present = row ?? missing
+      const merge =
+        entry.type === 'counter'
+          ? mergeCounter(present, entry, context)
+          : mergeHistory(present, entry, context)
+      merged.push({ entry, namespaceId, row, merge })
+    }
+  }
   const written = merged.filter(({ merge }) => isWritten(merge))
-  if (!context.isDryRun && written.length > 0) await writeCounters(context, written)
+  if (written.length > 0) await writeCounters(context, written)
   return merged.map(({ merge: { outcome, note } }) => ({ outcome, note }))
 }
 
@@ -101,56 +104,43 @@ function findCounters(connection: Connection, keys: readonly CounterKey[]): Prom
   return select(connection, statement)
 }
 
-/** Locks counters, and reads them with the totals that some entries have, and those of their running periods. */
+/** Locks counters, and reads them with the totals that their entries have. */
 async function lockCounters(
-  context: ImportContext,
-  entries: readonly (CounterEntry | CounterHistoryEntry)[],
+  connection: Connection,
+  entries: readonly CounterLine[],
 ): Promise<Map<string, PresentRow>> {
-  const found = await findCounters(context.connection, entries)
-  if (found.length === 0) return new Map()
-  const ids = found.map(({ id }) => id).toSorted((a, b) => a - b)
+  const found = new Map(
+    (await findCounters(connection, entries)).map((row) => [keyText(nameIn(row)), row] as const),
+  )
+  if (found.size === 0) return new Map()
+  const ids = [...found.values()].map(({ id }) => id).toSorted((a, b) => a - b)
   const locked = await select<SlotRow>(
-    context.connection,
+    connection,
     `select ${SLOT_COLUMNS}
        from counter_value force index (primary)
       where counter_id in (${list(ids, integer)})
-      order by counter_id, slot ${locking(context)}`,
+      order by counter_id, slot
+        for update`,
   )
   const slotsOf = groupBy(locked, ({ id }) => id)
-  const imported = new Map(entries.map((entry) => [keyText(entry), entry.history]))
-  const counters = found.map((row) => {
-    const slots = slotsOf.get(row.id)
-    if (!slots || slots.some(({ version }) => version !== row.version)) throw new ChangedMeanwhileError()
-    const columns = columnTotals(slots)
-    return {
-      row,
-      slots,
-      columns,
-      wanted: [...columns.values(), ...(imported.get(keyText(nameIn(row))) ?? [])],
-    }
+  const wanted = entries.flatMap((entry) => {
+    const id = found.get(keyText(entry))?.id
+    return id === undefined ? [] : entry.history.map((total) => ({ ...total, id }))
   })
-  const history = await lockHistory(
-    context,
-    counters.map(({ row: { id }, wanted }) => ({ id, wanted })),
-  )
+  const history = groupBy(await lockHistory(connection, wanted), ({ id }) => id)
   return new Map(
-    counters.map(({ row, slots, columns }) => {
-      const totals = new Map(columns)
-      for (const total of history.get(row.id) ?? []) {
-        const inColumns = columns.get(totalKey(total))?.value ?? 0n
-        totals.set(totalKey(total), { ...total, value: total.value + inColumns })
+    [...found].map(([text, row]) => {
+      const { id, version } = row
+      const slots = slotsOf.get(id)
+      if (!slots || slots.some((slot) => slot.version !== version)) throw new ChangedMeanwhileError()
+      const totals = columnTotals(slots)
+      for (const stored of history.get(id) ?? []) {
+        const total = totalIn(stored)
+        totals.set(totalKey(total), addedTo(totals, total))
       }
-      const present = {
-        id: row.id,
-        version: row.version,
-        slots,
-        exists: slots.some(({ created_at }) => created_at !== null),
-        value: sumOf(slots),
-        definition: definitionIn(row),
-        totals,
-        running: [...columns.keys()].flatMap((key) => totals.get(key) ?? []),
-      }
-      return [keyText(nameIn(row)), present]
+      const exists = slots.some(({ created_at }) => created_at !== null)
+      const value = Number(slots.reduce((sum, { value }) => sum + BigInt(value), 0n))
+      return [text, { id, version, slots, exists, value, definition: definitionIn(row), totals }]
     }),
   )
 }
@@ -158,39 +148,32 @@ async function lockCounters(
 /** Maximum history rows that one statement asks for: more ranges would use too much of the server's memory. */
 const MAX_RANGES = 2000
 
-/** Locks and reads history rows: of each counter those of some periods. */
+/** Locks and reads history rows. */
 async function lockHistory(
-  context: ImportContext,
-  counters: readonly { id: number; wanted: readonly StoredPeriodTotal[] }[],
-): Promise<Map<number, StoredPeriodTotal[]>> {
-  const ranges = counters.flatMap(({ id, wanted }) =>
-    [...groupBy(wanted, ({ period }) => period)].map(([period, totals]) => {
-      const starts = [...new Set(totals.map(({ start }) => start))].toSorted((a, b) => a - b)
-      const where = `period = ${PERIOD_CODES[period]} and start in (${list(starts, integer)})`
-      return { id, where, size: starts.length }
-    }),
-  )
-  const found: { id: number; total: StoredPeriodTotal }[] = []
-  while (ranges.length > 0) {
-    let [count, size] = [0, 0]
-    do size += ranges[count++]?.size ?? 0
-    while (count < ranges.length && size + (ranges[count]?.size ?? 0) <= MAX_RANGES)
-    // Counters with the same periods share a condition.
-    const conditions = [...groupBy(ranges.splice(0, count), ({ where }) => where)].map(
-      ([where, some]) => `(counter_id in (${list(some, ({ id }) => integer(id))}) and ${where})`,
+  connection: Connection,
+  wanted: readonly (StoredPeriodTotal & { id: number })[],
+): Promise<TotalRow[]> {
+  const rows: TotalRow[] = []
+  for (let from = 0; from < wanted.length; from += MAX_RANGES) {
+    const places = groupBy(
+      wanted.slice(from, from + MAX_RANGES),
+      ({ id, period }) => `counter_id = ${integer(id)} and period = ${PERIOD_CODES[period]}`,
     )
-    const rows = await select<Record<'id' | 'period' | 'start', number> & { value: number | string }>(
-      context.connection,
-      `select counter_id as id, period, start, value
-         from counter_history force index (primary)
-        where ${conditions.join(' or ')}
-        order by counter_id, period, start ${locking(context)}`,
+    const conditions = [...places].map(
+      ([place, some]) => `(${place} and start in (${list(some, ({ start }) => integer(start))}))`,
     )
-    for (const { id, period, start, value } of rows)
-      found.push({ id, total: { period: periodOf(period), start, value: BigInt(value) } })
+    rows.push(
+      ...(await select<TotalRow>(
+        connection,
+        `select counter_id as id, period, start, value
+           from counter_history force index (primary)
+          where ${conditions.join(' or ')}
+          order by counter_id, period, start
+            for update`,
+      )),
+    )
   }
-  const byId = groupBy(found, ({ id }) => id)
-  return new Map([...byId].map(([id, some]) => [id, some.map(({ total }) => total)]))
+  return rows
 }
 
 /** A counter with its row in `counter`. `isNew`: it has no rows of its values yet. */
@@ -200,13 +183,23 @@ type Located = MergedCounter & { id: number; version: number; isNew: boolean }
 const HISTORY_ROWS = 1000
 
 /**
- * Writes counters, whose rows are locked. Totals go to the history, and what the columns had of running periods goes with
- * them: the next addition takes it up from there, as after a new definition.
+ * Writes counters, whose rows are locked. Totals go to the history, and what the columns had of running periods goes
+ * there before: the next addition takes it up from there, as after a new definition.
  */
 async function writeCounters(
   { connection, now }: ImportContext,
   merged: readonly MergedCounter[],
 ): Promise<void> {
+  const closed = merged.flatMap(({ row, merge: { definition, totals } }) =>
+    row && (definition || totals.length > 0) ? [row.id] : [],
+  )
+  if (closed.length > 0)
+    await executeEach(connection, [
+      ...PERIODS.map((period) => closePeriods(closed, period)),
+      `update counter_value force index (primary)
+   set ${NO_PERIODS}
+ where counter_id in (${list(closed, integer)})`,
+    ])
   const created = await createCounters(connection, merged)
   const all = [...created, ...(await redefineCounters(connection, merged))].sort((a, b) => a.id - b.id)
   // Where there are several slots, what is added goes to the first one.
@@ -228,13 +221,6 @@ on duplicate key update
   if (others.length > 0)
     await connection.query(
       `insert into counter_value (counter_id, slot, version, value) values ${others.join(', ')}`,
-    )
-  const emptied = all.filter(({ isNew, merge }) => !isNew && merge.totals.length > 0)
-  if (emptied.length > 0)
-    await connection.query(
-      `update counter_value force index (primary)
-   set ${NO_PERIODS}
- where counter_id in (${list(emptied, ({ id }) => integer(id))})`,
     )
   const history = all.flatMap(({ id, merge }) =>
     merge.totals.map(
@@ -268,9 +254,7 @@ function firstSlot({ entry, row, merge, id, version, isNew }: Located, now: Date
 
 /** Creates the rows in `counter` that don't exist. */
 async function createCounters(connection: Connection, merged: readonly MergedCounter[]): Promise<Located[]> {
-  const missing = merged
-    .filter(({ row }) => !row)
-    .toSorted((a, b) => a.namespaceId - b.namespaceId || (a.entry.name < b.entry.name ? -1 : 1))
+  const missing = merged.filter(({ row }) => !row)
   if (missing.length === 0) return []
   const values = missing.flatMap(({ entry, namespaceId, merge: { definition } }) => {
     if (!definition) return []

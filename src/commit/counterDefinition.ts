@@ -30,7 +30,7 @@ export function redefine(row: CounterRow, definition: Definition, noted: Marks):
    set ${definitionSet(definition)},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
-    ...present.periods.map(({ period }) => closePeriods(id, period)),
+    ...present.periods.map(({ period }) => closePeriods([id], period)),
     ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
     ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, noted.at.getTime())),

@@ -94,11 +94,14 @@ export function takeFree(
    and value in (${list(values, integer)})`
 }
 
+/** A reservation to be written. `closedAt`: when it was closed, as an expression; by default now. */
+type WrittenReservation = StoredReservation & { closedAt?: string }
+
 /** Writes new reservations, which may already be closed again. */
-export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
+export function insertReservations(groupId: number, made: readonly WrittenReservation[]): string {
   const values = list(made, (one) => {
     const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = one
-    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
+    const closedAt = one.closedAt ?? (state === 'RESERVED' ? 'null' : 'utc_timestamp(3)')
     const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
     return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
   })
@@ -108,11 +111,12 @@ values ${values}`
 }
 
 /** Writes the final state of a reservation. */
-export function closeReservation({ token, state, isFree }: StoredReservation): string {
+export function closeReservation(reservation: WrittenReservation): string {
+  const { token, state, isFree, closedAt = 'utc_timestamp(3)' } = reservation
   return `update reservation
    set state = ${codeOf(state)},
        is_free = ${isFree},
-       closed_at = utc_timestamp(3)
+       closed_at = ${closedAt}
  where token = ${literal(token)}`
 }
 

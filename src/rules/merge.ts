@@ -36,12 +36,19 @@ type ImportOutcome = (typeof OUTCOMES)[number]
 export interface Options {
   /** Whether definitions and numbers of the file replace present ones that differ. */
   overwrite: boolean
+  /** Whether nothing is kept of each batch: what an entry of an earlier batch creates is missing. */
+  isDryRun: boolean
 }
 
 /** What was done with an entry. `note`: why not all of it was applied. */
 export interface Result {
   outcome: ImportOutcome
   note?: string | undefined
+}
+
+/** Whether a result means that something is written. */
+export function isWritten({ outcome }: Result): boolean {
+  return outcome === 'created' || outcome === 'raised' || outcome === 'lowered'
 }
 
 export function refused(note: string): Result & { outcome: 'refused' } {
@@ -58,8 +65,6 @@ export interface PresentCounter {
   definition: Definition
   /** The totals that the import may change, by `totalKey`. */
   totals: ReadonlyMap<string, StoredPeriodTotal>
-  /** The totals of periods that may still be running: some of them is not in the history. */
-  running: readonly StoredPeriodTotal[]
 }
 
 /** What to write of a counter. */
@@ -69,7 +74,7 @@ export interface CounterMerge extends Result {
   definition: Definition | undefined
   /** Whether present totals, which were recorded in another time zone, are deleted. */
   isCleared: boolean
-  /** The new totals of the history: if there are any, those of running periods are among them. */
+  /** The new totals. */
   totals: readonly StoredPeriodTotal[]
 }
 
@@ -96,15 +101,14 @@ export function mergeCounter(
   }
   const isCleared = exists && definition !== undefined && definition.timeZone !== present.definition.timeZone
   const fits = entry.definition === undefined || entry.definition.timeZone === valid.timeZone
-  const changed = fits ? changedTotals(isCleared ? new Map() : present.totals, entry.history, overwrite) : []
-  const isWritten = value !== present.value || changed.length > 0 || definition !== undefined
+  const totals = fits ? changedTotals(isCleared ? new Map() : present.totals, entry.history, overwrite) : []
+  const isChanged = value !== present.value || totals.length > 0 || definition !== undefined
   const isLowered = exists && (value < present.value || differs)
   const otherZone = fits ? '' : '; its time zone differs, so its history was not imported'
   const note = differs && exists && !overwrite ? OTHER_DEFINITION + otherZone : undefined
-  if (!exists) return { outcome: 'created', value, definition, isCleared, totals: changed }
+  if (!exists) return { outcome: 'created', value, definition, isCleared, totals }
   const unwritten: ImportOutcome = entry.value < present.value ? 'kept' : 'unchanged'
-  const outcome = !isWritten ? unwritten : isLowered && overwrite ? 'lowered' : 'raised'
-  const totals = isCleared || !(definition || changed.length > 0) ? changed : withRunning(present, changed)
+  const outcome = !isChanged ? unwritten : isLowered && overwrite ? 'lowered' : 'raised'
   return { outcome, note, value, definition, isCleared, totals }
 }
 
@@ -112,13 +116,15 @@ export function mergeCounter(
 export function mergeHistory(
   present: PresentCounter,
   { history, timeZone }: CounterHistoryEntry,
-  { overwrite }: Options,
+  { overwrite, isDryRun }: Options,
 ): CounterMerge {
+  // The line before would have created it.
+  if (!present.exists && isDryRun) return nothing(present, { outcome: 'unchanged' })
   if (!present.exists) return nothing(present, refused('it does not exist, so its history was not imported'))
   if (present.definition.timeZone !== timeZone) return nothing(present, refused('its time zone differs'))
   const totals = changedTotals(present.totals, history, overwrite)
   if (totals.length === 0) return nothing(present, { outcome: 'unchanged' })
-  return { ...nothing(present, { outcome: 'raised' }), totals: withRunning(present, totals) }
+  return { ...nothing(present, { outcome: 'raised' }), totals }
 }
 
 /** What callers know of a definition: not since when periods are tracked. */
@@ -138,14 +144,6 @@ function changedTotals(
     if (before === undefined) return true
     return overwrite ? total.value !== before : total.value > before
   })
-}
-
-function withRunning(
-  { running }: PresentCounter,
-  changed: readonly StoredPeriodTotal[],
-): StoredPeriodTotal[] {
-  const totals = new Map([...running, ...changed].map((total) => [totalKey(total), total]))
-  return [...totals.values()]
 }
 
 function nothing({ value }: PresentCounter, result: Result): CounterMerge {
