@@ -2,7 +2,7 @@ import { periodsText } from '../commit/periodStatements.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
-import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import type { Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/sql.ts'
 import { readKeys } from '../repository/apiKeys.ts'
 import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
@@ -15,7 +15,6 @@ import { importCounters } from './importCounters.ts'
 import { importReservations } from './importReservations.ts'
 import { importGroups, importSequences } from './importSequences.ts'
 
-const CONNECT_TIMEOUT_MS = 10_000
 /** Time limit of a batch, with its retries after conflicts and lost connections. */
 const TIME_LIMIT_MS = 120_000
 /** How often a batch may find that another session has changed what it has read. */
@@ -195,30 +194,4 @@ async function importIdempotencyKeys(
     )
   }
   return entries.map(({ hash }) => ({ outcome: present.has(hash) ? 'unchanged' : 'created' }))
-}
-
-/** What a restore must know of its database. */
-interface Preconditions {
-  /** Sessions of others that the user may see: without the right PROCESS its own, on a cluster those of one node. */
-  otherSessions: number
-  /** Whether it has no counter, sequence, API key or idempotency key. */
-  isEmpty: boolean
-}
-
-export async function readPreconditions(target: Target): Promise<Preconditions> {
-  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
-  try {
-    const [row] = await select<{ sessions: number; has_rows: number }>(
-      connection,
-      `select (select count(*)
-                 from information_schema.processlist
-                where db = database() and id <> connection_id()) as sessions,
-              exists (select 1 from counter) or exists (select 1 from sequence)
-                or exists (select 1 from api_key) or exists (select 1 from idempotency_key) as has_rows`,
-    )
-    if (!row) throw new Error('The database returned no row')
-    return { otherSessions: Number(row.sessions), isEmpty: Number(row.has_rows) === 0 }
-  } finally {
-    await connection.end()
-  }
 }

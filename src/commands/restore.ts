@@ -2,7 +2,8 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
-import type { Target } from '../mysql/settings.ts'
+import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openNth, openStore } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
@@ -15,7 +16,6 @@ import { withDatabase } from './database.ts'
 import { withNotice, withSnapshot } from './files.ts'
 import { instantOf } from './formats.ts'
 import { checkAll, described, importAll } from './import.ts'
-import { readPreconditions } from './importer.ts'
 import { openFile } from './source.ts'
 
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
@@ -31,6 +31,7 @@ Stop Nth first. The backup is checked, and not applied if anything is wrong. Pri
   --continue     go on with a restore that was interrupted
 `
 
+const CONNECT_TIMEOUT_MS = 10_000
 /** How long sessions that are about to end are waited for, in milliseconds. */
 const SESSIONS_END_MS = 3000
 const LOOK_EVERY_MS = 100
@@ -100,21 +101,39 @@ const ADVICE = 'Repeat the command with --continue.'
 
 /** Numbers that are issued while a restore runs could come twice. */
 async function assertUnused(target: Target, continues: boolean): Promise<void> {
-  const until = performance.now() + SESSIONS_END_MS
-  let { otherSessions, isEmpty } = await readPreconditions(target)
-  while (otherSessions > 0 && performance.now() < until) {
-    await pause(LOOK_EVERY_MS)
-    otherSessions = (await readPreconditions(target)).otherSessions
+  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const numberOf = async (expression: string) => {
+    const [row] = await select<{ number: number }>(connection, `select ${expression} as number`)
+    return Number(row?.number)
   }
-  if (otherSessions > 0)
-    throw new Error(
-      `The database ${target.database} is in use, by ${otherSessions} other sessions. Stop Nth, and disconnect other clients: numbers that are issued during a restore could be issued twice.`,
-    )
-  if (!isEmpty && !continues)
-    throw new Error(
-      `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
-    )
+  try {
+    const until = performance.now() + SESSIONS_END_MS
+    let others = await numberOf(OTHER_SESSIONS)
+    while (others > 0 && performance.now() < until) {
+      await pause(LOOK_EVERY_MS)
+      others = await numberOf(OTHER_SESSIONS)
+    }
+    if (others > 0)
+      throw new Error(
+        `The database ${target.database} is in use, by ${others} other sessions. Stop Nth, and disconnect other clients: numbers that are issued during a restore could be issued twice.`,
+      )
+    if (!continues && (await numberOf(HAS_ROWS)) > 0)
+      throw new Error(
+        `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
+      )
+  } finally {
+    await connection.end()
+  }
 }
+
+/** Those that the user may see: without the right PROCESS its own, on a cluster those of one node. */
+const OTHER_SESSIONS = `(select count(*)
+                from information_schema.processlist
+               where db = database() and id <> connection_id())`
+
+const HAS_ROWS = ['counter', 'sequence', 'api_key', 'idempotency_key']
+  .map((table) => `exists (select 1 from ${table})`)
+  .join(' or ')
 
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500
@@ -150,7 +169,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     if (definition && definition.slots > 1) return
     // It counts down, such as a stock: more would be sold than there is.
     if (definition?.bounds?.minValue != null)
-      return say(`Not moved on: ${described(entry)} has a minimum; its value is ${value}.`)
+      return console.log(`Not moved on: ${described(entry)} has a minimum; its value is ${value}.`)
     await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
     moved.counters++
   }
@@ -158,7 +177,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   async function advanceGroup(entry: SequenceGroupEntry): Promise<void> {
     const { namespace, sequence, group } = entry
     if (gapless.has(keyText({ namespace, name: sequence })))
-      return say(`Not moved on: ${described(entry)} is gapless; ${lastNumberOf(entry)}.`)
+      return console.log(`Not moved on: ${described(entry)} is gapless; ${lastNumberOf(entry)}.`)
     await nth.sequences.next({ namespace, sequence, group }, by, {
       claim: claimFor(namespace, sequence, group),
     })
@@ -172,7 +191,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     } catch (error) {
       if (!(error instanceof NthError) || error.code === 'UNAVAILABLE' || error.code === 'OUTCOME_UNKNOWN')
         throw error
-      say(`Not moved on: ${described(entry)}: ${error.message}`)
+      console.log(`Not moved on: ${described(entry)}: ${error.message}`)
     }
   }
 
@@ -231,8 +250,4 @@ function openOperations(target: Target) {
 function lastNumberOf({ latest }: SequenceGroupEntry): string {
   if (latest?.lastValue == null) return 'it has no number yet'
   return `its last number is ${latest.lastValue}${latest.period === 0 ? '' : `, in period ${latest.period}`}`
-}
-
-function say(line: string): void {
-  console.log(line)
 }
