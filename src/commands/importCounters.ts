@@ -1,10 +1,7 @@
+import { redefine } from '../commit/counterDefinition.ts'
 import {
   closePeriods,
-  DEFINITION,
   DEFINITION_COLUMNS,
-  type DefinitionRow,
-  definitionIn,
-  definitionSet,
   definitionValues,
   NO_PERIODS,
   PERIOD_CODES,
@@ -17,18 +14,16 @@ import {
   instant,
   integer,
   list,
-  type NamedRow,
-  nameIn,
   orNull,
   REVISION_OF_NOW,
   select,
-  selectByName,
 } from '../mysql/sql.ts'
 import { executeEach } from '../repository/batches.ts'
+import { readCounterRows } from '../repository/counters.ts'
 import { copyRows } from '../repository/leaderboard.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
-import { type CounterKey, keyText } from '../rules/counter.ts'
+import { keyText } from '../rules/counter.ts'
 import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../rules/entries.ts'
 import {
   type CounterMerge,
@@ -39,6 +34,7 @@ import {
   type Result,
   totalKey,
 } from '../rules/merge.ts'
+import type { CounterRow } from '../rules/rows.ts'
 import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './snapshot.ts'
 
@@ -46,9 +42,7 @@ type CounterLine = CounterEntry | CounterHistoryEntry
 
 /** The locked rows of a counter. */
 interface PresentRow extends PresentCounter {
-  id: number
-  version: number
-  slots: readonly SlotRow[]
+  counter: CounterRow
 }
 
 /** What is written of a counter. `row`: undefined if there is none. */
@@ -89,29 +83,12 @@ export async function importCounters(
   return merged.map(({ merge: { outcome, note } }) => ({ outcome, note }))
 }
 
-type FoundRow = DefinitionRow & NamedRow & Record<'id' | 'version', number>
-
-function findCounters(connection: Connection, keys: readonly CounterKey[]): Promise<FoundRow[]> {
-  const statement = selectByName(
-    keys,
-    'c.name',
-    (isNamed) =>
-      `select n.name as namespace, c.name, c.id, c.version, ${DEFINITION}
-         from namespace n
-         join counter c on c.namespace_id = n.id
-        where ${isNamed}`,
-  )
-  return select(connection, statement)
-}
-
 /** Locks counters, and reads them with the totals that their entries have. */
 async function lockCounters(
   connection: Connection,
   entries: readonly CounterLine[],
 ): Promise<Map<string, PresentRow>> {
-  const found = new Map(
-    (await findCounters(connection, entries)).map((row) => [keyText(nameIn(row)), row] as const),
-  )
+  const found = await readCounterRows(connection, entries)
   if (found.size === 0) return new Map()
   const ids = [...found.values()].map(({ id }) => id).toSorted((a, b) => a - b)
   const locked = await select<SlotRow>(
@@ -129,18 +106,18 @@ async function lockCounters(
   })
   const history = groupBy(await lockHistory(connection, wanted), ({ id }) => id)
   return new Map(
-    [...found].map(([text, row]) => {
-      const { id, version } = row
-      const slots = slotsOf.get(id)
-      if (!slots || slots.some((slot) => slot.version !== version)) throw new ChangedMeanwhileError()
+    [...found].map(([text, counter]) => {
+      const slots = slotsOf.get(counter.id)
+      if (!slots || slots.some(({ version }) => version !== counter.version))
+        throw new ChangedMeanwhileError()
       const totals = columnTotals(slots)
-      for (const stored of history.get(id) ?? []) {
-        const total = totalIn(stored)
+      for (const row of history.get(counter.id) ?? []) {
+        const total = totalIn(row)
         totals.set(totalKey(total), addedTo(totals, total))
       }
       const exists = slots.some(({ created_at }) => created_at !== null)
       const value = Number(slots.reduce((sum, { value }) => sum + BigInt(value), 0n))
-      return [text, { id, version, slots, exists, value, definition: definitionIn(row), totals }]
+      return [text, { counter, exists, value, definition: counter.definition, totals }]
     }),
   )
 }
@@ -176,9 +153,6 @@ async function lockHistory(
   return rows
 }
 
-/** A counter with its row in `counter`. `isNew`: it has no rows of its values yet. */
-type Located = MergedCounter & { id: number; version: number; isNew: boolean }
-
 /** History rows per statement: at most 60 kB, as one counter's can't be divided otherwise. */
 const HISTORY_ROWS = 1000
 
@@ -186,43 +160,30 @@ const HISTORY_ROWS = 1000
  * Writes counters, whose rows are locked. Totals go to the history, and what the columns had of running periods goes
  * there before: the next addition takes it up from there, as after a new definition.
  */
-async function writeCounters(
-  { connection, now }: ImportContext,
-  merged: readonly MergedCounter[],
-): Promise<void> {
-  const closed = merged.flatMap(({ row, merge: { definition, totals } }) =>
-    row && (definition || totals.length > 0) ? [row.id] : [],
-  )
-  if (closed.length > 0)
-    await executeEach(connection, [
-      ...PERIODS.map((period) => closePeriods(closed, period)),
-      `update counter_value force index (primary)
-   set ${NO_PERIODS}
- where counter_id in (${list(closed, integer)})`,
-    ])
+async function writeCounters(context: ImportContext, merged: readonly MergedCounter[]): Promise<void> {
+  const { connection, now } = context
+  await closeOrRedefine(context, merged)
   const created = await createCounters(connection, merged)
-  const all = [...created, ...(await redefineCounters(connection, merged))].sort((a, b) => a.id - b.id)
+  const located = merged.flatMap((counter) => {
+    const row = counter.row?.counter ?? created.get(keyText(counter.entry))
+    return row ? { ...counter, ...row } : []
+  })
   // Where there are several slots, what is added goes to the first one.
+  const firstSlots = list(located, ({ entry, row, merge, id, version }) => {
+    const { createdAt = now, updatedAt = now } = entry.type === 'counter' ? entry : { updatedAt: null }
+    const added = BigInt(merge.value) - BigInt(row?.value ?? 0)
+    const times = `${instant(createdAt)}, ${orNull(updatedAt, instant)}`
+    return `(${integer(id)}, 0, ${integer(version)}, ${added}, ${REVISION_OF_NOW} + 1, ${times})`
+  })
   await connection.query(
     `insert into counter_value (counter_id, slot, version, value, revision, created_at, updated_at)
-values ${list(all, (counter) => firstSlot(counter, now))}
+values ${firstSlots}
 on duplicate key update
        revision = revision + 1,
        value = value + values(value),
        updated_at = greatest(coalesce(updated_at, values(updated_at)), coalesce(values(updated_at), updated_at))`,
   )
-  const others = all.flatMap(({ id, version, isNew, merge: { definition } }) => {
-    const slots = (isNew && definition?.slots) || 1
-    return Array.from(
-      { length: slots - 1 },
-      (_, index) => `(${integer(id)}, ${index + 1}, ${integer(version)}, 0)`,
-    )
-  })
-  if (others.length > 0)
-    await connection.query(
-      `insert into counter_value (counter_id, slot, version, value) values ${others.join(', ')}`,
-    )
-  const history = all.flatMap(({ id, merge }) =>
+  const history = located.flatMap(({ id, merge }) =>
     merge.totals.map(
       ({ period, start, value }) => `(${integer(id)}, ${PERIOD_CODES[period]}, ${integer(start)}, ${value})`,
     ),
@@ -236,26 +197,40 @@ on duplicate key update value = values(value)`,
   }
   await copyRows(
     connection,
-    all.map(({ id }) => id),
+    located.map(({ id }) => id),
   )
 }
 
-/** The values of a first slot: of a present one, what is added to its value. */
-function firstSlot({ entry, row, merge, id, version, isNew }: Located, now: Date): string {
-  const { createdAt = now, updatedAt = now } = entry.type === 'counter' ? entry : { updatedAt: null }
-  const value = BigInt(merge.value) - BigInt(isNew || !row ? 0 : row.value)
-  const createdBefore = row?.slots.find(({ created_at }) => created_at)?.created_at
-  const revision = row?.exists
-    ? row.slots.reduce((sum, { revision }) => sum + BigInt(revision), 0n)
-    : REVISION_OF_NOW
-  const times = `${instant(createdBefore ?? createdAt)}, ${orNull(updatedAt, instant)}`
-  return `(${integer(id)}, 0, ${integer(version)}, ${value}, ${revision} + 1, ${times})`
+/** Gives present counters their new definitions, and closes the running periods of those that get totals. */
+async function closeOrRedefine(
+  { connection, now }: ImportContext,
+  merged: readonly MergedCounter[],
+): Promise<void> {
+  const closed: number[] = []
+  for (const { entry, row, merge } of merged) {
+    if (!row) continue
+    const { id } = row.counter
+    if (merge.definition) {
+      const createdAt = entry.type === 'counter' ? entry.createdAt : undefined
+      const at = row.exists ? now : (createdAt ?? now)
+      await executeEach(connection, redefine(row.counter, merge.definition, { at, raise: 1 }))
+      if (merge.isCleared)
+        await connection.query(`delete from counter_history where counter_id = ${integer(id)}`)
+    } else if (merge.totals.length > 0) closed.push(id)
+  }
+  if (closed.length === 0) return
+  await executeEach(connection, [
+    ...PERIODS.map((period) => closePeriods(closed, period)),
+    `update counter_value force index (primary)
+   set ${NO_PERIODS}
+ where counter_id in (${list(closed, integer)})`,
+  ])
 }
 
-/** Creates the rows in `counter` that don't exist. */
-async function createCounters(connection: Connection, merged: readonly MergedCounter[]): Promise<Located[]> {
+/** Creates the rows in `counter` that don't exist, and those of slots above the first. Returns them by their keys' texts. */
+async function createCounters(connection: Connection, merged: readonly MergedCounter[]) {
   const missing = merged.filter(({ row }) => !row)
-  if (missing.length === 0) return []
+  if (missing.length === 0) return new Map<string, CounterRow>()
   const values = missing.flatMap(({ entry, namespaceId, merge: { definition } }) => {
     if (!definition) return []
     const name = `${integer(namespaceId)}, ${bytes(entry.name)}, ${firstVersion()}`
@@ -264,35 +239,16 @@ async function createCounters(connection: Connection, merged: readonly MergedCou
   await connection.query(
     `insert into counter (namespace_id, name, version, ${DEFINITION_COLUMNS.join(', ')}) values ${values.join(', ')}`,
   )
-  const rows = await findCounters(
+  const created = await readCounterRows(
     connection,
     missing.map(({ entry }) => entry),
   )
-  const found = new Map(rows.map((row) => [keyText(nameIn(row)), row]))
-  return missing.flatMap((counter) => {
-    const row = found.get(keyText(counter.entry))
-    return row ? { ...counter, id: row.id, version: row.version, isNew: true } : []
-  })
-}
-
-/** Gives present counters their new definitions, and removes the rows of their values, which are then written anew. */
-async function redefineCounters(
-  connection: Connection,
-  merged: readonly MergedCounter[],
-): Promise<Located[]> {
-  const located: Located[] = []
-  for (const counter of merged) {
-    const { row, merge } = counter
-    if (!row) continue
-    const { definition, isCleared } = merge
-    const [id, version] = [row.id, row.version + (definition ? 1 : 0)]
-    located.push({ ...counter, id, version, isNew: definition !== undefined })
-    if (!definition) continue
-    await executeEach(connection, [
-      `update counter set ${definitionSet(definition)}, version = ${integer(version)} where id = ${integer(id)}`,
-      `delete from counter_value where counter_id = ${integer(id)}`,
-      ...(isCleared ? [`delete from counter_history where counter_id = ${integer(id)}`] : []),
-    ])
-  }
-  return located
+  const others = [...created.values()].flatMap(({ id, version, definition: { slots } }) =>
+    Array.from({ length: slots - 1 }, (_, index) => `(${integer(id)}, ${index + 1}, ${integer(version)}, 0)`),
+  )
+  if (others.length > 0)
+    await connection.query(
+      `insert into counter_value (counter_id, slot, version, value) values ${others.join(', ')}`,
+    )
+  return created
 }

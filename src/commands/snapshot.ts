@@ -155,16 +155,14 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
 
 /** Columns of all slots of counters. */
 export const SLOT_COLUMNS = [
-  'counter_id as id, slot, version, value, revision, created_at, updated_at',
+  'counter_id as id, slot, version, value, created_at',
   ...PERIODS.flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added]),
 ].join(', ')
 
 export interface SlotRow extends Record<'id' | 'slot' | 'version', number> {
   /** May be beyond the safe range, although the sum of all slots is not. */
   value: number | string
-  revision: number | string
   created_at: Date | null
-  updated_at: Date | null
 }
 
 /** What the columns of all slots of a counter have of each period, by `totalKey`. */

@@ -214,7 +214,11 @@ export type CounterStore = ReturnType<typeof openCounterStore>
 
 export function openCounterStore(database: Database, failover: FailoverDetector, sync: LeaderboardSync) {
   return {
-    rows: createRowCache(database, failover, { textOf: keyText, read: readRows, create: createCounters }),
+    rows: createRowCache(database, failover, {
+      textOf: keyText,
+      read: readCounterRows,
+      create: createCounters,
+    }),
     /** Reads counters, including those never written or defined, in any order, with one statement. */
     read: retried(database, readCounters),
     list: retried(database, listCounters),
@@ -233,7 +237,8 @@ export function openCounterStore(database: Database, failover: FailoverDetector,
 
 type IdentifiedRow = DefinitionRow & NamedRow & Record<'id' | 'version', number>
 
-async function readRows(connection: Connection, keys: readonly CounterKey[], incarnation: number) {
+/** Reads counters' rows, by the texts of their keys. */
+export async function readCounterRows(connection: Connection, keys: readonly CounterKey[], incarnation = 0) {
   const statement = selectByName(
     keys,
     'c.name',
