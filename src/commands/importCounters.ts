@@ -27,7 +27,6 @@ import { keyText } from '../rules/counter.ts'
 import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../rules/entries.ts'
 import {
   type CounterMerge,
-  isWritten,
   mergeCounter,
   mergeHistory,
   type PresentCounter,
@@ -46,11 +45,10 @@ interface PresentRow extends PresentCounter {
 }
 
 /** What is written of a counter. `row`: undefined if there is none. */
-interface MergedCounter {
+interface MergedCounter extends NonNullable<CounterMerge['written']> {
   entry: CounterLine
   namespaceId: number
   row: PresentRow | undefined
-  merge: CounterMerge
 }
 
 /**
@@ -62,6 +60,7 @@ export async function importCounters(
   entries: readonly CounterLine[],
 ): Promise<Result[]> {
   const { connection } = context
+  const results: Result[] = []
   const merged: MergedCounter[] = []
   const rows = await lockCounters(connection, entries)
   for (const [name, siblings] of groupBy(entries, ({ namespace }) => namespace)) {
@@ -71,16 +70,16 @@ export async function importCounters(
     for (const entry of siblings) {
       const row = rows.get(keyText(entry))
       const present = row ?? missing
-      const merge =
+      const { written, ...result } =
         entry.type === 'counter'
           ? mergeCounter(present, entry, context)
           : mergeHistory(present, entry, context)
-      merged.push({ entry, namespaceId, row, merge })
+      results.push(result)
+      if (written) merged.push({ entry, namespaceId, row, ...written })
     }
   }
-  const written = merged.filter(({ merge }) => isWritten(merge))
-  if (written.length > 0) await writeCounters(context, written)
-  return merged.map(({ merge: { outcome, note } }) => ({ outcome, note }))
+  if (merged.length > 0) await writeCounters(context, merged)
+  return results
 }
 
 /** Locks counters, and reads them with the totals that their entries have. */
@@ -166,12 +165,12 @@ async function writeCounters(context: ImportContext, merged: readonly MergedCoun
   const created = await createCounters(connection, merged)
   const located = merged.flatMap((counter) => {
     const row = counter.row?.counter ?? created.get(keyText(counter.entry))
-    return row ? { ...counter, ...row } : []
+    return row ? { ...counter, id: row.id, version: row.version } : []
   })
   // Where there are several slots, what is added goes to the first one.
-  const firstSlots = list(located, ({ entry, row, merge, id, version }) => {
+  const firstSlots = list(located, ({ entry, row, value, id, version }) => {
     const { createdAt = now, updatedAt = now } = entry.type === 'counter' ? entry : { updatedAt: null }
-    const added = BigInt(merge.value) - BigInt(row?.value ?? 0)
+    const added = BigInt(value) - BigInt(row?.value ?? 0)
     const times = `${instant(createdAt)}, ${orNull(updatedAt, instant)}`
     return `(${integer(id)}, 0, ${integer(version)}, ${added}, ${REVISION_OF_NOW} + 1, ${times})`
   })
@@ -183,8 +182,8 @@ on duplicate key update
        value = value + values(value),
        updated_at = greatest(coalesce(updated_at, values(updated_at)), coalesce(values(updated_at), updated_at))`,
   )
-  const history = located.flatMap(({ id, merge }) =>
-    merge.totals.map(
+  const history = located.flatMap(({ id, totals }) =>
+    totals.map(
       ({ period, start, value }) => `(${integer(id)}, ${PERIOD_CODES[period]}, ${integer(start)}, ${value})`,
     ),
   )
@@ -207,16 +206,15 @@ async function closeOrRedefine(
   merged: readonly MergedCounter[],
 ): Promise<void> {
   const closed: number[] = []
-  for (const { entry, row, merge } of merged) {
+  for (const { entry, row, definition, isCleared, totals } of merged) {
     if (!row) continue
     const { id } = row.counter
-    if (merge.definition) {
+    if (definition) {
       const createdAt = entry.type === 'counter' ? entry.createdAt : undefined
       const at = row.exists ? now : (createdAt ?? now)
-      await executeEach(connection, redefine(row.counter, merge.definition, { at, raise: 1 }))
-      if (merge.isCleared)
-        await connection.query(`delete from counter_history where counter_id = ${integer(id)}`)
-    } else if (merge.totals.length > 0) closed.push(id)
+      await executeEach(connection, redefine(row.counter, definition, { at, raise: 1 }))
+      if (isCleared) await connection.query(`delete from counter_history where counter_id = ${integer(id)}`)
+    } else if (totals.length > 0) closed.push(id)
   }
   if (closed.length === 0) return
   await executeEach(connection, [
@@ -231,7 +229,7 @@ async function closeOrRedefine(
 async function createCounters(connection: Connection, merged: readonly MergedCounter[]) {
   const missing = merged.filter(({ row }) => !row)
   if (missing.length === 0) return new Map<string, CounterRow>()
-  const values = missing.flatMap(({ entry, namespaceId, merge: { definition } }) => {
+  const values = missing.flatMap(({ entry, namespaceId, definition }) => {
     if (!definition) return []
     const name = `${integer(namespaceId)}, ${bytes(entry.name)}, ${firstVersion()}`
     return `(${name}, ${definitionValues(definition).join(', ')})`

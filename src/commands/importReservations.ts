@@ -59,7 +59,7 @@ export async function importReservations(
     const known = present.get(entry.token)
     if (known && known.place !== place) return refused('a reservation with its id has another number')
     const others = (byPlace.get(place) ?? []).filter(({ token }) => token !== entry.token)
-    const { outcome, note, written, lost } = mergeReservation(known, others, entry)
+    const { written, lost = [], ...result } = mergeReservation(known, others, entry)
     if (written) {
       raised.add(id)
       // Reservations whose free number was issued elsewhere.
@@ -75,7 +75,7 @@ export async function importReservations(
       const left = others.map((other) => (lost.includes(other.token) ? { ...other, isFree: false } : other))
       byPlace.set(place, [...left, { token: entry.token, place, ...written }])
     }
-    return { outcome, note }
+    return result
   }
 }
 

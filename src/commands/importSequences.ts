@@ -35,7 +35,6 @@ import type {
   SequenceGroupPeriodsEntry,
 } from '../rules/entries.ts'
 import {
-  isWritten,
   mergePosition,
   mergeSequence,
   OUTCOMES,
@@ -77,24 +76,23 @@ export async function importSequences(
     const row = rows.get(keyText(entry))
     const present = row ? { ...row, ...(await useOf(connection, row.id, row.version)) } : UNUSED
     const exists = (row?.isDefined ?? false) || present.used.isNamed || present.used.isUnnamed
-    const merge = mergeSequence({ ...present, exists }, entry, context)
-    if (isWritten(merge)) await writeSequence(context, { entry, id: row?.id, exists, merge })
-    results.push({ outcome: merge.outcome, note: merge.note })
+    const { written, ...result } = mergeSequence({ ...present, exists }, entry, context)
+    if (written) await writeSequence(context, { entry, id: row?.id, exists, ...written })
+    results.push(result)
   }
   return results
 }
 
-interface MergedSequence {
+/** What is written of a sequence. `id`: undefined if it has no row. */
+interface MergedSequence extends NonNullable<SequenceMerge['written']> {
   entry: SequenceEntry
-  /** Undefined: it has no row. */
   id: number | undefined
   exists: boolean
-  merge: SequenceMerge
 }
 
 async function writeSequence(
   { connection }: ImportContext,
-  { entry, id: present, exists, merge: { definition, formatHistory = [] } }: MergedSequence,
+  { entry, id: present, exists, definition, formatHistory }: MergedSequence,
 ): Promise<void> {
   const id = present ?? (await findOrCreateSequence(connection, entry, entry.createdAt))
   if (!definition) {
@@ -321,13 +319,13 @@ async function writeGroups(
   merged: readonly MergedGroup[],
 ): Promise<void> {
   const positions = merged.flatMap(({ group, positions }) =>
-    positions.flatMap(({ period: { period, createdAt = now, updatedAt = now }, merge: { position } }) =>
-      position ? { groupId: group.id, period, ...position, createdAt, updatedAt } : [],
+    positions.flatMap(({ period: { period, createdAt = now, updatedAt = now }, merge: { written } }) =>
+      written ? { groupId: group.id, period, ...written, createdAt, updatedAt } : [],
     ),
   )
   if (positions.length > 0) await connection.query(storePositions(positions))
   for (const { entry, group, positions } of merged.toSorted((a, b) => a.group.id - b.group.id)) {
-    const taken = positions.filter(({ merge }) => merge.position).map(({ period }) => period.period)
+    const taken = positions.filter(({ merge }) => merge.written).map(({ period }) => period.period)
     const latest = latestOf(entry, group, taken)
     if (group.isUsed && taken.length === 0 && !latest) continue
     await connection.query(

@@ -46,12 +46,7 @@ export interface Result {
   note?: string | undefined
 }
 
-/** Whether a result means that something is written. */
-export function isWritten({ outcome }: Result): boolean {
-  return outcome === 'created' || outcome === 'raised' || outcome === 'lowered'
-}
-
-export function refused(note: string): Result & { outcome: 'refused' } {
+export function refused(note: string): Result {
   return { outcome: 'refused', note }
 }
 
@@ -67,15 +62,18 @@ export interface PresentCounter {
   totals: ReadonlyMap<string, StoredPeriodTotal>
 }
 
-/** What to write of a counter. */
+/** What an import does with a counter. */
 export interface CounterMerge extends Result {
-  value: number
-  /** The new definition; undefined: unchanged. */
-  definition: Definition | undefined
-  /** Whether present totals, which were recorded in another time zone, are deleted. */
-  isCleared: boolean
-  /** The new totals. */
-  totals: readonly StoredPeriodTotal[]
+  /** What to write; undefined: nothing. */
+  written?: {
+    value: number
+    /** The new definition; undefined: unchanged. */
+    definition?: Definition | undefined
+    /** Whether present totals, which were recorded in another time zone, are deleted. */
+    isCleared: boolean
+    /** The new totals. */
+    totals: readonly StoredPeriodTotal[]
+  }
 }
 
 export function totalKey({ period, start }: { period: Period; start: number }): string {
@@ -97,34 +95,34 @@ export function mergeCounter(
   const beyond = valid.bounds && crossed(valid.bounds, value)
   if (beyond) {
     const side = beyond.side === 'maxValue' ? 'above the maximum' : 'below the minimum'
-    return nothing(present, refused(`its value ${value} is ${side} of ${beyond.limit}`))
+    return refused(`its value ${value} is ${side} of ${beyond.limit}`)
   }
   const isCleared = exists && definition !== undefined && definition.timeZone !== present.definition.timeZone
   const fits = entry.definition === undefined || entry.definition.timeZone === valid.timeZone
   const totals = fits ? changedTotals(isCleared ? new Map() : present.totals, entry.history, overwrite) : []
-  const isChanged = value !== present.value || totals.length > 0 || definition !== undefined
-  const isLowered = exists && (value < present.value || differs)
+  const written = { value, definition, isCleared, totals }
+  if (!exists) return { outcome: 'created', written }
   const otherZone = fits ? '' : '; its time zone differs, so its history was not imported'
-  const note = differs && exists && !overwrite ? OTHER_DEFINITION + otherZone : undefined
-  if (!exists) return { outcome: 'created', value, definition, isCleared, totals }
-  const unwritten: ImportOutcome = entry.value < present.value ? 'kept' : 'unchanged'
-  const outcome = !isChanged ? unwritten : isLowered && overwrite ? 'lowered' : 'raised'
-  return { outcome, note, value, definition, isCleared, totals }
+  const note = differs && !overwrite ? OTHER_DEFINITION + otherZone : undefined
+  if (value === present.value && totals.length === 0 && !definition)
+    return { outcome: entry.value < present.value ? 'kept' : 'unchanged', note }
+  const isLowered = overwrite && (value < present.value || differs)
+  return { outcome: isLowered ? 'lowered' : 'raised', note, written }
 }
 
 /** The same for more totals of a counter, which the line before has created. */
 export function mergeHistory(
-  present: PresentCounter,
+  { exists, value, definition, totals: present }: PresentCounter,
   { history, timeZone }: CounterHistoryEntry,
   { overwrite, isDryRun }: Options,
 ): CounterMerge {
   // The line before would have created it.
-  if (!present.exists && isDryRun) return nothing(present, { outcome: 'unchanged' })
-  if (!present.exists) return nothing(present, refused('it does not exist, so its history was not imported'))
-  if (present.definition.timeZone !== timeZone) return nothing(present, refused('its time zone differs'))
-  const totals = changedTotals(present.totals, history, overwrite)
-  if (totals.length === 0) return nothing(present, { outcome: 'unchanged' })
-  return { ...nothing(present, { outcome: 'raised' }), totals }
+  if (!exists && isDryRun) return { outcome: 'unchanged' }
+  if (!exists) return refused('it does not exist, so its history was not imported')
+  if (definition.timeZone !== timeZone) return refused('its time zone differs')
+  const totals = changedTotals(present, history, overwrite)
+  if (totals.length === 0) return { outcome: 'unchanged' }
+  return { outcome: 'raised', written: { value, isCleared: false, totals } }
 }
 
 /** What callers know of a definition: not since when periods are tracked. */
@@ -146,16 +144,14 @@ function changedTotals(
   })
 }
 
-function nothing({ value }: PresentCounter, result: Result): CounterMerge {
-  return { ...result, value, definition: undefined, isCleared: false, totals: [] }
-}
-
-/** What to write of a sequence. */
+/** What an import does with a sequence. */
 export interface SequenceMerge extends Result {
-  /** The new definition; undefined: unchanged. */
-  definition: SequenceDefinition | undefined
-  /** The new format history; undefined: unchanged. */
-  formatHistory: readonly PastFormat[] | undefined
+  /** What to write; undefined: nothing. */
+  written?: {
+    /** The new definition; undefined: unchanged. */
+    definition?: SequenceDefinition
+    formatHistory: readonly PastFormat[]
+  }
 }
 
 /**
@@ -175,23 +171,16 @@ export function mergeSequence(
   const past =
     exists && differs ? [...entry.formatHistory, formatInUse(entry.definition, used)] : entry.formatHistory
   if (exists && !(differs && overwrite)) {
+    const note = differs ? OTHER_DEFINITION : undefined
     const formatHistory = union(present.formatHistory, past)
-    const isChanged = formatHistory.length > present.formatHistory.length
-    return {
-      outcome: isChanged ? 'raised' : 'unchanged',
-      note: differs ? OTHER_DEFINITION : undefined,
-      definition: undefined,
-      formatHistory: isChanged ? formatHistory : undefined,
-    }
+    if (formatHistory.length === present.formatHistory.length) return { outcome: 'unchanged', note }
+    return { outcome: 'raised', note, written: { formatHistory } }
   }
   const changed = changedSequenceDefinition(present, entry.definition)
-  if (changed instanceof NthError)
-    return { ...refused(changed.message), definition: undefined, formatHistory: undefined }
-  return {
-    outcome: exists ? 'lowered' : 'created',
-    definition: changed.definition,
-    formatHistory: union(changed.formatHistory, entry.formatHistory),
-  }
+  if (changed instanceof NthError) return refused(changed.message)
+  const { definition } = changed
+  const formatHistory = union(changed.formatHistory, entry.formatHistory)
+  return { outcome: exists ? 'lowered' : 'created', written: { definition, formatHistory } }
 }
 
 function union(present: readonly PastFormat[], imported: readonly PastFormat[]): readonly PastFormat[] {
@@ -213,9 +202,9 @@ export interface PresentPosition extends Position {
   generation: number
 }
 
-/** What to write of a sequence group in a period; undefined: nothing. */
+/** What an import does with a sequence group in a period. `written`: its new position; undefined: unchanged. */
 export interface PositionMerge extends Result {
-  position: PresentPosition | undefined
+  written?: PresentPosition
 }
 
 /**
@@ -235,27 +224,22 @@ export function mergePosition(
 ): PositionMerge {
   const imported = { last, next, generation }
   if (!present || isEmpty(present)) {
-    return isEmpty(imported) ? UNCHANGED : { outcome: 'created', position: imported }
+    return isEmpty(imported) ? { outcome: 'unchanged' } : { outcome: 'created', written: imported }
   }
   const [before, after] = [upcoming(definition, present), upcoming(definition, imported)]
-  if (after === before && generation === present.generation) return UNCHANGED
+  const isSame = after === before
+  if (isSame && generation === present.generation) return { outcome: 'unchanged' }
+  if (definition.gapless && generation !== present.generation)
+    return refused('it was restarted, and a gapless sequence continues its own numbers')
+  const written = { ...imported, generation: Math.max(generation, present.generation) }
   const isFurther =
     before === null || (after !== null && (isDescending(definition) ? after < before : after > before))
-  if (definition.gapless && generation !== present.generation)
-    return stays(refused('it was restarted, and a gapless sequence continues its own numbers'))
-  const position = { ...imported, generation: Math.max(generation, present.generation) }
-  if (isFurther) return { outcome: 'raised', position }
-  if (after === before) return UNCHANGED
-  if (!overwrite) return stays({ outcome: 'kept' })
-  if (definition.gapless) return stays(refused('numbers of a gapless sequence are never lowered'))
-  return { outcome: 'lowered', position }
+  if (isFurther) return { outcome: 'raised', written }
+  if (isSame) return { outcome: 'unchanged' }
+  if (!overwrite) return { outcome: 'kept' }
+  if (definition.gapless) return refused('numbers of a gapless sequence are never lowered')
+  return { outcome: 'lowered', written }
 }
-
-function stays(result: Result): PositionMerge {
-  return { ...result, position: undefined }
-}
-
-const UNCHANGED = stays({ outcome: 'unchanged' })
 
 function isEmpty({ last, next }: Position): boolean {
   return last === null && next === null
@@ -273,12 +257,12 @@ export interface PresentReservation {
   isFree: boolean
 }
 
-/** What to write of a reservation. */
+/** What an import does with a reservation. */
 interface ReservationMerge extends Result {
   /** Its new state; undefined: unchanged. */
-  written: { state: ReservationState; isFree: boolean } | undefined
+  written?: Pick<PresentReservation, 'state' | 'isFree'>
   /** The tokens of others that lose the same number, as it is taken. */
-  lost: readonly string[]
+  lost?: readonly string[]
 }
 
 /**
@@ -298,19 +282,17 @@ export function mergeReservation(
   if (present && (present.state !== 'RESERVED' || state === 'RESERVED')) {
     const isLost = state === 'CONFIRMED' && present.state !== 'CONFIRMED'
     return isLost
-      ? { ...refused('it is confirmed in the file, and was released or has expired since'), ...NOTHING }
-      : { outcome: 'unchanged', ...NOTHING }
+      ? refused('it is confirmed in the file, and was released or has expired since')
+      : { outcome: 'unchanged' }
   }
   if (isHeld && active.some((other) => !other.isFree))
-    return { ...refused('its number is taken by another reservation'), ...NOTHING }
+    return refused('its number is taken by another reservation')
   return {
     outcome: present ? 'raised' : 'created',
     written: { state, isFree: isFree && active.length === 0 },
     lost: isHeld ? active.map(({ token }) => token) : [],
   }
 }
-
-const NOTHING = { written: undefined, lost: [] }
 
 function isActive({ state, isFree }: PresentReservation): boolean {
   return isFree || state === 'RESERVED' || state === 'CONFIRMED'
