@@ -177,8 +177,12 @@ function bar(fraction: number | undefined): string {
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/** Runs work. If a signal ends the process meanwhile, it says first what that leaves. */
-export async function withNotice<T>(noticeOf: () => string, work: () => Promise<T>): Promise<T> {
+/**
+ * Runs work. If a signal ends the process meanwhile, it says first what that leaves.
+ *
+ * @throws {Error} what the work throws, and what that leaves
+ */
+export async function withNotice(noticeOf: () => string, work: () => Promise<void>): Promise<void> {
   const onSignal = (signal: NodeJS.Signals) => {
     console.error(`Interrupted. ${noticeOf()}`)
     // Without this listener it ends the process.
@@ -190,7 +194,9 @@ export async function withNotice<T>(noticeOf: () => string, work: () => Promise<
   }
   for (const signal of SIGNALS) process.on(signal, onSignal)
   try {
-    return await work()
+    await work()
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${noticeOf()}`, { cause: error })
   } finally {
     stop()
   }

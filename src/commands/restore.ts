@@ -219,8 +219,6 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
 
   try {
     await withNotice(standing, advanceAll)
-  } catch (error) {
-    throw new Error(`${(error as Error).message}\n${standing()}`, { cause: error })
   } finally {
     await close()
   }
