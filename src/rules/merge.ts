@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Period } from './calendar.ts'
 import { crossed, type Definition } from './counter.ts'
 import type {
@@ -88,7 +89,8 @@ export function mergeCounter(
 ): CounterMerge {
   const { exists } = present
   const differs =
-    entry.definition !== undefined && definitionText(present.definition) !== definitionText(entry.definition)
+    entry.definition !== undefined &&
+    !isDeepStrictEqual(visible(present.definition), visible(entry.definition))
   const definition = exists && !(differs && overwrite) ? undefined : (entry.definition ?? present.definition)
   const valid = definition ?? present.definition
   const value = exists && !overwrite ? Math.max(present.value, entry.value) : entry.value
@@ -126,10 +128,8 @@ export function mergeHistory(
 }
 
 /** What callers know of a definition: not since when periods are tracked. */
-function definitionText({ bounds, slots, timeZone, periods }: Definition): string {
-  const { minValue = null, maxValue = null, overflow = 'REJECT' } = bounds ?? {}
-  const tracked = periods.map(({ period, keepDays }) => [period, keepDays])
-  return JSON.stringify([minValue, maxValue, overflow, slots, timeZone, tracked])
+function visible({ periods, ...rest }: Definition): object {
+  return { ...rest, periods: periods.map(({ period, keepDays }) => ({ period, keepDays })) }
 }
 
 function changedTotals(
@@ -166,7 +166,7 @@ export function mergeSequence(
   { overwrite }: Options,
 ): SequenceMerge {
   const { exists } = present
-  const differs = sortedText(present.definition) !== sortedText(entry.definition)
+  const differs = !isDeepStrictEqual(present.definition, entry.definition)
   const used = { isNamed: true, isUnnamed: true }
   const past =
     exists && differs ? [...entry.formatHistory, formatInUse(entry.definition, used)] : entry.formatHistory
@@ -184,17 +184,8 @@ export function mergeSequence(
 }
 
 function union(present: readonly PastFormat[], imported: readonly PastFormat[]): readonly PastFormat[] {
-  const known = new Set(present.map(formatText))
-  return [...present, ...imported.filter((past) => !known.has(formatText(past)))]
-}
-
-function formatText({ groups, ...rest }: PastFormat): string {
-  return sortedText({ ...rest, ...groups })
-}
-
-/** The order of the parts does not matter. */
-function sortedText(parts: object): string {
-  return JSON.stringify(Object.entries(parts).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  const isMissing = (past: PastFormat) => !present.some((other) => isDeepStrictEqual(past, other))
+  return [...present, ...imported.filter(isMissing)]
 }
 
 /** Position of a sequence group in a period, as an import finds it under lock. */
