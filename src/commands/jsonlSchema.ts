@@ -41,30 +41,20 @@ const instant = instantBefore(9000)
 const expiry = instantBefore(10_000)
 
 function instantBefore(year: number) {
-  return z.string().transform((written, context) => {
-    const at = timeIn(written)
-    if (at >= 0 && at < Date.UTC(year, 0)) return new Date(at)
-    context.addIssue(`must be a time from 1970 to ${year - 1}, such as 2026-11-20T23:02:00.000Z`)
-    return z.NEVER
-  })
+  const fault = `must be a time from 1970 to ${year - 1}, such as 2026-11-20T23:02:00.000Z`
+  return z.iso
+    .datetime(fault)
+    .transform((written) => new Date(written))
+    .refine((at) => at.getTime() >= 0 && at.getTime() < Date.UTC(year, 0), fault)
 }
 
-const TIME = /^\d{4}-\d\d-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/
-
-/** In milliseconds since 1970; NaN: it is none. `Date.parse` alone also takes local times, and 30 February for 2 March. */
-function timeIn(written: string): number {
-  const day = TIME.exec(written)?.[1]
-  const at = day === undefined ? Number.NaN : Date.parse(written)
-  return new Date(at).getUTCDate() === Number(day) ? at : Number.NaN
-}
+const NO_START = 'must be the start of a period, such as 2026-11-20T23:00:00Z'
 
 /** A time as seconds since 1970. */
-const startSecond = z.string().transform((written, context) => {
-  const second = timeIn(written) / 1000
-  if (Number.isInteger(second) && second >= 0 && second < 2 ** 32) return second
-  context.addIssue('must be the start of a period, such as 2026-11-20T23:00:00Z')
-  return z.NEVER
-})
+const startSecond = z.iso
+  .datetime(NO_START)
+  .transform((written) => Date.parse(written) / 1000)
+  .refine((second) => Number.isInteger(second) && second >= 0 && second < 2 ** 32, NO_START)
 
 /** A list whose items have different keys: of two with the same one, the last would silently count. */
 function distinct<Item extends z.ZodType>(item: Item, keyOf: (parsed: z.output<Item>) => unknown) {
