@@ -33,9 +33,8 @@ export async function run(args: string[]): Promise<void> {
   if ((await readdir(directory)).length > 0)
     throw new Error(`The directory ${directory} is not empty. Give each backup a directory of its own.`)
   await withDatabase(async (target) => {
-    const at = await withSnapshot(target, async (snapshot, shown) => {
-      const texts = jsonlTexts(snapshot, BACKED_UP, shown)
-      await writeFile(join(directory, BACKUP_FILE), texts, 0o600)
+    const at = await withSnapshot(target, async (snapshot) => {
+      await writeFile(join(directory, BACKUP_FILE), jsonlTexts(snapshot, BACKED_UP), 0o600)
       return snapshot.at
     })
     console.log(`Backed up as of ${at.toISOString()} into ${directory}.`)

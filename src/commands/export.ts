@@ -38,9 +38,8 @@ export async function run(args: string[]): Promise<void> {
     throw new Error(`--format must be jsonl or csv; it is "${format}".`)
   if (spreadsheet && format !== 'csv') throw new Error('--spreadsheet also needs --format csv.')
   await withDatabase(async (target) => {
-    const isWhole = await withSnapshot(target, (snapshot, shown) => {
-      const texts =
-        format === 'csv' ? csvTexts(snapshot, spreadsheet, shown) : jsonlTexts(snapshot, EXPORTED, shown)
+    const isWhole = await withSnapshot(target, (snapshot) => {
+      const texts = format === 'csv' ? csvTexts(snapshot, spreadsheet) : jsonlTexts(snapshot, EXPORTED)
       return output === undefined ? writeToStdout(texts) : writeFile(output, texts).then(() => true)
     })
     if (isWhole) console.error(LEFT_OUT[format])

@@ -5,32 +5,29 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Target } from '../mysql/settings.ts'
 import { version } from '../operations/process.ts'
-import type { EntryType } from '../rules/entries.ts'
+import type { Entry, EntryType } from '../rules/entries.ts'
 import { endLine, headerLine, lineOf, openCsv } from './formats.ts'
 import { openSnapshot, type Snapshot } from './snapshot.ts'
 
-/**
- * Runs work on a snapshot of a database.
- *
- * @param work calls `shown` with the number of entries that it has read
- */
-export async function withSnapshot<T>(
-  target: Target,
-  work: (snapshot: Snapshot, shown: (entries: number) => void) => Promise<T>,
-): Promise<T> {
+/** Runs work on a snapshot of a database, and shows how many of its entries were read. */
+export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
   const snapshot = await openSnapshot(target)
   const progress = createProgress(process.stderr)
   try {
-    const total = process.stderr.isTTY ? await snapshot.size() : 0
-    return await work(snapshot, (entries) => progress.show(entries, total > 0 ? entries / total : undefined))
+    const size = process.stderr.isTTY ? await snapshot.size() : 0
+    async function* entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
+      let count = 0
+      for await (const entry of snapshot.entries(types)) {
+        yield entry
+        progress.show(++count, size > 0 ? count / size : undefined)
+      }
+    }
+    return await work({ ...snapshot, entries })
   } finally {
     progress.clear()
     await snapshot.close()
   }
 }
-
-/** Called with the number of entries so far. */
-type Shown = (entries: number) => void
 
 /** What an export in JSON Lines has. */
 export const EXPORTED: ReadonlySet<EntryType> = new Set([
@@ -45,29 +42,21 @@ export const EXPORTED: ReadonlySet<EntryType> = new Set([
 const CSV_TYPES: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
 
 /** A snapshot as JSON Lines. */
-export async function* jsonlTexts(
-  snapshot: Snapshot,
-  types: ReadonlySet<EntryType>,
-  shown: Shown,
-): AsyncGenerator<string> {
+export async function* jsonlTexts(snapshot: Snapshot, types: ReadonlySet<EntryType>): AsyncGenerator<string> {
   let lines = 0
   yield headerLine(version, snapshot.at)
   for await (const entry of snapshot.entries(types)) {
     yield lineOf(entry)
-    shown(++lines)
+    lines++
   }
   yield endLine(lines)
 }
 
 /** A snapshot as CSV. `escapes`: no spreadsheet takes a name for a formula. */
-export async function* csvTexts(snapshot: Snapshot, escapes: boolean, shown: Shown): AsyncGenerator<string> {
+export async function* csvTexts(snapshot: Snapshot, escapes: boolean): AsyncGenerator<string> {
   const csv = openCsv(escapes)
-  let entries = 0
   yield csv.header
-  for await (const entry of snapshot.entries(CSV_TYPES)) {
-    yield csv.lineOf(entry)
-    shown(++entries)
-  }
+  for await (const entry of snapshot.entries(CSV_TYPES)) yield csv.lineOf(entry)
 }
 
 /** Length of the texts that are written at once, in characters. */

@@ -16,6 +16,7 @@ import { withDatabase } from './database.ts'
 import { withNotice, withSnapshot } from './files.ts'
 import { instantOf } from './formats.ts'
 import { checkAll, described, importAll } from './import.ts'
+import { partsOf, type Snapshot } from './snapshot.ts'
 import { openFile } from './source.ts'
 
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
@@ -138,8 +139,8 @@ const HAS_ROWS = ['counter', 'sequence', 'api_key', 'idempotency_key']
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500
 const TIME_LIMIT_MS = 60_000
-/** Entries, a multiple of the above. Rows stay in memory, and none is needed again. */
-const REOPENED_AFTER = 50_000
+/** Batches of so many entries: their rows stay in memory, and none is needed again. */
+const REOPENED_AFTER = 100
 
 const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequenceGroup'])
 
@@ -195,30 +196,19 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     }
   }
 
-  async function advanceAll(): Promise<void> {
-    await withSnapshot(target, async (snapshot, shown) => {
-      let entries = 0
-      let batch: Entry[] = []
-      const apply = async () => {
-        await Promise.all(batch.map(advanceOne))
-        entries += batch.length
-        shown(entries)
-        batch = []
-        if (entries % REOPENED_AFTER > 0) return
-        await close()
-        ;({ nth, close } = openOperations(target))
-      }
-      for await (const entry of snapshot.entries(ADVANCED)) {
+  async function advanceAll(snapshot: Snapshot): Promise<void> {
+    for await (const [index, batch] of partsOf(snapshot.entries(ADVANCED), AT_ONCE)) {
+      for (const entry of batch)
         if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))
-        batch.push(entry)
-        if (batch.length === AT_ONCE) await apply()
-      }
-      await apply()
-    })
+      await Promise.all(batch.map(advanceOne))
+      if ((index + 1) % REOPENED_AFTER > 0) continue
+      await close()
+      ;({ nth, close } = openOperations(target))
+    }
   }
 
   try {
-    await withNotice(standing, advanceAll)
+    await withNotice(standing, () => withSnapshot(target, advanceAll))
   } finally {
     await close()
   }

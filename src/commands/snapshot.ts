@@ -379,15 +379,19 @@ function eachOf<Row extends { id: number }>(rows: AsyncGenerator<Row>): (id: num
   }
 }
 
-/** Divides what belongs to one name into parts of a line each, with their indexes. There is always a first one. */
-async function* partsOf<Item>(items: AsyncIterable<Item>): AsyncGenerator<[index: number, part: Item[]]> {
+/** Divides items into parts, with their indexes; by default what belongs to one name into those of a line each. */
+export async function* partsOf<Item>(
+  items: AsyncIterable<Item>,
+  size = MAX_PARTS,
+): AsyncGenerator<[index: number, part: Item[]]> {
   let index = 0
   let part: Item[] = []
   for await (const item of items) {
     part.push(item)
-    if (part.length < MAX_PARTS) continue
+    if (part.length < size) continue
     yield [index++, part]
     part = []
   }
+  // There is always a first one.
   if (index === 0 || part.length > 0) yield [index, part]
 }
