@@ -24,7 +24,7 @@ import { copyRows } from '../repository/leaderboard.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import { keyText } from '../rules/counter.ts'
-import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../rules/entries.ts'
+import type { EntryOf, StoredPeriodTotal } from '../rules/entries.ts'
 import {
   type CounterMerge,
   mergeCounter,
@@ -37,7 +37,7 @@ import type { CounterRow } from '../rules/rows.ts'
 import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './snapshot.ts'
 
-type CounterLine = CounterEntry | CounterHistoryEntry
+type CounterLine = EntryOf<'counter'> | EntryOf<'counterHistory'>
 
 /** The locked rows of a counter. */
 interface PresentRow extends PresentCounter {

@@ -7,7 +7,7 @@ import {
 } from '../commit/reservations.ts'
 import type { Connection } from '../mysql/pool.ts'
 import { groupBy, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
-import type { ReservationEntry } from '../rules/entries.ts'
+import type { EntryOf } from '../rules/entries.ts'
 import { mergeReservation, type PresentReservation, type Result, refused } from '../rules/merge.ts'
 import type { ImportContext } from './importContext.ts'
 import { lockGroups } from './importSequences.ts'
@@ -20,7 +20,7 @@ interface LocatedReservation extends PresentReservation {
 /** Merges reservations into present ones, under the lock of their groups: those come earlier in a file. */
 export async function importReservations(
   context: ImportContext,
-  entries: readonly ReservationEntry[],
+  entries: readonly EntryOf<'reservation'>[],
 ): Promise<Result[]> {
   const { connection, isDryRun } = context
   const groupOf = await lockGroups(context, entries)
@@ -49,7 +49,7 @@ export async function importReservations(
     )
   return results
 
-  async function importOne(entry: ReservationEntry): Promise<Result> {
+  async function importOne(entry: EntryOf<'reservation'>): Promise<Result> {
     const { id, isUsed, sequence } = groupOf(entry)
     // In a dry run, the lines before have not created it.
     if (isDryRun && !isUsed) return { outcome: 'created' }
@@ -79,7 +79,7 @@ export async function importReservations(
   }
 }
 
-type Numbered = Pick<ReservationEntry, 'period' | 'generation' | 'value'>
+type Numbered = Pick<EntryOf<'reservation'>, 'period' | 'generation' | 'value'>
 
 function placeOf(groupId: number, { period, generation, value }: Numbered): string {
   return [groupId, period, generation, value].join(' ')

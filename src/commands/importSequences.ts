@@ -27,13 +27,7 @@ import {
 } from '../repository/sequenceDefinition.ts'
 import { isPeriodKey } from '../rules/calendar.ts'
 import { keyText } from '../rules/counter.ts'
-import type {
-  GroupPeriod,
-  LatestNumbers,
-  SequenceEntry,
-  SequenceGroupEntry,
-  SequenceGroupPeriodsEntry,
-} from '../rules/entries.ts'
+import type { EntryOf, GroupPeriod, LatestNumbers } from '../rules/entries.ts'
 import {
   mergePosition,
   mergeSequence,
@@ -62,7 +56,7 @@ const sequenceOf = ({ namespace, sequence: name }: SequenceGroupKey): SequenceKe
 /** Merges sequences into present ones, under an exclusive lock as `defineSequence` does: no flush issues numbers. */
 export async function importSequences(
   context: ImportContext,
-  entries: readonly SequenceEntry[],
+  entries: readonly EntryOf<'sequence'>[],
 ): Promise<Result[]> {
   const { connection } = context
   const ids = new Map<string, number>()
@@ -85,7 +79,7 @@ export async function importSequences(
 
 /** What is written of a sequence. `id`: undefined if it has no row. */
 interface MergedSequence extends NonNullable<SequenceMerge['written']> {
-  entry: SequenceEntry
+  entry: EntryOf<'sequence'>
   id: number | undefined
   exists: boolean
 }
@@ -218,7 +212,7 @@ async function readGroups(
   )
 }
 
-type GroupEntry = SequenceGroupEntry | SequenceGroupPeriodsEntry
+type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
 
 /** What is written of a sequence group. */
 interface MergedGroup {

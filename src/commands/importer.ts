@@ -7,7 +7,7 @@ import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/
 import { readKeys } from '../repository/apiKeys.ts'
 import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import type { Retention } from '../rules/counter.ts'
-import type { ApiKeyEntry, Entry, EntryType, IdempotencyKeyEntry, NamespaceEntry } from '../rules/entries.ts'
+import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
 import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
@@ -95,7 +95,7 @@ const IMPORTERS: Record<EntryType, (context: ImportContext, entries: readonly ne
 
 async function importNamespaces(
   { connection, overwrite }: ImportContext,
-  entries: readonly NamespaceEntry[],
+  entries: readonly EntryOf<'namespace'>[],
 ): Promise<Result[]> {
   const results: Result[] = []
   for (const entry of entries) {
@@ -127,7 +127,7 @@ function retentionSet({ timeZone, periods }: Retention): string {
 /** Creates missing keys, with the same id where it is free, and revokes those that were revoked. */
 async function importApiKeys(
   { connection }: ImportContext,
-  entries: readonly ApiKeyEntry[],
+  entries: readonly EntryOf<'apiKey'>[],
 ): Promise<Result[]> {
   const hashes = entries.map(({ hash }) => hash)
   const present = new Map((await readKeys(connection, hashes)).map((key) => [key.hash, key]))
@@ -157,7 +157,7 @@ async function importApiKeys(
 }
 
 /** The id is part of a caller's identity, to which idempotency keys belong. */
-function insertKey(entry: ApiKeyEntry, keepsId: boolean): string {
+function insertKey(entry: EntryOf<'apiKey'>, keepsId: boolean): string {
   const json = (value: unknown) => bytes(JSON.stringify(value))
   return `insert into api_key
    set id = ${keepsId ? integer(entry.id) : 'null'},
@@ -176,7 +176,7 @@ function insertKey(entry: ApiKeyEntry, keepsId: boolean): string {
 /** Creates missing keys, in the order of their hashes, in which flushes claim them. */
 async function importIdempotencyKeys(
   { connection }: ImportContext,
-  entries: readonly IdempotencyKeyEntry[],
+  entries: readonly EntryOf<'idempotencyKey'>[],
 ): Promise<Result[]> {
   const rows = await select<{ hash: Buffer }>(
     connection,

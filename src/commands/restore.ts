@@ -7,7 +7,7 @@ import { select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openNth, openStore } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
-import type { CounterEntry, Entry, EntryType, SequenceGroupEntry } from '../rules/entries.ts'
+import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
 import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
@@ -164,7 +164,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   const claimFor = (namespace: string, ...names: string[]) =>
     backupAt && claimOf(namespace, JSON.stringify([backupAt, by, ...names]), [by], 'nth restore')
 
-  async function advanceCounter(entry: CounterEntry): Promise<void> {
+  async function advanceCounter(entry: EntryOf<'counter'>): Promise<void> {
     const { namespace, name, value, definition } = entry
     // Its callers get no number of their own.
     if (definition && definition.slots > 1) return
@@ -175,7 +175,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     moved.counters++
   }
 
-  async function advanceGroup(entry: SequenceGroupEntry): Promise<void> {
+  async function advanceGroup(entry: EntryOf<'sequenceGroup'>): Promise<void> {
     const { namespace, sequence, group } = entry
     if (gapless.has(keyText({ namespace, name: sequence })))
       return console.log(`Not moved on: ${described(entry)} is gapless; ${lastNumberOf(entry)}.`)
@@ -235,7 +235,7 @@ function openOperations(target: Target) {
   }
 }
 
-function lastNumberOf({ latest }: SequenceGroupEntry): string {
+function lastNumberOf({ latest }: EntryOf<'sequenceGroup'>): string {
   if (latest?.lastValue == null) return 'it has no number yet'
   return `its last number is ${latest.lastValue}${latest.period === 0 ? '' : `, in period ${latest.period}`}`
 }

@@ -26,10 +26,10 @@ import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import {
   type Entry,
+  type EntryOf,
   type EntryType,
   type GroupPeriod,
   MAX_PARTS,
-  type SequenceGroupEntry,
   type StoredPeriodTotal,
 } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
@@ -266,7 +266,7 @@ async function* exportGroups(connection: Connection): AsyncGenerator<Entry> {
   }
 }
 
-function latestIn(row: GroupRow): SequenceGroupEntry['latest'] {
+function latestIn(row: GroupRow): EntryOf<'sequenceGroup'>['latest'] {
   const { latest_period_key: period, time_zone, format, is_current, latest_value: lastValue } = row
   if (period === null || time_zone === null) return null
   const timeZone = time_zone.toString('latin1')
@@ -323,7 +323,7 @@ async function* exportIdempotencyKeys(connection: Connection): AsyncGenerator<En
       appliedAt: applied_at,
       claimedAt: claimed_at,
       // Written by `storeResults` only.
-      results: JSON.parse(results.toString()) as unknown[],
+      results: JSON.parse(results.toString()) as EntryOf<'idempotencyKey'>['results'],
     }
   }
 }

@@ -1,14 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Period } from './calendar.ts'
 import { crossed, type Definition } from './counter.ts'
-import type {
-  CounterEntry,
-  CounterHistoryEntry,
-  GroupPeriod,
-  ReservationEntry,
-  SequenceEntry,
-  StoredPeriodTotal,
-} from './entries.ts'
+import type { EntryOf, GroupPeriod, StoredPeriodTotal } from './entries.ts'
 import { NthError } from './errors.ts'
 import type { ReservationState } from './sequence.ts'
 import { changedSequenceDefinition, formatInUse } from './sequenceChange.ts'
@@ -84,7 +77,7 @@ export function totalKey({ period, start }: { period: Period; start: number }): 
 /** The state of a counter after an import: of the value and of each total the greater one. */
 export function mergeCounter(
   present: PresentCounter,
-  entry: CounterEntry,
+  entry: EntryOf<'counter'>,
   { overwrite }: Options,
 ): CounterMerge {
   const { exists } = present
@@ -115,7 +108,7 @@ export function mergeCounter(
 /** The same for more totals of a counter, which the line before has created. */
 export function mergeHistory(
   { exists, value, definition, totals: present }: PresentCounter,
-  { history, timeZone }: CounterHistoryEntry,
+  { history, timeZone }: EntryOf<'counterHistory'>,
   { overwrite, isDryRun }: Options,
 ): CounterMerge {
   // The line before would have created it.
@@ -162,7 +155,7 @@ export interface SequenceMerge extends Result {
  */
 export function mergeSequence(
   present: History & { exists: boolean },
-  entry: SequenceEntry,
+  entry: EntryOf<'sequence'>,
   { overwrite }: Options,
 ): SequenceMerge {
   const { exists } = present
@@ -266,7 +259,7 @@ interface ReservationMerge extends Result {
 export function mergeReservation(
   present: PresentReservation | undefined,
   others: readonly PresentReservation[],
-  { state, isFree }: ReservationEntry,
+  { state, isFree }: EntryOf<'reservation'>,
 ): ReservationMerge {
   const active = others.filter(isActive)
   const isHeld = state === 'RESERVED' || state === 'CONFIRMED'
