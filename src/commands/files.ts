@@ -3,31 +3,9 @@ import { lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { Target } from '../mysql/settings.ts'
 import { version } from '../operations/process.ts'
 import type { Entry, EntryType } from '../rules/entries.ts'
 import { endLine, headerLine, lineOf, openCsv } from './formats.ts'
-import { openSnapshot, type Snapshot } from './snapshot.ts'
-
-/** Runs work on a snapshot of a database, and shows how many of its entries were read. */
-export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
-  const snapshot = await openSnapshot(target)
-  const progress = createProgress(process.stderr)
-  try {
-    const size = process.stderr.isTTY ? await snapshot.size() : 0
-    async function* entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
-      let count = 0
-      for await (const entry of snapshot.entries(types)) {
-        yield entry
-        progress.show(++count, size > 0 ? count / size : undefined)
-      }
-    }
-    return await work({ ...snapshot, entries })
-  } finally {
-    progress.clear()
-    await snapshot.close()
-  }
-}
 
 /** What an export in JSON Lines has. */
 export const EXPORTED: ReadonlySet<EntryType> = new Set([
@@ -39,24 +17,25 @@ export const EXPORTED: ReadonlySet<EntryType> = new Set([
   'reservation',
 ])
 
-const CSV_TYPES: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
+/** What a CSV has. */
+export const EXPORTED_AS_CSV: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
 
-/** A snapshot as JSON Lines. */
-export async function* jsonlTexts(snapshot: Snapshot, types: ReadonlySet<EntryType>): AsyncGenerator<string> {
+/** Entries of a snapshot as JSON Lines. */
+export async function* jsonlTexts(at: Date, entries: AsyncIterable<Entry>): AsyncGenerator<string> {
   let lines = 0
-  yield headerLine(version, snapshot.at)
-  for await (const entry of snapshot.entries(types)) {
+  yield headerLine(version, at)
+  for await (const entry of entries) {
     yield lineOf(entry)
     lines++
   }
   yield endLine(lines)
 }
 
-/** A snapshot as CSV. `escapes`: no spreadsheet takes a name for a formula. */
-export async function* csvTexts(snapshot: Snapshot, escapes: boolean): AsyncGenerator<string> {
+/** Entries as CSV. `escapes`: no spreadsheet takes a name for a formula. */
+export async function* csvTexts(entries: AsyncIterable<Entry>, escapes: boolean): AsyncGenerator<string> {
   const csv = openCsv(escapes)
   yield csv.header
-  for await (const entry of snapshot.entries(CSV_TYPES)) yield csv.lineOf(entry)
+  for await (const entry of entries) yield csv.lineOf(entry)
 }
 
 /** Length of the texts that are written at once, in characters. */

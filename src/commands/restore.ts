@@ -13,10 +13,10 @@ import { claimOf } from '../rules/idempotency.ts'
 import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
 import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
-import { withNotice, withSnapshot } from './files.ts'
+import { withNotice } from './files.ts'
 import { instantOf } from './formats.ts'
 import { checkAll, described, importAll } from './import.ts'
-import { partsOf, type Snapshot } from './snapshot.ts'
+import { partsOf, type Snapshot, withSnapshot } from './snapshot.ts'
 import { openFile } from './source.ts'
 
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
@@ -164,36 +164,32 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   const claimFor = (namespace: string, ...names: string[]) =>
     backupAt && claimOf(namespace, JSON.stringify([backupAt, by, ...names]), [by], 'nth restore')
 
-  async function advanceCounter(entry: EntryOf<'counter'>): Promise<void> {
-    const { namespace, name, value, definition } = entry
-    // Its callers get no number of their own.
-    if (definition && definition.slots > 1) return
-    // It counts down, such as a stock: more would be sold than there is.
-    if (definition?.bounds?.minValue != null)
-      return console.log(`Not moved on: ${described(entry)} has a minimum; its value is ${value}.`)
-    await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
-    moved.counters++
-  }
-
-  async function advanceGroup(entry: EntryOf<'sequenceGroup'>): Promise<void> {
-    const { namespace, sequence, group } = entry
-    if (gapless.has(keyText({ namespace, name: sequence })))
-      return console.log(`Not moved on: ${described(entry)} is gapless; ${lastNumberOf(entry)}.`)
-    await nth.sequences.next({ namespace, sequence, group }, by, {
-      claim: claimFor(namespace, sequence, group),
-    })
-    moved.groups++
+  /** Why an entry is not moved on; undefined: it was. */
+  async function moveOn(entry: Entry): Promise<string | undefined> {
+    // Callers of a counter with slots get no number of their own.
+    if (entry.type === 'counter' && entry.definition?.slots === 1) {
+      const { namespace, name, value, definition } = entry
+      // It counts down, such as a stock: more would be sold than there is.
+      if (definition.bounds?.minValue != null) return ` has a minimum; its value is ${value}.`
+      await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
+      moved.counters++
+    } else if (entry.type === 'sequenceGroup') {
+      const { namespace, sequence, group } = entry
+      if (gapless.has(keyText({ namespace, name: sequence }))) return ` is gapless; ${lastNumberOf(entry)}.`
+      const options = { claim: claimFor(namespace, sequence, group) }
+      await nth.sequences.next({ namespace, sequence, group }, by, options)
+      moved.groups++
+    }
+    return undefined
   }
 
   async function advanceOne(entry: Entry): Promise<void> {
-    try {
-      if (entry.type === 'counter') await advanceCounter(entry)
-      if (entry.type === 'sequenceGroup') await advanceGroup(entry)
-    } catch (error) {
+    const obstacle = await moveOn(entry).catch((error) => {
       if (!(error instanceof NthError) || error.code === 'UNAVAILABLE' || error.code === 'OUTCOME_UNKNOWN')
         throw error
-      console.log(`Not moved on: ${described(entry)}: ${error.message}`)
-    }
+      return `: ${error.message}`
+    })
+    if (obstacle) console.log(`Not moved on: ${described(entry)}${obstacle}`)
   }
 
   async function advanceAll(snapshot: Snapshot): Promise<void> {

@@ -34,19 +34,27 @@ import {
 } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
 import type { ApiKey } from '../rules/rights.ts'
-
-export type Snapshot = Awaited<ReturnType<typeof openSnapshot>>
+import { createProgress } from './files.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 /** How long the server waits for a reader that reads slowly, in seconds. */
 const IDLE_LIMIT_S = 86_400
 
+/** A view of the database as of one instant. */
+export interface Snapshot {
+  /** The instant, by the database's clock. What was committed a moment later may be included. */
+  at: Date
+  /** All entries of some types: what others refer to comes before them. */
+  entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry>
+}
+
 /**
- * Opens a view of the database as of one instant, while others change it. The server keeps old versions of the rows that
- * are changed meanwhile, until it is closed.
+ * Runs work on a snapshot, while others change the database, and shows how many entries were read. The server keeps old
+ * versions of the rows that are changed meanwhile.
  */
-export async function openSnapshot(target: Target) {
+export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
   const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const progress = createProgress(process.stderr)
   try {
     await connection.query(`set session wait_timeout = ${IDLE_LIMIT_S}`)
     await connection.query('set session transaction isolation level repeatable read')
@@ -54,37 +62,39 @@ export async function openSnapshot(target: Target) {
     const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
     if (!row) throw new Error('The database returned no time')
     await connection.query('start transaction with consistent snapshot, read only')
-    return {
-      /** The instant, by the database's clock. What was committed a moment later may be included. */
-      at: row.now,
-
-      /** How many counters, sequence groups and reservations there are, approximately. */
-      async size(): Promise<number> {
-        const [found] = await select<{ size: number | string }>(
-          connection,
-          `select (select count(*) from counter) + (select count(*) from sequence_group)
-                + (select count(*) from reservation) as size`,
-        )
-        return Number(found?.size ?? 0)
-      },
-
-      /** All entries: what others refer to comes before them. */
-      async *entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
-        if (types.has('namespace')) yield* exportNamespaces(connection)
-        if (types.has('counter')) yield* exportCounters(connection, types.has('counterHistory'))
-        if (types.has('sequence')) yield* exportSequences(connection)
-        if (types.has('sequenceGroup')) yield* exportGroups(connection)
-        if (types.has('reservation')) yield* exportReservations(connection)
-        if (types.has('apiKey')) yield* exportApiKeys(connection)
-        if (types.has('idempotencyKey')) yield* exportIdempotencyKeys(connection)
-      },
-
-      close: () => connection.end().catch(() => connection.destroy()),
+    const size = process.stderr.isTTY ? await readSize(connection) : 0
+    async function* entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
+      let count = 0
+      for await (const entry of entriesIn(connection, types)) {
+        yield entry
+        progress.show(++count, size > 0 ? count / size : undefined)
+      }
     }
-  } catch (error) {
-    connection.destroy()
-    throw error
+    return await work({ at: row.now, entries })
+  } finally {
+    progress.clear()
+    await connection.end().catch(() => connection.destroy())
   }
+}
+
+/** How many counters, sequence groups and reservations there are, approximately. */
+async function readSize(connection: Connection): Promise<number> {
+  const [row] = await select<{ size: number | string }>(
+    connection,
+    `select (select count(*) from counter) + (select count(*) from sequence_group)
+          + (select count(*) from reservation) as size`,
+  )
+  return Number(row?.size ?? 0)
+}
+
+async function* entriesIn(connection: Connection, types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
+  if (types.has('namespace')) yield* exportNamespaces(connection)
+  if (types.has('counter')) yield* exportCounters(connection, types.has('counterHistory'))
+  if (types.has('sequence')) yield* exportSequences(connection)
+  if (types.has('sequenceGroup')) yield* exportGroups(connection)
+  if (types.has('reservation')) yield* exportReservations(connection)
+  if (types.has('apiKey')) yield* exportApiKeys(connection)
+  if (types.has('idempotencyKey')) yield* exportIdempotencyKeys(connection)
 }
 
 async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> {
