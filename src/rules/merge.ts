@@ -94,7 +94,9 @@ export function mergeCounter(
   }
   const isCleared = exists && definition !== undefined && definition.timeZone !== present.definition.timeZone
   const fits = entry.definition === undefined || entry.definition.timeZone === valid.timeZone
-  const totals = fits ? changedTotals(isCleared ? new Map() : present.totals, entry.history, overwrite) : []
+  // A new definition may have carried totals over.
+  const before = definition ? new Map() : present.totals
+  const totals = fits ? changedTotals(before, entry.history, overwrite) : []
   const written = { value, definition, isCleared, totals }
   if (!exists) return { outcome: 'created', written }
   const otherZone = fits ? '' : '; its time zone differs, so its history was not imported'
