@@ -311,9 +311,9 @@ export type EntryType = Entry['type']
 export type EntryOf<Type extends EntryType> = Extract<Entry, { type: Type }>
 
 /** An entry, and where it is in its file. */
-export interface Placed<E extends Entry = Entry> {
+export interface Placed {
   line: number
-  entry: E
+  entry: Entry
 }
 
 export const header = z.strictObject({
