@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { EntryType } from '../rules/entries.ts'
 import { withDatabase } from './database.ts'
-import { EXPORTED, jsonlTexts, withSnapshot, writeFile } from './files.ts'
+import { EXPORTED, jsonlTexts, writeFile } from './files.ts'
+import { withSnapshot } from './snapshot.ts'
 
 const USAGE = `Usage: nth backup <directory>
 
@@ -33,10 +34,9 @@ export async function run(args: string[]): Promise<void> {
   if ((await readdir(directory)).length > 0)
     throw new Error(`The directory ${directory} is not empty. Give each backup a directory of its own.`)
   await withDatabase(async (target) => {
-    const at = await withSnapshot(target, async (snapshot, shown) => {
-      const texts = jsonlTexts(snapshot, BACKED_UP, shown)
-      await writeFile(join(directory, BACKUP_FILE), texts, 0o600)
-      return snapshot.at
+    const at = await withSnapshot(target, async ({ at, entries }) => {
+      await writeFile(join(directory, BACKUP_FILE), jsonlTexts(at, entries(BACKED_UP)), 0o600)
+      return at
     })
     console.log(`Backed up as of ${at.toISOString()} into ${directory}.`)
   })

@@ -29,7 +29,8 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
     databaseMemoryMb: memoryMb,
     path,
   } = readDatabaseConfig()
-  const running = targets ?? targetsOf(await findRunningDatabase(directory))
+  const found = targets ? undefined : await findRunningDatabase(directory)
+  const running = targets ?? (found && ([found] as const))
   if (running) return workOn(running)
   const release = await holdDirectory(directory)
   try {
@@ -51,8 +52,4 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
       hosts.close()
     }
   }
-}
-
-function targetsOf(target: Target | undefined): Targets | undefined {
-  return target && [target]
 }

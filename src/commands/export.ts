@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { withDatabase } from './database.ts'
-import { csvTexts, EXPORTED, jsonlTexts, withSnapshot, writeFile, writeToStdout } from './files.ts'
+import { csvTexts, EXPORTED, EXPORTED_AS_CSV, jsonlTexts, writeFile, writeToStdout } from './files.ts'
+import { withSnapshot } from './snapshot.ts'
 
 const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
 
@@ -38,9 +39,9 @@ export async function run(args: string[]): Promise<void> {
     throw new Error(`--format must be jsonl or csv; it is "${format}".`)
   if (spreadsheet && format !== 'csv') throw new Error('--spreadsheet also needs --format csv.')
   await withDatabase(async (target) => {
-    const isWhole = await withSnapshot(target, (snapshot, shown) => {
+    const isWhole = await withSnapshot(target, ({ at, entries }) => {
       const texts =
-        format === 'csv' ? csvTexts(snapshot, spreadsheet, shown) : jsonlTexts(snapshot, EXPORTED, shown)
+        format === 'csv' ? csvTexts(entries(EXPORTED_AS_CSV), spreadsheet) : jsonlTexts(at, entries(EXPORTED))
       return output === undefined ? writeToStdout(texts) : writeFile(output, texts).then(() => true)
     })
     if (isWhole) console.error(LEFT_OUT[format])

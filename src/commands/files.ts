@@ -3,34 +3,9 @@ import { lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { Target } from '../mysql/settings.ts'
 import { version } from '../operations/process.ts'
-import type { EntryType } from '../rules/entries.ts'
+import type { Entry, EntryType } from '../rules/entries.ts'
 import { endLine, headerLine, lineOf, openCsv } from './formats.ts'
-import { openSnapshot, type Snapshot } from './snapshot.ts'
-
-/**
- * Runs work on a snapshot of a database.
- *
- * @param work calls `shown` with the number of entries that it has read
- */
-export async function withSnapshot<T>(
-  target: Target,
-  work: (snapshot: Snapshot, shown: (entries: number) => void) => Promise<T>,
-): Promise<T> {
-  const snapshot = await openSnapshot(target)
-  const progress = createProgress(process.stderr)
-  try {
-    const total = process.stderr.isTTY ? await snapshot.size() : 0
-    return await work(snapshot, (entries) => progress.show(entries, total > 0 ? entries / total : undefined))
-  } finally {
-    progress.clear()
-    await snapshot.close()
-  }
-}
-
-/** Called with the number of entries so far. */
-type Shown = (entries: number) => void
 
 /** What an export in JSON Lines has. */
 export const EXPORTED: ReadonlySet<EntryType> = new Set([
@@ -42,32 +17,25 @@ export const EXPORTED: ReadonlySet<EntryType> = new Set([
   'reservation',
 ])
 
-const CSV_TYPES: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
+/** What a CSV has. */
+export const EXPORTED_AS_CSV: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
 
-/** A snapshot as JSON Lines. */
-export async function* jsonlTexts(
-  snapshot: Snapshot,
-  types: ReadonlySet<EntryType>,
-  shown: Shown,
-): AsyncGenerator<string> {
+/** Entries of a snapshot as JSON Lines. */
+export async function* jsonlTexts(at: Date, entries: AsyncIterable<Entry>): AsyncGenerator<string> {
   let lines = 0
-  yield headerLine(version, snapshot.at)
-  for await (const entry of snapshot.entries(types)) {
+  yield headerLine(version, at)
+  for await (const entry of entries) {
     yield lineOf(entry)
-    shown(++lines)
+    lines++
   }
   yield endLine(lines)
 }
 
-/** A snapshot as CSV. `escapes`: no spreadsheet takes a name for a formula. */
-export async function* csvTexts(snapshot: Snapshot, escapes: boolean, shown: Shown): AsyncGenerator<string> {
+/** Entries as CSV. `escapes`: no spreadsheet takes a name for a formula. */
+export async function* csvTexts(entries: AsyncIterable<Entry>, escapes: boolean): AsyncGenerator<string> {
   const csv = openCsv(escapes)
-  let entries = 0
   yield csv.header
-  for await (const entry of snapshot.entries(CSV_TYPES)) {
-    yield csv.lineOf(entry)
-    shown(++entries)
-  }
+  for await (const entry of entries) yield csv.lineOf(entry)
 }
 
 /** Length of the texts that are written at once, in characters. */
@@ -177,8 +145,12 @@ function bar(fraction: number | undefined): string {
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/** Runs work. If a signal ends the process meanwhile, it says first what that leaves. */
-export async function withNotice<T>(noticeOf: () => string, work: () => Promise<T>): Promise<T> {
+/**
+ * Runs work. If a signal ends the process meanwhile, it says first what that leaves.
+ *
+ * @throws {Error} what the work throws, and what that leaves
+ */
+export async function withNotice(noticeOf: () => string, work: () => Promise<void>): Promise<void> {
   const onSignal = (signal: NodeJS.Signals) => {
     console.error(`Interrupted. ${noticeOf()}`)
     // Without this listener it ends the process.
@@ -190,7 +162,9 @@ export async function withNotice<T>(noticeOf: () => string, work: () => Promise<
   }
   for (const signal of SIGNALS) process.on(signal, onSignal)
   try {
-    return await work()
+    await work()
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${noticeOf()}`, { cause: error })
   } finally {
     stop()
   }

@@ -2,16 +2,16 @@ import { parse } from 'csv-parse/sync'
 import { stringify } from 'csv-stringify/sync'
 import { PERIODS } from '../rules/calendar.ts'
 import {
-  type CounterEntry,
   type Entry,
+  type EntryOf,
+  entryIn,
   FORMAT_VERSION,
-  type NamespaceEntry,
+  header,
   type Placed,
   type StoredPeriodTotal,
 } from '../rules/entries.ts'
 import { roundedNumber } from '../rules/jsonNumbers.ts'
 import { nameFault, textFault } from '../rules/names.ts'
-import { entryIn, header } from './jsonlSchema.ts'
 
 /** The columns that an export writes. An import needs `name` and `value`. */
 const COLUMNS = ['type', 'namespace', 'name', 'group', 'period', 'value'] as const
@@ -111,6 +111,8 @@ function readerOf(header: string, namespace: string): (row: string) => Entry {
   }
 }
 
+const UNKNOWN_TIMES = { createdAt: undefined, updatedAt: undefined }
+
 /** @throws {Error} saying which field is wrong */
 function entryOfFields(fields: { [C in Column]?: string }): Entry {
   const { type = 'counter', namespace = '', name = '', group = '', period = '', value = '' } = fields
@@ -135,8 +137,8 @@ function entryOfFields(fields: { [C in Column]?: string }): Entry {
     namespace,
     sequence: name,
     group,
-    latest: { period: key, isCurrent: true },
-    periods: [{ period: key, lastValue: number, nextValue: null, generation: 0 }],
+    latest: { period: key, format: undefined, timeZone: undefined, isCurrent: true },
+    periods: [{ ...UNKNOWN_TIMES, period: key, lastValue: number, nextValue: null, generation: 0 }],
   }
 }
 
@@ -303,12 +305,17 @@ function fieldsOf(entry: Entry): object {
   }
 }
 
-function definitionFields({ bounds, slots, timeZone, periods }: NonNullable<CounterEntry['definition']>) {
+function definitionFields({
+  bounds,
+  slots,
+  timeZone,
+  periods,
+}: NonNullable<EntryOf<'counter'>['definition']>) {
   const { minValue = null, maxValue = null, overflow = 'REJECT' } = bounds ?? {}
   return { minValue, maxValue, overflow, slots, timeZone, periods: tracked(periods) }
 }
 
-function tracked(periods: NamespaceEntry['periods']) {
+function tracked(periods: EntryOf<'namespace'>['periods']) {
   return periods.map((one) => ({ ...one, since: one.since === null ? null : new Date(one.since) }))
 }
 

@@ -2,9 +2,11 @@ import { hash } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/settings.ts'
+import { keyText } from '../rules/counter.ts'
 import type { Entry, EntryType, Placed } from '../rules/entries.ts'
 import { type Options, OUTCOMES, type Result } from '../rules/merge.ts'
 import { nameFault } from '../rules/names.ts'
+import { sequenceGroupKeyText } from '../rules/sequence.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
 import { openImporter } from './importer.ts'
@@ -75,8 +77,7 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
   const progress = createProgress(process.stderr)
   const lineOf = new Map<string, number>()
   const listed: string[] = []
-  let faults = 0
-  let parts = 0
+  let [faults, parts] = [0, 0]
 
   function faultOf({ line, entry }: Placed): string | undefined {
     const { type } = entry
@@ -114,7 +115,6 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
 }
 
 interface ImportOptions extends Options {
-  isDryRun: boolean
   /** How an import that ended early goes on, as a sentence. */
   advice: string
 }
@@ -146,12 +146,14 @@ export async function importAll(target: Target, source: Source, options: ImportO
     console.error(isShown ? `Line ${line}: ${described(entry)}: ${note}.` : 'More of these are not shown.')
   }
 
-  async function apply(batch: readonly Placed[]): Promise<void> {
-    begun = batch.at(-1)?.line ?? begun
-    const results = await importer.apply(batch.map(({ entry }) => entry))
+  async function apply(batch: ReadonlyMap<string, Placed>): Promise<void> {
+    begun = [...batch.values()].at(-1)?.line ?? begun
+    const ordered = [...batch].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, placed]) => placed)
+    const answers = await importer.apply(ordered.map(({ entry }) => entry))
     applied = begun
-    for (const [index, placed] of batch.entries()) note(placed, results[index] ?? { outcome: 'unchanged' })
-    entries += batch.length
+    const results = new Map(ordered.map((placed, index) => [placed, answers[index]]))
+    for (const placed of batch.values()) note(placed, results.get(placed) ?? { outcome: 'unchanged' })
+    entries += batch.size
     progress.show(entries, source.fraction())
   }
 
@@ -163,25 +165,10 @@ export async function importAll(target: Target, source: Source, options: ImportO
     return `${sure}${uncertain}. ${options.advice}`
   }
 
-  async function applyBatches(): Promise<void> {
-    // While a batch is applied, the next one is read.
-    let applying = Promise.resolve()
-    try {
-      for await (const batch of batchesOf(source)) {
-        await applying
-        applying = apply(batch)
-        // Awaited before the next one; until then its failure must not count as unhandled.
-        applying.catch(() => undefined)
-      }
-      await applying
-    } catch (error) {
-      await applying.catch(() => undefined)
-      throw new Error(`${(error as Error).message}\n${standing()}`, { cause: error })
-    }
-  }
-
   try {
-    await withNotice(standing, applyBatches)
+    await withNotice(standing, async () => {
+      for await (const batch of batchesOf(source)) await apply(batch)
+    })
   } finally {
     await importer.close()
     progress.clear()
@@ -216,27 +203,24 @@ function summaryOf(counts: ReadonlyMap<string, number>): string[] {
 const MAX_ENTRIES = 500
 const MAX_PARTS = 5000
 
-/** Entries that are applied together: of one kind, each of other names. */
-async function* batchesOf(source: Source): AsyncGenerator<Placed[]> {
-  let batch: Placed[] = []
-  let keys = new Set<string>()
+/** Entries that are applied together, by their keys: of one kind, each of other names. */
+async function* batchesOf(source: Source): AsyncGenerator<ReadonlyMap<string, Placed>> {
+  let batch = new Map<string, Placed>()
   let parts = 0
   for await (const part of source.parts()) {
     if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
-    const { entry } = part
-    const [key, size] = [keyOf(entry), sizeOf(entry)]
-    const isFull = batch.length === MAX_ENTRIES || parts + size > MAX_PARTS
-    if (batch.length > 0 && (isFull || keys.has(key) || batch[0]?.entry.type !== entry.type)) {
+    const [key, size] = [keyOf(part.entry), sizeOf(part.entry)]
+    const [first = part] = batch.values()
+    const isFull = batch.size === MAX_ENTRIES || (batch.size > 0 && parts + size > MAX_PARTS)
+    if (isFull || batch.has(key) || first.entry.type !== part.entry.type) {
       yield batch
-      batch = []
-      keys = new Set()
+      batch = new Map()
       parts = 0
     }
-    batch.push(part)
-    keys.add(key)
+    batch.set(key, part)
     parts += size
   }
-  if (batch.length > 0) yield batch
+  if (batch.size > 0) yield batch
 }
 
 function sizeOf(entry: Entry): number {
@@ -245,10 +229,15 @@ function sizeOf(entry: Entry): number {
   return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
 }
 
-/** What identifies an entry among those of its type; several lines may continue the same one. */
+/**
+ * What identifies an entry among those of its type; several lines may continue the same one. Its order is that in which
+ * all processes create such rows, so that they don't deadlock.
+ */
 function keyOf(entry: Entry): string {
   if ('token' in entry) return entry.token
-  return 'hash' in entry ? entry.hash : described(entry)
+  if ('hash' in entry) return entry.hash
+  if ('group' in entry) return sequenceGroupKeyText(entry)
+  return 'namespace' in entry ? keyText(entry) : entry.name
 }
 
 /** An entry as part of a sentence. */

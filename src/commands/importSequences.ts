@@ -13,24 +13,21 @@ import {
   instant,
   integer,
   list,
-  type NamedRow,
-  nameIn,
   orNull,
   REVISION_OF_NOW,
   raisedRevision,
   select,
-  selectByName,
 } from '../mysql/sql.ts'
-import { conflictOnCluster, findOrCreateSequence, useOf } from '../repository/sequenceDefinition.ts'
+import {
+  conflictOnCluster,
+  findOrCreateSequence,
+  sequenceId,
+  UNUSED,
+  useOf,
+} from '../repository/sequenceDefinition.ts'
 import { isPeriodKey } from '../rules/calendar.ts'
 import { keyText } from '../rules/counter.ts'
-import type {
-  GroupPeriod,
-  LatestNumbers,
-  SequenceEntry,
-  SequenceGroupEntry,
-  SequenceGroupPeriodsEntry,
-} from '../rules/entries.ts'
+import type { EntryOf, GroupPeriod, LatestNumbers } from '../rules/entries.ts'
 import {
   mergePosition,
   mergeSequence,
@@ -41,20 +38,9 @@ import {
   refused,
   type SequenceMerge,
 } from '../rules/merge.ts'
-import { type SequenceGroupKey, type SequenceKey, sequenceGroupKeyText } from '../rules/sequence.ts'
-import {
-  defaultSequenceDefinition,
-  type PastFormat,
-  type SequenceDefinition,
-} from '../rules/sequenceDefinition.ts'
-import {
-  ChangedMeanwhileError,
-  findNamespaces,
-  type ImportContext,
-  isWritten,
-  locking,
-  write,
-} from './importContext.ts'
+import type { SequenceGroupKey, SequenceKey } from '../rules/sequence.ts'
+import type { PastFormat, SequenceDefinition } from '../rules/sequenceDefinition.ts'
+import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 
 /** A locked sequence. */
 interface PresentSequenceRow {
@@ -70,182 +56,153 @@ const sequenceOf = ({ namespace, sequence: name }: SequenceGroupKey): SequenceKe
 /** Merges sequences into present ones, under an exclusive lock as `defineSequence` does: no flush issues numbers. */
 export async function importSequences(
   context: ImportContext,
-  entries: readonly SequenceEntry[],
+  entries: readonly EntryOf<'sequence'>[],
 ): Promise<Result[]> {
-  const namespaceOf = await findNamespaces(context, entries)
-  const rows = await lockSequences(context, await findSequences(context.connection, entries), 'for update')
-  const results = new Map<SequenceEntry, Result>()
-  for (const entry of entries.toSorted((a, b) => (keyText(a) < keyText(b) ? -1 : 1))) {
-    const row = rows.get(keyText(entry))
-    const { id: namespaceId, retention } = namespaceOf(entry.namespace)
-    const use = row ? await useOf(context.connection, row.id, row.version) : UNUSED
-    const exists = row !== undefined && (row.isDefined || use.used.isNamed || use.used.isUnnamed)
-    const definition = row?.definition ?? defaultSequenceDefinition(retention.timeZone)
-    const present = { definition, formatHistory: row?.formatHistory ?? [], ...use, exists }
-    const merge = mergeSequence(present, entry, context)
-    if (isWritten(merge)) await writeSequence(context, { entry, namespaceId, row, exists, merge })
-    results.set(entry, { outcome: merge.outcome, note: merge.note })
+  const { connection } = context
+  const ids = new Map<string, number>()
+  for (const entry of entries) {
+    const id = await sequenceId(connection, entry)
+    if (id !== undefined) ids.set(keyText(entry), id)
   }
-  return entries.map((entry) => results.get(entry) ?? { outcome: 'unchanged' })
+  const rows = await lockSequences(connection, ids, 'for update')
+  const results: Result[] = []
+  for (const entry of entries) {
+    const row = rows.get(keyText(entry))
+    const present = row ? { ...row, ...(await useOf(connection, row.id, row.version)) } : UNUSED
+    const exists = (row?.isDefined ?? false) || present.used.isNamed || present.used.isUnnamed
+    const { written, ...result } = mergeSequence({ ...present, exists }, entry, context)
+    if (written) await writeSequence(context, { entry, id: row?.id, exists, ...written })
+    results.push(result)
+  }
+  return results
 }
 
-const UNUSED = { used: { isNamed: false, isUnnamed: false }, isUsedSince: false }
-
-interface MergedSequence {
-  entry: SequenceEntry
-  namespaceId: number
-  row: PresentSequenceRow | undefined
+/** What is written of a sequence. `id`: undefined if it has no row. */
+interface MergedSequence extends NonNullable<SequenceMerge['written']> {
+  entry: EntryOf<'sequence'>
+  id: number | undefined
   exists: boolean
-  merge: SequenceMerge
 }
 
 async function writeSequence(
-  context: ImportContext,
-  { entry, namespaceId, row, exists, merge: { definition, formatHistory = [] } }: MergedSequence,
+  { connection }: ImportContext,
+  { entry, id: present, exists, definition, formatHistory }: MergedSequence,
 ): Promise<void> {
-  if (!row) {
-    // With a version above the first one, so that groups can have an earlier one.
-    return write(
-      context,
-      `insert into sequence
-   set namespace_id = ${integer(namespaceId)},
-       name = ${bytes(entry.name)},
-       version = ${firstVersion() + 1},
-       created_at = ${instant(entry.createdAt)},
-       is_defined = ${entry.isDefined},
-       definitions = ${entry.isDefined},
-       ${sequenceDefinitionSet(definition ?? entry.definition, formatHistory)}`,
-    )
-  }
-  const id = integer(row.id)
+  const id = present ?? (await findOrCreateSequence(connection, entry, entry.createdAt))
   if (!definition) {
-    return write(
-      context,
-      `update sequence set format_history = ${bytes(JSON.stringify(formatHistory))} where id = ${id}`,
+    await connection.query(
+      `update sequence set format_history = ${bytes(JSON.stringify(formatHistory))} where id = ${integer(id)}`,
     )
+    return
   }
-  await write(
-    context,
+  // A new one gets a version above its first one, so that groups can have an earlier one.
+  await connection.query(
     `update sequence
    set ${sequenceDefinitionSet(definition, formatHistory)},
        is_defined = ${entry.isDefined || exists},
        definitions = definitions + 1,
        version = version + 1,
        created_at = ${exists ? 'created_at' : instant(entry.createdAt)}
- where id = ${id}`,
+ where id = ${integer(id)}`,
   )
-  if (!context.isDryRun) await conflictOnCluster(context.connection, row.id)
-}
-
-type FoundSequence = NamedRow & { id: number }
-
-/** The sequences that exist, in any order. */
-function findSequences(connection: Connection, keys: readonly SequenceKey[]): Promise<FoundSequence[]> {
-  const statement = selectByName(
-    keys,
-    's.name',
-    (isNamed) =>
-      `select n.name as namespace, s.name, s.id
-         from namespace n
-         join sequence s on s.namespace_id = n.id
-        where ${isNamed}`,
-  )
-  return select(connection, statement)
+  await conflictOnCluster(connection, id)
 }
 
 type PresentSequence = SequenceDefinitionRow &
   Record<'id' | 'version' | 'is_defined', number> & { format_history: Buffer | null }
 
+/** Locks sequences, given and returned by the texts of their keys. */
 async function lockSequences(
-  context: ImportContext,
-  found: readonly FoundSequence[],
+  connection: Connection,
+  ids: ReadonlyMap<string, number>,
   lock: 'for update' | 'lock in share mode',
 ): Promise<Map<string, PresentSequenceRow>> {
-  if (found.length === 0) return new Map()
+  if (ids.size === 0) return new Map()
   const rows = await select<PresentSequence>(
-    context.connection,
+    connection,
     `select s.id, s.version, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
        from sequence s force index (primary)
-      where s.id in (${list(found, ({ id }) => integer(id))})
-      order by s.id ${locking(context, lock)}`,
+      where s.id in (${list([...ids.values()], integer)})
+      order by s.id ${lock}`,
   )
-  if (rows.length < found.length) throw new ChangedMeanwhileError()
-  const names = new Map(found.map((row) => [row.id, keyText(nameIn(row))]))
+  const found = new Map(rows.map((row) => [row.id, row]))
   return new Map(
-    rows.map((row) => {
-      const { id, version, is_defined, format_history } = row
+    [...ids].map(([text, id]) => {
+      const row = found.get(id)
+      if (!row) throw new ChangedMeanwhileError()
+      const { version, is_defined, format_history } = row
       const formatHistory = format_history ? JSON.parse(format_history.toString()) : []
-      const definition = sequenceDefinitionIn(row)
-      return [names.get(id) ?? '', { id, version, isDefined: is_defined === 1, definition, formatHistory }]
+      return [
+        text,
+        { id, version, isDefined: is_defined === 1, definition: sequenceDefinitionIn(row), formatHistory },
+      ]
     }),
   )
 }
 
 /** A sequence group, and its sequence. */
-export interface FoundGroup {
+export interface LockedGroup {
   sequence: PresentSequenceRow
   id: number
   identity: number
+  /** Otherwise it doesn't exist for readers. */
   isUsed: boolean
-  /** Whether this transaction has created it. */
-  isNew: boolean
   latestPeriod: number | null
 }
 
 /**
- * Sequence groups and their sequences, by their keys. Locks the sequences, shared, so that their definitions don't change;
- * then the rows of gapless groups, as flushes do. Creates what is missing, except in a dry run: sequences with the
- * defaults, as their first use does.
+ * Sequence groups and their sequences, by their entries. Locks the sequences, shared, so that their definitions don't
+ * change; then the rows of gapless groups, as flushes do. Creates what is missing: sequences with the defaults, as their
+ * first use does.
  */
-export async function lockGroups(
-  context: ImportContext,
-  keys: readonly SequenceGroupKey[],
-): Promise<{ sequences: Map<string, PresentSequenceRow>; groups: Map<string, FoundGroup> }> {
-  const { connection, isDryRun, now } = context
-  const wanted = new Map(keys.map((key) => [keyText(sequenceOf(key)), sequenceOf(key)]))
-  let found = await findSequences(connection, [...wanted.values()])
-  if (!isDryRun && found.length < wanted.size) {
-    const present = new Set(found.map((row) => keyText(nameIn(row))))
-    const missing = [...wanted].filter(([text]) => !present.has(text)).sort(([a], [b]) => (a < b ? -1 : 1))
-    for (const [, key] of missing) await findOrCreateSequence(connection, key, now)
-    found = await findSequences(connection, [...wanted.values()])
-  }
-  const sequences = await lockSequences(context, found, 'lock in share mode')
-  const groups = new Map<string, FoundGroup>()
-  for (const [text, siblings] of groupBy(keys, (key) => keyText(sequenceOf(key)))) {
-    const sequence = sequences.get(text)
-    if (!sequence) continue
-    const present = await readGroups(context, sequence, siblings)
-    const missing = siblings.filter(({ group }) => !present.has(group))
-    if (missing.length > 0 && !isDryRun) {
-      const names = [...new Set(missing.map(({ group }) => group))].toSorted()
+export async function lockGroups<E extends SequenceGroupKey>(
+  { connection, now }: ImportContext,
+  entries: readonly E[],
+): Promise<(entry: E) => LockedGroup> {
+  const siblingsOf = groupBy(entries, (entry) => keyText(sequenceOf(entry)))
+  const ids = new Map<string, number>()
+  for (const [text, [entry]] of siblingsOf)
+    ids.set(text, await findOrCreateSequence(connection, sequenceOf(entry), now))
+  const groups = new Map<E, LockedGroup>()
+  for (const [text, sequence] of await lockSequences(connection, ids, 'lock in share mode')) {
+    const siblings = siblingsOf.get(text) ?? []
+    const names = siblings.map(({ group }) => group)
+    let rows = await readGroups(connection, sequence, names)
+    const missing = names.filter((name) => !rows.has(name))
+    if (missing.length > 0) {
+      const valuesOf = (name: string) =>
+        `(${integer(sequence.id)}, ${bytes(name)}, ${firstVersion()}, ${REVISION_OF_NOW}, false)`
       await connection.query(
         `insert into sequence_group (sequence_id, name, identity, revision, is_used)
-values ${list(names, (name) => `(${integer(sequence.id)}, ${bytes(name)}, ${firstVersion()}, ${REVISION_OF_NOW}, false)`)}`,
+values ${list([...new Set(missing)], valuesOf)}`,
       )
+      rows = await readGroups(connection, sequence, names)
     }
-    const all = missing.length > 0 ? await readGroups(context, sequence, siblings) : present
-    for (const key of siblings) {
-      const row = all.get(key.group)
-      if (row) groups.set(sequenceGroupKeyText(key), { ...row, sequence, isNew: !present.has(key.group) })
+    for (const entry of siblings) {
+      const row = rows.get(entry.group)
+      if (row) groups.set(entry, { ...row, sequence })
     }
   }
-  return { sequences, groups }
+  return (entry) => {
+    const group = groups.get(entry)
+    if (!group) throw new Error(`No sequence group ${JSON.stringify(entry.group)} after creating it`)
+    return group
+  }
 }
 
 async function readGroups(
-  context: ImportContext,
+  connection: Connection,
   { id, definition }: PresentSequenceRow,
-  keys: readonly SequenceGroupKey[],
+  names: readonly string[],
 ) {
   const rows = await select<
     Record<'id' | 'identity' | 'is_used', number> & { name: Buffer; latest_period_key: number | null }
   >(
-    context.connection,
+    connection,
     `select id, identity, is_used, name, latest_period_key
        from sequence_group force index (sequence_group_name)
-      where sequence_id = ${integer(id)} and name in (${list(keys, ({ group }) => bytes(group))})
-      order by id ${definition.gapless ? locking(context) : ''}`,
+      where sequence_id = ${integer(id)} and name in (${list(names, bytes)})
+      order by id ${definition.gapless ? 'for update' : ''}`,
   )
   return new Map(
     rows.map(({ id, identity, is_used, name, latest_period_key: latestPeriod }) => [
@@ -255,12 +212,12 @@ async function readGroups(
   )
 }
 
-type GroupEntry = SequenceGroupEntry | SequenceGroupPeriodsEntry
+type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
 
 /** What is written of a sequence group. */
 interface MergedGroup {
   entry: GroupEntry
-  group: FoundGroup
+  group: LockedGroup
   positions: readonly { period: GroupPeriod; merge: PositionMerge }[]
 }
 
@@ -272,17 +229,14 @@ export async function importGroups(
   context: ImportContext,
   entries: readonly GroupEntry[],
 ): Promise<Result[]> {
-  const { sequences, groups } = await lockGroups(context, entries)
-  const present = await lockPositions(context, entries, groups)
+  const groupOf = await lockGroups(context, entries)
+  const present = await lockPositions(context.connection, entries, groupOf)
   const merged: MergedGroup[] = []
   const results = entries.map((entry): Result => {
-    const sequence = sequences.get(keyText(sequenceOf(entry)))
-    const definition = sequence?.definition ?? defaultSequenceDefinition('UTC')
+    const group = groupOf(entry)
+    const { definition } = group.sequence
     const foreign = foreignPeriod(entry, definition)
     if (foreign) return foreign
-    const group = groups.get(sequenceGroupKeyText(entry))
-    // In a dry run it would have been created.
-    if (!group) return { outcome: 'created' }
     const positions = entry.periods.map((period) => {
       const merge = mergePosition(definition, present.get(`${group.id} ${period.period}`), period, context)
       return { period, merge }
@@ -290,7 +244,7 @@ export async function importGroups(
     merged.push({ entry, group, positions })
     return resultOf(group, positions)
   })
-  if (!context.isDryRun) await writeGroups(context, merged)
+  await writeGroups(context, merged)
   return results
 }
 
@@ -308,11 +262,11 @@ function foreignPeriod(entry: GroupEntry, { restartEvery }: SequenceDefinition):
 const ATTENTION = [...(['refused', 'lowered', 'raised', 'created', 'kept'] as const), ...OUTCOMES]
 
 /** The result for all periods. */
-function resultOf(group: FoundGroup, positions: MergedGroup['positions']): Result {
-  if (group.isNew) return { outcome: 'created' }
+function resultOf({ isUsed }: LockedGroup, positions: MergedGroup['positions']): Result {
+  if (!isUsed) return { outcome: 'created' }
   const results = positions.map(({ merge: { outcome, note } }): Result => {
     // A period of its own is no group of its own.
-    return { outcome: outcome === 'created' && group.isUsed ? 'raised' : outcome, note }
+    return { outcome: outcome === 'created' ? 'raised' : outcome, note }
   })
   const [first = { outcome: 'unchanged' }] = results.sort(
     (a, b) => ATTENTION.indexOf(a.outcome) - ATTENTION.indexOf(b.outcome),
@@ -321,24 +275,21 @@ function resultOf(group: FoundGroup, positions: MergedGroup['positions']): Resul
 }
 
 /**
- * Locks and reads the rows of the periods that entries have, by group id and period; then the groups. Creates missing
- * rows: a row that does not exist can't be locked, and a flush could create it.
+ * Locks and reads the rows of the periods that entries have, by group id and period. Creates missing rows: a row that does
+ * not exist can't be locked, and a flush could create it.
  */
 async function lockPositions(
-  context: ImportContext,
+  connection: Connection,
   entries: readonly GroupEntry[],
-  groups: ReadonlyMap<string, FoundGroup>,
+  groupOf: (entry: GroupEntry) => LockedGroup,
 ): Promise<Map<string, PresentPosition>> {
-  const { connection } = context
-  const wanted = entries.flatMap((entry) => {
-    const group = groups.get(sequenceGroupKeyText(entry))
-    return group ? entry.periods.map(({ period }) => ({ group, period })) : []
-  })
+  const wanted = entries.flatMap((entry) =>
+    entry.periods.map(({ period }) => ({ group: groupOf(entry), period })),
+  )
   const positions = new Map<string, PresentPosition>()
   for (const [period, some] of [...groupBy(wanted, ({ period }) => period)].sort(([a], [b]) => a - b)) {
     const sorted = some.map(({ group }) => group).sort((a, b) => a.id - b.id)
-    await write(
-      context,
+    await connection.query(
       `insert into sequence_value (group_id, period_key, identity)
 values ${list(sorted, ({ id, identity }) => `(${integer(id)}, ${integer(period)}, ${integer(identity)})`)}
 on duplicate key update definitions = sequence_value.definitions`,
@@ -348,36 +299,29 @@ on duplicate key update definitions = sequence_value.definitions`,
       `select group_id as id, value as last, next_value as next, generation
          from sequence_value force index (primary)
         where group_id in (${list(sorted, ({ id }) => integer(id))}) and period_key = ${integer(period)}
-        order by group_id ${locking(context)}`,
+        order by group_id
+          for update`,
     )
     for (const { id, ...position } of rows) positions.set(`${id} ${period}`, position)
   }
-  const ids = [...new Set(wanted.map(({ group }) => group.id))]
-  if (ids.length > 0)
-    await select(
-      connection,
-      `select id from sequence_group force index (primary)
-        where id in (${list(ids, integer)})
-        order by id ${locking(context)}`,
-    )
   return positions
 }
 
-/** Writes sequence groups, whose rows are locked: the positions that change, and what belongs to their latest numbers. */
+/** Writes sequence groups: the positions that change, whose rows are locked, and what belongs to their latest numbers. */
 async function writeGroups(
   { connection, now }: ImportContext,
   merged: readonly MergedGroup[],
 ): Promise<void> {
   const positions = merged.flatMap(({ group, positions }) =>
-    positions.flatMap(({ period: { period, createdAt = now, updatedAt = now }, merge: { position } }) =>
-      position ? { groupId: group.id, period, ...position, createdAt, updatedAt } : [],
+    positions.flatMap(({ period: { period, createdAt = now, updatedAt = now }, merge: { written } }) =>
+      written ? { groupId: group.id, period, ...written, createdAt, updatedAt } : [],
     ),
   )
   if (positions.length > 0) await connection.query(storePositions(positions))
   for (const { entry, group, positions } of merged.toSorted((a, b) => a.group.id - b.group.id)) {
-    const taken = positions.filter(({ merge }) => merge.position).map(({ period }) => period.period)
+    const taken = positions.filter(({ merge }) => merge.written).map(({ period }) => period.period)
     const latest = latestOf(entry, group, taken)
-    if (!group.isNew && taken.length === 0 && !latest) continue
+    if (group.isUsed && taken.length === 0 && !latest) continue
     await connection.query(
       `update sequence_group
    set ${raisedRevision('not is_used', 1)},
@@ -388,7 +332,7 @@ async function writeGroups(
 }
 
 /** The latest numbers of the file, if they become those of the group. */
-function latestOf(entry: GroupEntry, { latestPeriod }: FoundGroup, taken: readonly number[]) {
+function latestOf(entry: GroupEntry, { latestPeriod }: LockedGroup, taken: readonly number[]) {
   if (entry.type !== 'sequenceGroup' || !entry.latest) return undefined
   const { latest } = entry
   const isLater = latestPeriod === null || (taken.includes(latest.period) && latest.period >= latestPeriod)

@@ -2,20 +2,19 @@ import { periodsText } from '../commit/periodStatements.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
-import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import type { Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/sql.ts'
 import { readKeys } from '../repository/apiKeys.ts'
 import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import type { Retention } from '../rules/counter.ts'
-import type { ApiKeyEntry, Entry, EntryType, IdempotencyKeyEntry, NamespaceEntry } from '../rules/entries.ts'
+import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
-import { ChangedMeanwhileError, type ImportContext, locking, write } from './importContext.ts'
+import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 import { importCounters } from './importCounters.ts'
 import { importReservations } from './importReservations.ts'
 import { importGroups, importSequences } from './importSequences.ts'
 
-const CONNECT_TIMEOUT_MS = 10_000
 /** Time limit of a batch, with its retries after conflicts and lost connections. */
 const TIME_LIMIT_MS = 120_000
 /** How often a batch may find that another session has changed what it has read. */
@@ -25,9 +24,10 @@ const DIVIDE_AFTER_MS = 2000
 
 /**
  * Applies entries while others count, each batch in one transaction that takes its locks in the order of the flushes.
- * An entry that was applied before changes nothing: so a batch may run twice, and an import may be repeated.
+ * An entry that was applied before changes nothing: so a batch may run twice, and an import may be repeated. A dry run
+ * rolls each batch back.
  */
-export function openImporter(target: Target, options: Options & { isDryRun: boolean }) {
+export function openImporter(target: Target, options: Options) {
   const database = openDatabase(openHosts([target]), {
     timeLimitMs: TIME_LIMIT_MS,
     maxPending: 10,
@@ -42,8 +42,11 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
         return await inTransaction(connection, async () => {
           const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
           if (!row) throw new Error('The database returned no time')
+          const context = { ...options, connection, now: row.now }
           // All entries of a batch are of one kind.
-          return IMPORTERS[first.type]({ ...options, connection, now: row.now }, entries as readonly never[])
+          const results = await IMPORTERS[first.type](context, entries as readonly never[])
+          if (options.isDryRun) await connection.query('rollback')
+          return results
         })
       } catch (error) {
         // Another session has created, deleted or redefined one of them at the same time: it is found now.
@@ -71,7 +74,7 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
   }
 
   return {
-    /** Applies entries of one kind, each of other names. Returns a result for each. */
+    /** Applies entries of one kind, each of other names, in the order of their keys. Returns a result for each. */
     apply,
     close: database.close,
   }
@@ -91,37 +94,30 @@ const IMPORTERS: Record<EntryType, (context: ImportContext, entries: readonly ne
   }
 
 async function importNamespaces(
-  context: ImportContext,
-  entries: readonly NamespaceEntry[],
+  { connection, overwrite }: ImportContext,
+  entries: readonly EntryOf<'namespace'>[],
 ): Promise<Result[]> {
-  const rows = await select<NamespaceRow>(
-    context.connection,
-    `select id, name, time_zone, periods
-       from namespace force index (namespace_name)
-      where name in (${list(entries, ({ name }) => bytes(name))})
-      order by name ${locking(context)}`,
-  )
-  const found = new Map(rows.map((row) => [row.name.toString(), row]))
-  const results = new Map<NamespaceEntry, Result>()
-  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1)))
-    results.set(entry, await importNamespace(context, entry, found.get(entry.name)))
-  return entries.map((entry) => results.get(entry) ?? { outcome: 'unchanged' })
-}
-
-async function importNamespace(
-  context: ImportContext,
-  entry: NamespaceEntry,
-  row: NamespaceRow | undefined,
-): Promise<Result> {
-  const set = retentionSet(entry)
-  if (!row) {
-    await write(context, `insert into namespace set name = ${bytes(entry.name)}, ${set}`)
-    return { outcome: 'created' }
+  const results: Result[] = []
+  for (const entry of entries) {
+    const set = retentionSet(entry)
+    const [row] = await select<NamespaceRow>(
+      connection,
+      `select id, name, time_zone, periods
+         from namespace force index (namespace_name)
+        where name = ${bytes(entry.name)}
+          for update`,
+    )
+    if (!row) {
+      await connection.query(`insert into namespace set name = ${bytes(entry.name)}, ${set}`)
+      results.push({ outcome: 'created' })
+    } else if (retentionSet(retentionOf(row.time_zone, row.periods)) === set) {
+      results.push({ outcome: 'unchanged' })
+    } else if (overwrite) {
+      await connection.query(`update namespace set ${set} where id = ${integer(row.id)}`)
+      results.push({ outcome: 'lowered' })
+    } else results.push({ outcome: 'unchanged', note: OTHER_DEFINITION })
   }
-  if (retentionSet(retentionOf(row.time_zone, row.periods)) === set) return { outcome: 'unchanged' }
-  if (!context.overwrite) return { outcome: 'unchanged', note: OTHER_DEFINITION }
-  await write(context, `update namespace set ${set} where id = ${integer(row.id)}`)
-  return { outcome: 'lowered' }
+  return results
 }
 
 function retentionSet({ timeZone, periods }: Retention): string {
@@ -129,8 +125,10 @@ function retentionSet({ timeZone, periods }: Retention): string {
 }
 
 /** Creates missing keys, with the same id where it is free, and revokes those that were revoked. */
-async function importApiKeys(context: ImportContext, entries: readonly ApiKeyEntry[]): Promise<Result[]> {
-  const { connection } = context
+async function importApiKeys(
+  { connection }: ImportContext,
+  entries: readonly EntryOf<'apiKey'>[],
+): Promise<Result[]> {
   const hashes = entries.map(({ hash }) => hash)
   const present = new Map((await readKeys(connection, hashes)).map((key) => [key.hash, key]))
   const taken = await select<{ id: number }>(
@@ -143,12 +141,11 @@ async function importApiKeys(context: ImportContext, entries: readonly ApiKeyEnt
     const { id, hash, revokedAt } = entry
     const key = present.get(hash)
     if (!key) {
-      await write(context, insertKey(entry, !ids.has(id)))
+      await connection.query(insertKey(entry, !ids.has(id)))
       ids.add(id)
       results.push({ outcome: 'created' })
     } else if (revokedAt && !key.revokedAt) {
-      await write(
-        context,
+      await connection.query(
         `update api_key
    set revoked_at = ${instant(revokedAt)}
  where hash = ${digest(hash)} and revoked_at is null`,
@@ -160,7 +157,7 @@ async function importApiKeys(context: ImportContext, entries: readonly ApiKeyEnt
 }
 
 /** The id is part of a caller's identity, to which idempotency keys belong. */
-function insertKey(entry: ApiKeyEntry, keepsId: boolean): string {
+function insertKey(entry: EntryOf<'apiKey'>, keepsId: boolean): string {
   const json = (value: unknown) => bytes(JSON.stringify(value))
   return `insert into api_key
    set id = ${keepsId ? integer(entry.id) : 'null'},
@@ -176,54 +173,25 @@ function insertKey(entry: ApiKeyEntry, keepsId: boolean): string {
        last_used_at = ${orNull(entry.lastUsedAt, instant)}`
 }
 
-/** Creates missing keys, in the order in which flushes claim them. */
+/** Creates missing keys, in the order of their hashes, in which flushes claim them. */
 async function importIdempotencyKeys(
-  context: ImportContext,
-  entries: readonly IdempotencyKeyEntry[],
+  { connection }: ImportContext,
+  entries: readonly EntryOf<'idempotencyKey'>[],
 ): Promise<Result[]> {
   const rows = await select<{ hash: Buffer }>(
-    context.connection,
+    connection,
     `select hash from idempotency_key where hash in (${list(entries, ({ hash }) => digest(hash))})`,
   )
   const present = new Set(rows.map(({ hash }) => hash.toString('hex')))
-  const missing = entries
-    .filter(({ hash }) => !present.has(hash))
-    .toSorted((a, b) => (a.hash < b.hash ? -1 : 1))
+  const missing = entries.filter(({ hash }) => !present.has(hash))
   if (missing.length > 0) {
     const values = list(missing, ({ hash, fingerprint, results, appliedAt, claimedAt }) => {
       const times = `${instant(appliedAt)}, ${instant(claimedAt)}`
       return `(${digest(hash)}, ${digest(fingerprint)}, ${bytes(JSON.stringify(results))}, ${times})`
     })
-    await write(
-      context,
+    await connection.query(
       `insert into idempotency_key (hash, fingerprint, results, applied_at, claimed_at) values ${values}`,
     )
   }
   return entries.map(({ hash }) => ({ outcome: present.has(hash) ? 'unchanged' : 'created' }))
-}
-
-/** What a restore must know of its database. */
-interface Preconditions {
-  /** Sessions of others that the user may see: without the right PROCESS its own, on a cluster those of one node. */
-  otherSessions: number
-  /** Whether it has no counter, sequence, API key or idempotency key. */
-  isEmpty: boolean
-}
-
-export async function readPreconditions(target: Target): Promise<Preconditions> {
-  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
-  try {
-    const [row] = await select<{ sessions: number; has_rows: number }>(
-      connection,
-      `select (select count(*)
-                 from information_schema.processlist
-                where db = database() and id <> connection_id()) as sessions,
-              exists (select 1 from counter) or exists (select 1 from sequence)
-                or exists (select 1 from api_key) or exists (select 1 from idempotency_key) as has_rows`,
-    )
-    if (!row) throw new Error('The database returned no row')
-    return { otherSessions: Number(row.sessions), isEmpty: Number(row.has_rows) === 0 }
-  } finally {
-    await connection.end()
-  }
 }

@@ -1,8 +1,7 @@
 import { parseArgs } from 'node:util'
 import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
-import type { Target } from '../mysql/settings.ts'
-import { openApiKeys } from '../repository/apiKeys.ts'
+import { type ApiKeys, openApiKeys } from '../repository/apiKeys.ts'
 import { LAST_INSTANT } from '../rules/calendar.ts'
 import { nameFault } from '../rules/names.ts'
 import {
@@ -37,23 +36,8 @@ while Nth runs, too.
   --expires <time>      when it becomes invalid, such as 2027-01-31T00:00:00Z (never)
 `
 
-const MAX_LISTED = 500
-
 /** `nth keys`. */
 export async function run(args: string[]): Promise<void> {
-  const command = parseCommand(args, new Date())
-  if (command.name === 'help') process.stdout.write(USAGE)
-  else await withDatabase((target) => execute(command, target))
-}
-
-type KeysCommand =
-  | { name: 'help' }
-  | { name: 'create'; options: ApiKeyOptions }
-  | { name: 'list' }
-  | { name: 'revoke'; prefix: string }
-
-/** @throws {Error} saying what is wrong with the arguments */
-function parseCommand(args: string[], now: Date): KeysCommand {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
@@ -72,15 +56,17 @@ function parseCommand(args: string[], now: Date): KeysCommand {
     },
   })
   const [command, prefix, ...rest] = positionals
-  if (values.help || command === undefined) return { name: 'help' }
-  if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
-  if (command === 'revoke' && prefix !== undefined) return { name: 'revoke', prefix }
-  if (prefix !== undefined) throw new Error(`Unexpected argument "${prefix}".`)
-  if (command === 'list') return { name: 'list' }
+  if (values.help || command === undefined) return void process.stdout.write(USAGE)
+  const unexpected = command === 'revoke' ? rest[0] : prefix
+  if (unexpected !== undefined) throw new Error(`Unexpected argument "${unexpected}".`)
+  if (command === 'revoke' && prefix !== undefined) return withApiKeys((keys) => revoke(keys, prefix))
+  if (command === 'list') return withApiKeys(list)
   if (command !== 'create') throw new Error(`Unknown command "${command}"; see --help.`)
 
   const { label, allow, namespace, name, origin, expires, 'per-minute': perMinute } = values
-  if (label === undefined || nameFault(label)) throw new Error(`--label ${faultOf(label, nameFault)}.`)
+  if (label === undefined) throw new Error('--label is required.')
+  const labelFault = nameFault(label)
+  if (labelFault) throw new Error(`--label ${labelFault.message}.`)
   if (allow === undefined) throw new Error('--allow is required.')
   const grant: Grant = {
     scopes: [...new Set(allow.split(',').map(scopeNamed))],
@@ -95,18 +81,20 @@ function parseCommand(args: string[], now: Date): KeysCommand {
   for (const item of origin ?? [])
     if (originFault(item)) throw new Error(`--origin ${originFault(item)?.message}.`)
   const expiresAt = expires === undefined ? null : new Date(expires)
-  if (expiresAt && !(expiresAt > now && expiresAt.getTime() < LAST_INSTANT))
+  if (expiresAt && !(expiresAt > new Date() && expiresAt.getTime() < LAST_INSTANT))
     throw new Error('--expires must be a time in the future, before the year 2100.')
-  return {
-    name: 'create',
-    options: {
-      label,
-      grants: [grant],
-      origins: origin ?? null,
-      perMinute: perMinute === undefined ? null : whole('--per-minute', perMinute, MAX_PER_MINUTE),
-      expiresAt,
-    },
+  const options: ApiKeyOptions = {
+    label,
+    grants: [grant],
+    origins: origin ?? null,
+    perMinute: perMinute === undefined ? null : whole('--per-minute', perMinute, MAX_PER_MINUTE),
+    expiresAt,
   }
+  await withApiKeys(async (keys) => {
+    const { secret, key } = await keys.create(options)
+    console.log(secret)
+    console.error(`Created ${described(key)}. Store it now: it is not shown again.`)
+  })
 }
 
 /** The option of each part of a grant. */
@@ -131,47 +119,43 @@ function whole(option: string, text: string, max = Number.MAX_SAFE_INTEGER): num
   throw new Error(`${option} must be a whole number from 1${limit}; it is "${text}".`)
 }
 
-function faultOf(text: string | undefined, check: typeof nameFault): string {
-  return text === undefined ? 'is required' : (check(text)?.message ?? '')
+/** Runs work on the API keys of the configured database. */
+async function withApiKeys(work: (keys: ApiKeys) => Promise<void>): Promise<void> {
+  await withDatabase(async (target) => {
+    const database = openDatabase(openHosts([target]), { timeLimitMs: 10_000, maxPending: 10 })
+    const keys = openApiKeys(database, database, () => new Date(), notices)
+    try {
+      await work(keys)
+    } finally {
+      await keys.close()
+      await database.close()
+    }
+  })
 }
 
-async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: Target): Promise<void> {
-  const database = openDatabase(openHosts([target]), {
-    timeLimitMs: 10_000,
-    maxPending: 10,
-  })
-  const apiKeys = openApiKeys(database, database, () => new Date(), notices)
-  try {
-    if (command.name === 'create') {
-      const { secret, key } = await apiKeys.create(command.options)
-      console.log(secret)
-      console.error(`Created ${described(key)}. Store it now: it is not shown again.`)
-    } else if (command.name === 'list') {
-      for await (const key of listed()) console.log(described(key))
-    } else {
-      const found: ApiKey[] = []
-      for await (const key of listed()) if (command.prefix.startsWith(key.prefix)) found.push(key)
-      const [key, ...others] = found
-      if (!key) throw new Error(`No API key begins with ${command.prefix}; see nth keys list.`)
-      if (others.length > 0)
-        throw new Error(`Several API keys begin with ${command.prefix}; revoke the right one in the console.`)
-      await apiKeys.revoke(key.id)
-      console.log(`Revoked ${described(key)}.`)
-    }
-  } finally {
-    await apiKeys.close()
-    await database.close()
-  }
+async function list(keys: ApiKeys): Promise<void> {
+  for await (const key of allOf(keys)) console.log(described(key))
+}
 
-  async function* listed(): AsyncGenerator<ApiKey> {
-    let after: number | undefined
-    while (true) {
-      const page = await apiKeys.list({ after, limit: MAX_LISTED, fromEnd: false })
-      yield* page
-      after = page.at(-1)?.id
-      if (after === undefined) return
-    }
-  }
+async function revoke(keys: ApiKeys, prefix: string): Promise<void> {
+  const found: ApiKey[] = []
+  for await (const key of allOf(keys)) if (prefix.startsWith(key.prefix)) found.push(key)
+  const [key, ...others] = found
+  if (!key) throw new Error(`No API key begins with ${prefix}; see nth keys list.`)
+  if (others.length > 0)
+    throw new Error(`Several API keys begin with ${prefix}; revoke the right one in the console.`)
+  await keys.revoke(key.id)
+  console.log(`Revoked ${described(key)}.`)
+}
+
+const PAGE = 500
+
+async function* allOf(keys: ApiKeys): AsyncGenerator<ApiKey> {
+  let page: ApiKey[] = []
+  do {
+    page = await keys.list({ after: page.at(-1)?.id, limit: PAGE, fromEnd: false })
+    yield* page
+  } while (page.length === PAGE)
 }
 
 function described({ prefix, label, grants, origins, expiresAt, revokedAt }: ApiKey): string {
@@ -180,10 +164,7 @@ function described({ prefix, label, grants, origins, expiresAt, revokedAt }: Api
     return `${scopes.join(', ')} on ${names?.join(', ') ?? all} in ${namespace ?? 'every namespace'}`
   })
   const users = origins ? `pages of ${origins.join(', ')}` : 'servers'
-  const end = revokedAt
-    ? `, revoked ${revokedAt.toISOString()}`
-    : expiresAt
-      ? `, until ${expiresAt.toISOString()}`
-      : ''
+  const until = expiresAt ? `, until ${expiresAt.toISOString()}` : ''
+  const end = revokedAt ? `, revoked ${revokedAt.toISOString()}` : until
   return `${prefix}… (${label}): ${rights.join('; ')}; for ${users}${end}`
 }

@@ -2,20 +2,21 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
-import type { Target } from '../mysql/settings.ts'
+import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openNth } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
-import type { CounterEntry, Entry, EntryType, SequenceGroupEntry } from '../rules/entries.ts'
+import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
 import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
 import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
-import { withNotice, withSnapshot } from './files.ts'
+import { withNotice } from './files.ts'
 import { instantOf } from './formats.ts'
 import { checkAll, described, importAll } from './import.ts'
-import { readPreconditions } from './importer.ts'
+import { partsOf, type Snapshot, withSnapshot } from './snapshot.ts'
 import { openFile } from './source.ts'
 
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
@@ -31,6 +32,7 @@ Stop Nth first. The backup is checked, and not applied if anything is wrong. Pri
   --continue     go on with a restore that was interrupted
 `
 
+const CONNECT_TIMEOUT_MS = 10_000
 /** How long sessions that are about to end are waited for, in milliseconds. */
 const SESSIONS_END_MS = 3000
 const LOOK_EVERY_MS = 100
@@ -100,27 +102,45 @@ const ADVICE = 'Repeat the command with --continue.'
 
 /** Numbers that are issued while a restore runs could come twice. */
 async function assertUnused(target: Target, continues: boolean): Promise<void> {
-  const until = performance.now() + SESSIONS_END_MS
-  let { otherSessions, isEmpty } = await readPreconditions(target)
-  while (otherSessions > 0 && performance.now() < until) {
-    await pause(LOOK_EVERY_MS)
-    otherSessions = (await readPreconditions(target)).otherSessions
+  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const numberOf = async (expression: string) => {
+    const [row] = await select<{ number: number }>(connection, `select ${expression} as number`)
+    return Number(row?.number)
   }
-  if (otherSessions > 0)
-    throw new Error(
-      `The database ${target.database} is in use, by ${otherSessions} other sessions. Stop Nth, and disconnect other clients: numbers that are issued during a restore could be issued twice.`,
-    )
-  if (!isEmpty && !continues)
-    throw new Error(
-      `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
-    )
+  try {
+    const until = performance.now() + SESSIONS_END_MS
+    let others = await numberOf(OTHER_SESSIONS)
+    while (others > 0 && performance.now() < until) {
+      await pause(LOOK_EVERY_MS)
+      others = await numberOf(OTHER_SESSIONS)
+    }
+    if (others > 0)
+      throw new Error(
+        `The database ${target.database} is in use, by ${others} other sessions. Stop Nth, and disconnect other clients: numbers that are issued during a restore could be issued twice.`,
+      )
+    if (!continues && (await numberOf(HAS_ROWS)) > 0)
+      throw new Error(
+        `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
+      )
+  } finally {
+    await connection.end()
+  }
 }
+
+/** Those that the user may see: without the right PROCESS its own, on a cluster those of one node. */
+const OTHER_SESSIONS = `(select count(*)
+                from information_schema.processlist
+               where db = database() and id <> connection_id())`
+
+const HAS_ROWS = ['counter', 'sequence', 'api_key', 'idempotency_key']
+  .map((table) => `exists (select 1 from ${table})`)
+  .join(' or ')
 
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500
 const TIME_LIMIT_MS = 60_000
-/** Entries, a multiple of the above. Rows stay in memory, and none is needed again. */
-const REOPENED_AFTER = 50_000
+/** Batches of so many entries: their rows stay in memory, and none is needed again. */
+const REOPENED_AFTER = 100
 
 const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequenceGroup'])
 
@@ -144,64 +164,47 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   const claimFor = (namespace: string, ...names: string[]) =>
     backupAt && claimOf(namespace, JSON.stringify([backupAt, by, ...names]), [by], 'nth restore')
 
-  async function advanceCounter(entry: CounterEntry): Promise<void> {
-    const { namespace, name, value, definition } = entry
-    // Its callers get no number of their own.
-    if (definition && definition.slots > 1) return
-    // It counts down, such as a stock: more would be sold than there is.
-    if (definition?.bounds?.minValue != null)
-      return say(`Not moved on: ${described(entry)} has a minimum; its value is ${value}.`)
-    await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
-    moved.counters++
-  }
-
-  async function advanceGroup(entry: SequenceGroupEntry): Promise<void> {
-    const { namespace, sequence, group } = entry
-    if (gapless.has(keyText({ namespace, name: sequence })))
-      return say(`Not moved on: ${described(entry)} is gapless; ${lastNumberOf(entry)}.`)
-    await nth.sequences.next({ namespace, sequence, group }, by, {
-      claim: claimFor(namespace, sequence, group),
-    })
-    moved.groups++
+  /** Why an entry is not moved on; undefined: it was. */
+  async function moveOn(entry: Entry): Promise<string | undefined> {
+    // Callers of a counter with slots get no number of their own.
+    if (entry.type === 'counter' && entry.definition?.slots === 1) {
+      const { namespace, name, value, definition } = entry
+      // It counts down, such as a stock: more would be sold than there is.
+      if (definition.bounds?.minValue != null) return ` has a minimum; its value is ${value}.`
+      await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
+      moved.counters++
+    } else if (entry.type === 'sequenceGroup') {
+      const { namespace, sequence, group } = entry
+      if (gapless.has(keyText({ namespace, name: sequence }))) return ` is gapless; ${lastNumberOf(entry)}.`
+      const options = { claim: claimFor(namespace, sequence, group) }
+      await nth.sequences.next({ namespace, sequence, group }, by, options)
+      moved.groups++
+    }
+    return undefined
   }
 
   async function advanceOne(entry: Entry): Promise<void> {
-    try {
-      if (entry.type === 'counter') await advanceCounter(entry)
-      if (entry.type === 'sequenceGroup') await advanceGroup(entry)
-    } catch (error) {
+    const obstacle = await moveOn(entry).catch((error) => {
       if (!(error instanceof NthError) || error.code === 'UNAVAILABLE' || error.code === 'OUTCOME_UNKNOWN')
         throw error
-      say(`Not moved on: ${described(entry)}: ${error.message}`)
+      return `: ${error.message}`
+    })
+    if (obstacle) console.log(`Not moved on: ${described(entry)}${obstacle}`)
+  }
+
+  async function advanceAll(snapshot: Snapshot): Promise<void> {
+    for await (const [index, batch] of partsOf(snapshot.entries(ADVANCED), AT_ONCE)) {
+      for (const entry of batch)
+        if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))
+      await Promise.all(batch.map(advanceOne))
+      if ((index + 1) % REOPENED_AFTER > 0) continue
+      await nth.close()
+      nth = openOperations(target)
     }
   }
 
-  async function advanceAll(): Promise<void> {
-    await withSnapshot(target, async (snapshot, shown) => {
-      let entries = 0
-      let batch: Entry[] = []
-      const apply = async () => {
-        await Promise.all(batch.map(advanceOne))
-        entries += batch.length
-        shown(entries)
-        batch = []
-        if (entries % REOPENED_AFTER > 0) return
-        await nth.close()
-        nth = openOperations(target)
-      }
-      for await (const entry of snapshot.entries(ADVANCED)) {
-        if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))
-        batch.push(entry)
-        if (batch.length === AT_ONCE) await apply()
-      }
-      await apply()
-    })
-  }
-
   try {
-    await withNotice(standing, advanceAll)
-  } catch (error) {
-    throw new Error(`${(error as Error).message}\n${standing()}`, { cause: error })
+    await withNotice(standing, () => withSnapshot(target, advanceAll))
   } finally {
     await nth.close()
   }
@@ -222,11 +225,7 @@ function openOperations(target: Target) {
   })
 }
 
-function lastNumberOf({ latest }: SequenceGroupEntry): string {
+function lastNumberOf({ latest }: EntryOf<'sequenceGroup'>): string {
   if (latest?.lastValue == null) return 'it has no number yet'
   return `its last number is ${latest.lastValue}${latest.period === 0 ? '' : `, in period ${latest.period}`}`
-}
-
-function say(line: string): void {
-  console.log(line)
 }

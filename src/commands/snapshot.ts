@@ -1,5 +1,16 @@
 import type { Connection } from 'mysql2/promise'
 import {
+  COLUMNS,
+  COUNTER_EXISTS,
+  definitionIn,
+  JOIN_VALUE,
+  PERIOD_CODES,
+  type PeriodsRow,
+  STATE,
+  type StateRow,
+  stateIn,
+} from '../commit/periodStatements.ts'
+import {
   type KeyRow,
   keyIn,
   type ReservationRow,
@@ -11,23 +22,39 @@ import {
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, type NamedRow, nameIn, select } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
-import { retentionOf } from '../repository/namespaces.ts'
-import type { Entry, EntryType, GroupPeriod, SequenceGroupEntry } from '../rules/entries.ts'
+import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
+import { PERIODS } from '../rules/calendar.ts'
+import {
+  type Entry,
+  type EntryOf,
+  type EntryType,
+  type GroupPeriod,
+  MAX_PARTS,
+  type StoredPeriodTotal,
+} from '../rules/entries.ts'
+import { totalKey } from '../rules/merge.ts'
 import type { ApiKey } from '../rules/rights.ts'
-import { eachOf, exportCounters, PAGE, partsOf, rowsOf } from './exportCounters.ts'
-
-export type Snapshot = Awaited<ReturnType<typeof openSnapshot>>
+import { createProgress } from './files.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 /** How long the server waits for a reader that reads slowly, in seconds. */
 const IDLE_LIMIT_S = 86_400
 
+/** A view of the database as of one instant. */
+export interface Snapshot {
+  /** The instant, by the database's clock. What was committed a moment later may be included. */
+  at: Date
+  /** All entries of some types: what others refer to comes before them. */
+  entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry>
+}
+
 /**
- * Opens a view of the database as of one instant, while others change it. The server keeps old versions of the rows that
- * are changed meanwhile, until it is closed.
+ * Runs work on a snapshot, while others change the database, and shows how many entries were read. The server keeps old
+ * versions of the rows that are changed meanwhile.
  */
-export async function openSnapshot(target: Target) {
+export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
   const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const progress = createProgress(process.stderr)
   try {
     await connection.query(`set session wait_timeout = ${IDLE_LIMIT_S}`)
     await connection.query('set session transaction isolation level repeatable read')
@@ -35,52 +62,152 @@ export async function openSnapshot(target: Target) {
     const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
     if (!row) throw new Error('The database returned no time')
     await connection.query('start transaction with consistent snapshot, read only')
-    return {
-      /** The instant, by the database's clock. What was committed a moment later may be included. */
-      at: row.now,
-
-      /** How many counters, sequence groups and reservations there are, approximately. */
-      async size(): Promise<number> {
-        const [found] = await select<{ size: number | string }>(
-          connection,
-          `select (select count(*) from counter) + (select count(*) from sequence_group)
-                + (select count(*) from reservation) as size`,
-        )
-        return Number(found?.size ?? 0)
-      },
-
-      /** All entries: what others refer to comes before them. */
-      async *entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
-        if (types.has('namespace')) yield* exportNamespaces(connection)
-        if (types.has('counter')) yield* exportCounters(connection, types.has('counterHistory'))
-        if (types.has('sequence')) yield* exportSequences(connection)
-        if (types.has('sequenceGroup')) yield* exportGroups(connection)
-        if (types.has('reservation')) yield* exportReservations(connection)
-        if (types.has('apiKey')) yield* exportApiKeys(connection)
-        if (types.has('idempotencyKey')) yield* exportIdempotencyKeys(connection)
-      },
-
-      close: () => connection.end().catch(() => connection.destroy()),
+    const size = process.stderr.isTTY ? await readSize(connection) : 0
+    async function* entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
+      let count = 0
+      for await (const entry of entriesIn(connection, types)) {
+        yield entry
+        progress.show(++count, size > 0 ? count / size : undefined)
+      }
     }
-  } catch (error) {
-    connection.destroy()
-    throw error
+    return await work({ at: row.now, entries })
+  } finally {
+    progress.clear()
+    await connection.end().catch(() => connection.destroy())
   }
 }
 
+/** How many counters, sequence groups and reservations there are, approximately. */
+async function readSize(connection: Connection): Promise<number> {
+  const [row] = await select<{ size: number | string }>(
+    connection,
+    `select (select count(*) from counter) + (select count(*) from sequence_group)
+          + (select count(*) from reservation) as size`,
+  )
+  return Number(row?.size ?? 0)
+}
+
+async function* entriesIn(connection: Connection, types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
+  if (types.has('namespace')) yield* exportNamespaces(connection)
+  if (types.has('counter')) yield* exportCounters(connection, types.has('counterHistory'))
+  if (types.has('sequence')) yield* exportSequences(connection)
+  if (types.has('sequenceGroup')) yield* exportGroups(connection)
+  if (types.has('reservation')) yield* exportReservations(connection)
+  if (types.has('apiKey')) yield* exportApiKeys(connection)
+  if (types.has('idempotencyKey')) yield* exportIdempotencyKeys(connection)
+}
+
 async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> {
-  const rows = rowsOf<{ id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>>((after) =>
-    select(
-      connection,
-      `select id, name, time_zone, periods
-         from namespace
-        where id > ${integer(after?.id ?? 0)}
-        order by id
-        limit ${PAGE}`,
-    ),
+  const rows = rowsOf<NamespaceRow>(
+    connection,
+    { id: idIn },
+    `select id, name, time_zone, periods
+       from namespace`,
   )
   for await (const { name, time_zone, periods } of rows)
     yield { type: 'namespace', name: name.toString(), ...retentionOf(time_zone, periods) }
+}
+
+/** Counters in the order of their ids. One with a long history has several entries. */
+async function* exportCounters(connection: Connection, withHistory: boolean): AsyncGenerator<Entry> {
+  // `straight_join`: MariaDB would begin with the namespaces, and sort all later counters for each page.
+  const counters = rowsOf<StateRow & { id: number }>(
+    connection,
+    { 'c.id': idIn },
+    `select straight_join ${STATE}, c.id
+       from counter c force index (primary)
+       join namespace n on n.id = c.namespace_id
+       join counter_value v on ${JOIN_VALUE}`,
+    COUNTER_EXISTS,
+  )
+  const slotsOf = eachOf(
+    rowsOf<SlotRow>(
+      connection,
+      { counter_id: idIn, slot: ({ slot }) => integer(slot) },
+      `select ${SLOT_COLUMNS}
+         from counter_value force index (primary)`,
+    ),
+  )
+  const historyOf = eachOf(
+    rowsOf<TotalRow>(
+      connection,
+      { counter_id: idIn, period: ({ period }) => integer(period), start: ({ start }) => integer(start) },
+      `select counter_id as id, period, start, value
+         from counter_history force index (primary)`,
+      'true',
+      HISTORY_PAGE,
+    ),
+  )
+  /** The total of a period is what its history row and the columns have. */
+  async function* totalsOf(id: number): AsyncGenerator<StoredPeriodTotal> {
+    if (!withHistory) return
+    const slots: SlotRow[] = []
+    for await (const slot of slotsOf(id)) slots.push(slot)
+    const columns = columnTotals(slots)
+    for await (const row of historyOf(id)) {
+      const total = totalIn(row)
+      yield addedTo(columns, total)
+      columns.delete(totalKey(total))
+    }
+    yield* columns.values()
+  }
+
+  for await (const row of counters) {
+    const { namespace, name, value, createdAt, updatedAt } = stateIn(row)
+    const definition = definitionIn(row)
+    const times = { createdAt: createdAt ?? undefined, updatedAt }
+    for await (const [index, history] of partsOf(totalsOf(row.id))) {
+      if (index === 0) yield { type: 'counter', namespace, name, history, definition, value, ...times }
+      else yield { type: 'counterHistory', namespace, name, history, timeZone: definition.timeZone }
+    }
+  }
+}
+
+/** Columns of all slots of counters. */
+export const SLOT_COLUMNS = [
+  'counter_id as id, slot, version, value, created_at',
+  ...PERIODS.flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added]),
+].join(', ')
+
+export interface SlotRow extends Record<'id' | 'slot' | 'version', number> {
+  /** May be beyond the safe range, although the sum of all slots is not. */
+  value: number | string
+  created_at: Date | null
+}
+
+/** What the columns of all slots of a counter have of each period, by `totalKey`. */
+export function columnTotals(slots: readonly SlotRow[]): Map<string, StoredPeriodTotal> {
+  const totals = new Map<string, StoredPeriodTotal>()
+  for (const slot of slots) {
+    // The other columns are those of periods.
+    const columns = slot as unknown as PeriodsRow
+    for (const period of PERIODS) {
+      const start = columns[COLUMNS[period].start]
+      const added = columns[COLUMNS[period].added]
+      if (start == null || added == null || BigInt(added) === 0n) continue
+      const total = { period, start: Number(start), value: BigInt(added) }
+      totals.set(totalKey(total), addedTo(totals, total))
+    }
+  }
+  return totals
+}
+
+/** A total, and what others have of the same period. */
+export function addedTo(
+  others: ReadonlyMap<string, StoredPeriodTotal>,
+  total: StoredPeriodTotal,
+): StoredPeriodTotal {
+  return { ...total, value: total.value + (others.get(totalKey(total))?.value ?? 0n) }
+}
+
+export interface TotalRow extends Record<'id' | 'period' | 'start', number> {
+  value: number | string
+}
+
+export function totalIn({ period: code, start, value }: TotalRow): StoredPeriodTotal {
+  const period = PERIODS.find((name) => PERIOD_CODES[name] === code)
+  if (!period) throw new Error(`Unknown period in the database: ${code}`)
+  return { period, start, value: BigInt(value) }
 }
 
 type SequenceRow = SequenceDefinitionRow &
@@ -89,17 +216,13 @@ type SequenceRow = SequenceDefinitionRow &
 
 /** Sequences that were used or defined. */
 async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
-  const rows = rowsOf<SequenceRow>((after) =>
-    select(
-      connection,
-      `select straight_join n.name as namespace, s.name, s.id, s.is_defined, s.created_at, s.format_history, ${SEQUENCE_COLUMNS}
-         from sequence s force index (primary)
-         join namespace n on n.id = s.namespace_id
-        where s.id > ${integer(after?.id ?? 0)}
-          and (s.is_defined or exists (select 1 from sequence_group u where u.sequence_id = s.id and u.is_used))
-        order by s.id
-        limit ${PAGE}`,
-    ),
+  const rows = rowsOf<SequenceRow>(
+    connection,
+    { 's.id': idIn },
+    `select straight_join n.name as namespace, s.name, s.id, s.is_defined, s.created_at, s.format_history, ${SEQUENCE_COLUMNS}
+       from sequence s force index (primary)
+       join namespace n on n.id = s.namespace_id`,
+    '(s.is_defined or exists (select 1 from sequence_group u where u.sequence_id = s.id and u.is_used))',
   )
   for await (const row of rows) {
     yield {
@@ -122,48 +245,38 @@ type GroupRow = KeyRow & { id: number; is_current: number } & {
 
 /** Sequence groups that were used. One with many periods has several entries. */
 async function* exportGroups(connection: Connection): AsyncGenerator<Entry> {
-  const groups = rowsOf<GroupRow>((after) =>
-    select(
-      connection,
-      `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.latest_period_key, g.format,
-              g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as latest_value
-         from sequence_group g force index (primary)
-         join sequence s on s.id = g.sequence_id
-         join namespace n on n.id = s.namespace_id
-         left join sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key
-        where g.id > ${integer(after?.id ?? 0)} and g.is_used
-        order by g.id
-        limit ${PAGE}`,
-    ),
+  const groups = rowsOf<GroupRow>(
+    connection,
+    { 'g.id': idIn },
+    `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.latest_period_key, g.format,
+            g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as latest_value
+       from sequence_group g force index (primary)
+       join sequence s on s.id = g.sequence_id
+       join namespace n on n.id = s.namespace_id
+       left join sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key`,
+    'g.is_used',
   )
   const positionsOf = eachOf(
-    rowsOf<GroupPeriod & { id: number }>((after) => {
-      const { id, period } = after ?? { id: 0, period: 0 }
-      return select(
-        connection,
-        `select group_id as id, period_key as period, value as lastValue, next_value as nextValue, generation,
-                created_at as createdAt, updated_at as updatedAt
-           from sequence_value force index (primary)
-          where group_id >= ${integer(id)} and (group_id > ${integer(id)} or period_key > ${integer(period)})
-            and (value is not null or next_value is not null)
-          order by group_id, period_key
-          limit ${PAGE}`,
-      )
-    }),
-    ({ id: _, ...position }) => position,
+    rowsOf<GroupPeriod & { id: number }>(
+      connection,
+      { group_id: idIn, period_key: ({ period }) => integer(period) },
+      `select group_id as id, period_key as period, value as lastValue, next_value as nextValue, generation,
+              created_at as createdAt, updated_at as updatedAt
+         from sequence_value force index (primary)`,
+      '(value is not null or next_value is not null)',
+    ),
   )
   for await (const row of groups) {
     const key = keyIn(row)
-    let isFirst = true
-    for await (const periods of partsOf(positionsOf(row.id))) {
-      if (isFirst) yield { type: 'sequenceGroup', ...key, latest: latestIn(row), periods }
+    for await (const [index, positions] of partsOf(positionsOf(row.id))) {
+      const periods = positions.map(({ id: _, ...period }) => period)
+      if (index === 0) yield { type: 'sequenceGroup', ...key, latest: latestIn(row), periods }
       else yield { type: 'sequenceGroupPeriods', ...key, periods }
-      isFirst = false
     }
   }
 }
 
-function latestIn(row: GroupRow): SequenceGroupEntry['latest'] {
+function latestIn(row: GroupRow): EntryOf<'sequenceGroup'>['latest'] {
   const { latest_period_key: period, time_zone, format, is_current, latest_value: lastValue } = row
   if (period === null || time_zone === null) return null
   const timeZone = time_zone.toString('latin1')
@@ -172,18 +285,14 @@ function latestIn(row: GroupRow): SequenceGroupEntry['latest'] {
 
 /** Reservations, in the order of their tokens. */
 async function* exportReservations(connection: Connection): AsyncGenerator<Entry> {
-  const rows = rowsOf<ReservationRow & KeyRow & { closed_at: Date | null }>((after) =>
-    select(
-      connection,
-      `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, r.*
-         from reservation r force index (primary)
-         join sequence_group g on g.id = r.group_id
-         join sequence s on s.id = g.sequence_id
-         join namespace n on n.id = s.namespace_id
-        where r.token > ${bytes(after?.token ?? '')}
-        order by r.token
-        limit ${PAGE}`,
-    ),
+  const rows = rowsOf<ReservationRow & KeyRow & { closed_at: Date | null }>(
+    connection,
+    { 'r.token': ({ token }) => bytes(token) },
+    `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, r.*
+       from reservation r force index (primary)
+       join sequence_group g on g.id = r.group_id
+       join sequence s on s.id = g.sequence_id
+       join namespace n on n.id = s.namespace_id`,
   )
   for await (const row of rows) {
     const { periodKey: period, expiresAt, kind: _, ...rest } = reservationIn(row)
@@ -193,10 +302,11 @@ async function* exportReservations(connection: Connection): AsyncGenerator<Entry
 }
 
 async function* exportApiKeys(connection: Connection): AsyncGenerator<Entry> {
-  const keys = rowsOf<ApiKey>((after) =>
-    listKeys(connection, { after: after?.id, limit: PAGE, fromEnd: false }),
-  )
-  for await (const key of keys) yield { type: 'apiKey', ...key }
+  let keys: ApiKey[] = []
+  do {
+    keys = await listKeys(connection, { after: keys.at(-1)?.id, limit: PAGE, fromEnd: false })
+    for (const key of keys) yield { type: 'apiKey', ...key }
+  } while (keys.length === PAGE)
 }
 
 type IdempotencyKeyRow = Record<'hash' | 'fingerprint' | 'results', Buffer> &
@@ -208,15 +318,11 @@ const IDEMPOTENCY_KEYS = 200
 /** Idempotency keys with their results, in the order of their hashes. */
 async function* exportIdempotencyKeys(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<IdempotencyKeyRow>(
-    (after) =>
-      select(
-        connection,
-        `select hash, fingerprint, results, applied_at, claimed_at
-           from idempotency_key
-          where hash > ${bytes(after?.hash ?? '')} and results is not null
-          order by hash
-          limit ${IDEMPOTENCY_KEYS}`,
-      ),
+    connection,
+    { hash: ({ hash }) => bytes(hash) },
+    `select hash, fingerprint, results, applied_at, claimed_at
+       from idempotency_key`,
+    'results is not null',
     IDEMPOTENCY_KEYS,
   )
   for await (const { hash, fingerprint, results, applied_at, claimed_at } of rows) {
@@ -227,7 +333,75 @@ async function* exportIdempotencyKeys(connection: Connection): AsyncGenerator<En
       appliedAt: applied_at,
       claimedAt: claimed_at,
       // Written by `storeResults` only.
-      results: JSON.parse(results.toString()) as unknown[],
+      results: JSON.parse(results.toString()) as EntryOf<'idempotencyKey'>['results'],
     }
   }
+}
+
+/** Rows per statement. */
+const PAGE = 2000
+const HISTORY_PAGE = 10_000
+
+/** The columns of a unique index, and their values in a row as literals. */
+type IndexOf<Row> = Record<string, (row: Row) => string>
+
+const idIn = ({ id }: { id: number }) => integer(id)
+
+/** All rows that a select finds, a page at a time in the order of an index: each begins after the last row of the one before. */
+async function* rowsOf<Row>(
+  connection: Connection,
+  index: IndexOf<Row>,
+  selection: string,
+  condition = 'true',
+  size = PAGE,
+): AsyncGenerator<Row> {
+  let page: Row[] = []
+  do {
+    const last = page.at(-1)
+    page = await select<Row>(
+      connection,
+      `${selection}
+      where ${condition} and ${last ? isAfter(last, Object.entries(index)) : 'true'}
+      order by ${Object.keys(index).join(', ')}
+      limit ${size}`,
+    )
+    yield* page
+  } while (page.length === size)
+}
+
+/** The condition of the rows after one. Its first part lets the server begin within the index. */
+function isAfter<Row>(last: Row, [first, ...rest]: readonly [string, (row: Row) => string][]): string {
+  if (!first) return 'false'
+  const [column, valueIn] = first
+  const value = valueIn(last)
+  return `${column} >= ${value} and (${column} > ${value} or ${isAfter(last, rest)})`
+}
+
+/** Returns a function that finds the rows of each id, called in the order of the ids. Rows of other ids are skipped. */
+function eachOf<Row extends { id: number }>(rows: AsyncGenerator<Row>): (id: number) => AsyncGenerator<Row> {
+  let row: Row | undefined
+  return async function* itemsOf(id) {
+    row ??= (await rows.next()).value
+    while (row && row.id <= id) {
+      if (row.id === id) yield row
+      row = (await rows.next()).value
+    }
+  }
+}
+
+/** Divides items into parts, with their indexes; by default what belongs to one name into those of a line each. */
+export async function* partsOf<Item>(
+  items: AsyncIterable<Item>,
+  size = MAX_PARTS,
+): AsyncGenerator<[index: number, part: Item[]]> {
+  let index = 0
+  let part: Item[] = []
+  for await (const item of items) {
+    part.push(item)
+    if (part.length < size) continue
+    yield [index++, part]
+    part = []
+  }
+  // There is always a first one.
+  if (index === 0 || part.length > 0) yield [index, part]
 }

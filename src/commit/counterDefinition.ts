@@ -28,7 +28,7 @@ export function redefine(row: CounterRow, definition: Definition, at: Date, firs
    set ${definitionSet(definition)},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
-    ...present.periods.map(({ period }) => closePeriods(id, period)),
+    ...present.periods.map(({ period }) => closePeriods([id], period)),
     ...(slots === present.slots ? [renew(row, at, first)] : spread(row, slots, at, first)),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
     ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, at.getTime())),

@@ -272,11 +272,14 @@ function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWri
   ]
 }
 
+/** `closedAt`: when it was closed, as an expression; by default now. */
+type WrittenReservation = StoredReservation & { closedAt?: string }
+
 /** Writes reservations: new ones, which may already be closed again, and the final state of others. */
-function storeReservations(groupId: number, stored: readonly StoredReservation[]): string {
+export function storeReservations(groupId: number, stored: readonly WrittenReservation[]): string {
   const values = list(stored, (reservation) => {
     const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = reservation
-    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
+    const closedAt = reservation.closedAt ?? (state === 'RESERVED' ? 'null' : 'utc_timestamp(3)')
     const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
     return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
   })

@@ -205,12 +205,17 @@ function unfinished({ resetCount }: ResetSummary, error: unknown): never {
 }
 
 export function openCounterRows(database: Database, failover: FailoverDetector) {
-  return createRowCache(database, failover, { textOf: keyText, read: readRows, create: createCounters })
+  return createRowCache(database, failover, {
+    textOf: keyText,
+    read: readCounterRows,
+    create: createCounters,
+  })
 }
 
 type IdentifiedRow = DefinitionRow & NamedRow & Record<'id' | 'version', number>
 
-async function readRows(connection: Connection, keys: readonly CounterKey[], incarnation: number) {
+/** Reads counters' rows, by the texts of their keys. */
+export async function readCounterRows(connection: Connection, keys: readonly CounterKey[], incarnation = 0) {
   const statement = selectByName(
     keys,
     'c.name',

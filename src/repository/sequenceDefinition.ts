@@ -133,7 +133,7 @@ type DefinedRow = SequenceDefinitionRow &
 const BY_VERSION = 'sequence_group_version'
 
 /** A sequence that does not exist. */
-const UNUSED: History = {
+export const UNUSED: History = {
   definition: defaultSequenceDefinition('UTC'),
   formatHistory: [],
   used: { isNamed: false, isUnnamed: false },
@@ -213,7 +213,8 @@ export async function findOrCreateSequence(connection: Connection, key: Sequence
   return insertId
 }
 
-async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
+/** A sequence's id; undefined: it doesn't exist. */
+export async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
   const [row] = await select<{ id: number }>(
     connection,
     `select s.id

@@ -1,32 +1,14 @@
-import type { Period } from './calendar.ts'
-import type { CounterKey, Definition, Retention } from './counter.ts'
-import type { Claim } from './idempotency.ts'
-import type { ApiKey } from './rights.ts'
-import type { ReservationState, SequenceGroupKey, SequenceKey } from './sequence.ts'
-import type { PastFormat, SequenceDefinition } from './sequenceDefinition.ts'
+import { z } from 'zod'
+import { PERIODS, type Period, timeZoneNamed } from './calendar.ts'
+import { MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
+import { type Fault, nameFault, textFault } from './names.ts'
+import { type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
 
-/**
- * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash:
- * these are in backups only.
- */
-export type Entry =
-  | NamespaceEntry
-  | CounterEntry
-  | CounterHistoryEntry
-  | SequenceEntry
-  | SequenceGroupEntry
-  | SequenceGroupPeriodsEntry
-  | ReservationEntry
-  | ApiKeyEntry
-  | IdempotencyKeyEntry
+/** Format of the lines. A file of a later one is refused. */
+export const FORMAT_VERSION = 1
 
-export type EntryType = Entry['type']
-
-/** The defaults of a namespace. */
-export interface NamespaceEntry extends Retention {
-  type: 'namespace'
-  name: string
-}
+/** Maximum totals of a counter, or periods of a sequence group, in one line. */
+export const MAX_PARTS = 1000
 
 /** What was added to a counter in a period. `start`: in seconds since 1970. May be beyond the safe range. */
 export interface StoredPeriodTotal {
@@ -35,103 +17,324 @@ export interface StoredPeriodTotal {
   value: bigint
 }
 
-/** A counter. From other systems only its value is known: undefined parts stay as they are. */
-export interface CounterEntry extends CounterKey {
-  type: 'counter'
-  value: number
-  definition?: Definition | undefined
-  createdAt?: Date | undefined
-  updatedAt?: Date | null | undefined
-  history: readonly StoredPeriodTotal[]
+function text(faultOf: (text: string) => Fault | undefined) {
+  return z.string().superRefine((written, context) => {
+    const fault = faultOf(written)
+    if (fault) context.addIssue(fault.message)
+  })
 }
 
-/** More totals of a counter whose line would be too long with all. `timeZone`: that of its definition. */
-export interface CounterHistoryEntry extends CounterKey {
-  type: 'counterHistory'
-  timeZone: string
-  history: readonly StoredPeriodTotal[]
+/** Parts of the lines of an export. */
+const name = text(nameFault)
+const textOrEmpty = text(textFault)
+const integer = z.int()
+const integerOrNull = z.int().nullable()
+const flag = z.boolean()
+const period = z.enum(PERIODS)
+const between = (min: number, max: number) => z.int().min(min).max(max)
+
+/** An integer of 32 bits without a sign, as periods and generations are stored. */
+const unsigned = between(0, 2 ** 32 - 1)
+
+const hexadecimal = (digits: number) =>
+  z.string().regex(new RegExp(`^[0-9a-f]{${digits}}$`), `must be ${digits} hexadecimal digits`)
+const sha256 = hexadecimal(64)
+
+/** The text of a number. It has its format, and the name of its sequence group. */
+const formatted = z
+  .string()
+  .max(4000)
+  .refine((written) => written.isWellFormed(), 'must be well-formed Unicode')
+
+/** A later time is a mistake, as of a wrong unit. */
+const instant = instantBefore(9000)
+
+/** API keys of 0.2.0 could expire at any time that a database stores. */
+const expiry = instantBefore(10_000)
+
+function instantBefore(year: number) {
+  const fault = `must be a time from 1970 to ${year - 1}, such as 2026-11-20T23:02:00.000Z`
+  return z.iso
+    .datetime(fault)
+    .transform((written) => new Date(written))
+    .refine((at) => at.getTime() >= 0 && at.getTime() < Date.UTC(year, 0), fault)
 }
 
-export interface SequenceEntry extends SequenceKey {
-  type: 'sequence'
-  definition: SequenceDefinition
-  /** Whether it was ever defined. */
-  isDefined: boolean
-  formatHistory: readonly PastFormat[]
-  createdAt: Date
+const NO_START = 'must be the start of a period, such as 2026-11-20T23:00:00Z'
+
+/** A time as seconds since 1970. */
+const startSecond = z.iso
+  .datetime(NO_START)
+  .transform((written) => Date.parse(written) / 1000)
+  .refine((second) => Number.isInteger(second) && second >= 0 && second < 2 ** 32, NO_START)
+
+/** A part that only JSON Lines have: undefined in an entry of a CSV. */
+function unlessCsv<Part extends z.ZodType>(part: Part) {
+  return part.transform((parsed): z.output<Part> | undefined => parsed)
 }
+
+/** A list whose items have different keys: of two with the same one, the last would silently count. */
+function distinct<Item extends z.ZodType>(item: Item, keyOf: (parsed: z.output<Item>) => unknown) {
+  return z
+    .array(item)
+    .refine(
+      (items) => items.length < 2 || new Set(items.map(keyOf)).size === items.length,
+      'repeats a period',
+    )
+}
+
+const MAX_TOTAL = 2n ** 63n
+
+/** An integer of 64 bits; beyond the safe range as a string. */
+const total = z.union([z.int(), z.string().regex(/^-?\d{1,19}$/)]).transform((written, context) => {
+  const value = BigInt(written)
+  if (value > -MAX_TOTAL && value < MAX_TOTAL) return value
+  context.addIssue('must be an integer of 64 bits')
+  return z.NEVER
+})
+
+/** What was added in each period. */
+const history = z
+  .partialRecord(
+    z.enum(PERIODS),
+    distinct(z.tuple([startSecond, total]), ([start]) => start),
+  )
+  .transform((listed): readonly StoredPeriodTotal[] =>
+    PERIODS.flatMap((period) => (listed[period] ?? []).map(([start, value]) => ({ period, start, value }))),
+  )
+
+/** Checking the name of a zone takes longer than all else in a line. */
+const knownZones = new Set<string>()
+
+const timeZone = z.string().refine((written) => {
+  if (knownZones.has(written)) return true
+  const isZone = timeZoneNamed(written) === written
+  if (isZone && knownZones.size < 1000) knownZones.add(written)
+  return isZone
+}, 'must be the name of an IANA time zone, such as Europe/Berlin')
+
+const trackedPeriods = distinct(
+  z.strictObject({
+    period,
+    keepDays: between(1, MAX_KEEP_DAYS).nullable(),
+    since: instant.nullable().transform((at) => at?.getTime() ?? null),
+  }),
+  ({ period }) => period,
+).transform((tracked): readonly TrackedPeriod[] =>
+  tracked.toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period)),
+)
+
+const counterDefinition = z
+  .strictObject({
+    minValue: integerOrNull,
+    maxValue: integerOrNull,
+    overflow: z.enum(['REJECT', 'SATURATE']),
+    slots: between(1, MAX_SLOTS),
+    timeZone,
+    periods: trackedPeriods,
+  })
+  .refine(
+    ({ minValue, maxValue }) =>
+      (minValue ?? Number.NEGATIVE_INFINITY) <= (maxValue ?? Number.POSITIVE_INFINITY),
+    'minValue must not exceed maxValue',
+  )
+  .refine(
+    ({ minValue, maxValue, slots }) => slots === 1 || (minValue === null && maxValue === null),
+    'a counter with slots cannot have bounds',
+  )
+  .transform(({ minValue, maxValue, overflow, ...rest }) => {
+    const isBounded = minValue !== null || maxValue !== null || overflow === 'SATURATE'
+    return { ...rest, bounds: isBounded ? { minValue, maxValue, overflow } : undefined }
+  })
+
+const sequenceDefinition = z.strictObject({
+  startValue: integer,
+  step: integer,
+  minValue: integerOrNull,
+  maxValue: integerOrNull,
+  cycle: flag,
+  format: textOrEmpty.nullable(),
+  restartEvery: period.nullable(),
+  allowRepeats: flag,
+  timeZone,
+  gapless: flag,
+})
+
+const pastFormat = z.strictObject({
+  format: textOrEmpty.nullable(),
+  restartEvery: period.nullable(),
+  isDescending: flag,
+  isSigned: flag,
+  groups: z.strictObject({ isNamed: flag, isUnnamed: flag }),
+  isMixed: flag,
+})
+
+const key = { namespace: name, name }
+const groupKey = { namespace: name, sequence: name, group: textOrEmpty }
 
 /** Position of a sequence group in a period, whose key is 0 if the sequence never restarts. */
-export interface GroupPeriod {
-  period: number
-  /** The last number issued; null: none yet. */
-  lastValue: number | null
-  /** The next number, if it doesn't follow from the last. */
-  nextValue: number | null
-  generation: number
-  createdAt?: Date | null | undefined
-  updatedAt?: Date | null | undefined
-}
+const groupPeriod = z.strictObject({
+  period: unsigned,
+  // The last number issued; null: none yet.
+  lastValue: integerOrNull,
+  // The next number, if it doesn't follow from the last.
+  nextValue: integerOrNull,
+  generation: unsigned,
+  createdAt: unlessCsv(instant.nullable()),
+  updatedAt: unlessCsv(instant.nullable()),
+})
+
+export type GroupPeriod = z.output<typeof groupPeriod>
+
+const periods = distinct(groupPeriod, ({ period }) => period)
 
 /** The latest numbers of a sequence group, and with which definition they were issued. */
-export interface LatestNumbers {
-  period: number
-  /** Also in `periods`, which a reader of a single line may lack. An import doesn't need it. */
-  lastValue?: number | null | undefined
-  /** Undefined: the sequence's own, as are the others. */
-  format?: string | null | undefined
-  timeZone?: string | undefined
-  /** Whether the sequence was not redefined since. */
-  isCurrent: boolean
-}
+const latestNumbers = z.strictObject({
+  period: unsigned,
+  // Also in `periods`, which a reader of a single line may lack. An import doesn't need it.
+  lastValue: integerOrNull.optional(),
+  // Undefined: the sequence's own.
+  format: unlessCsv(textOrEmpty.nullable()),
+  timeZone: unlessCsv(timeZone),
+  // Whether the sequence was not redefined since.
+  isCurrent: flag,
+})
 
-export interface SequenceGroupEntry extends SequenceGroupKey {
-  type: 'sequenceGroup'
-  /** Null: none issued yet. */
-  latest: LatestNumbers | null
-  periods: readonly GroupPeriod[]
-}
+export type LatestNumbers = z.output<typeof latestNumbers>
 
-/** More periods of a sequence group whose line would be too long with all. */
-export interface SequenceGroupPeriodsEntry extends SequenceGroupKey {
-  type: 'sequenceGroupPeriods'
-  periods: readonly GroupPeriod[]
-}
-
-export interface ReservationEntry extends SequenceGroupKey {
-  type: 'reservation'
-  token: string
-  period: number
-  generation: number
-  value: number
-  formatted: string
-  state: ReservationState
-  isFree: boolean
-  expiresAt: Date
-  closedAt: Date | null
-}
+const grant = z
+  .strictObject({
+    scopes: z.array(z.enum(SCOPES)),
+    namespace: z.string().nullable(),
+    names: z.array(z.string()).nullable(),
+    prefix: z.string(),
+    maxDelta: integer,
+    maxCount: integer,
+  })
+  .superRefine((parsed: Grant, context) => {
+    const fault = grantFault(parsed)
+    if (fault) context.addIssue({ code: 'custom', path: fault.path, message: fault.message })
+  })
+  .transform((parsed): Grant => parsed)
 
 /** An API key, without its secret. */
-export interface ApiKeyEntry extends ApiKey {
-  type: 'apiKey'
-}
+const apiKeyLine = z.strictObject({
+  type: z.literal('apiKey'),
+  // Later ones must have room for theirs.
+  id: between(1, 2 ** 40),
+  hash: sha256,
+  prefix: z.string().regex(/^[\x21-\x7e]{1,16}$/, 'must be 1 to 16 ASCII characters'),
+  label: name,
+  grants: z.array(grant).min(1).max(MAX_GRANTS).readonly(),
+  origins: z.array(text(originFault)).readonly().nullable(),
+  perMinute: between(1, 2 ** 32 - 1).nullable(),
+  createdAt: instant,
+  expiresAt: expiry.nullable(),
+  revokedAt: instant.nullable(),
+  lastUsedAt: instant.nullable(),
+})
 
-/** The results stored under an idempotency key, as JSON values. `claimedAt`: by the database's clock. */
-export interface IdempotencyKeyEntry extends Pick<Claim, 'hash' | 'fingerprint'> {
-  type: 'idempotencyKey'
-  appliedAt: Date
-  claimedAt: Date
-  results: readonly unknown[]
-}
+/** Results as `idempotencyKeys.ts` stores them: of a counter a list, of a sequence an object. */
+const result = z.union([
+  z.tuple([integer, integer, integerOrNull]).rest(z.partialRecord(z.enum(PERIODS), integer)),
+  z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
+])
 
-/** Format of the lines. A file of a later one is refused. */
-export const FORMAT_VERSION = 1
+const idempotencyKeyLine = z.strictObject({
+  type: z.literal('idempotencyKey'),
+  hash: sha256,
+  fingerprint: sha256,
+  appliedAt: instant,
+  // By the database's clock.
+  claimedAt: instant,
+  results: z.array(result),
+})
 
-/** Maximum totals of a counter, or periods of a sequence group, in one line. */
-export const MAX_PARTS = 1000
+const line = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('namespace'), name, timeZone, periods: trackedPeriods }),
+  // From other systems only its value is known: undefined parts stay as they are.
+  z.strictObject({
+    type: z.literal('counter'),
+    ...key,
+    value: integer,
+    definition: counterDefinition.optional(),
+    createdAt: instant.optional(),
+    updatedAt: instant.nullable().optional(),
+    history: history.default([]),
+  }),
+  // More totals of a counter whose line would be too long with all. `timeZone`: that of its definition.
+  z.strictObject({ type: z.literal('counterHistory'), ...key, timeZone, history }),
+  z.strictObject({
+    type: z.literal('sequence'),
+    ...key,
+    definition: sequenceDefinition,
+    // Whether it was ever defined.
+    isDefined: flag,
+    formatHistory: z.array(pastFormat),
+    createdAt: instant,
+  }),
+  z.strictObject({
+    type: z.literal('sequenceGroup'),
+    ...groupKey,
+    // Null: none issued yet.
+    latest: latestNumbers.nullable(),
+    periods,
+  }),
+  // More periods of a sequence group whose line would be too long with all.
+  z.strictObject({ type: z.literal('sequenceGroupPeriods'), ...groupKey, periods }),
+  z.strictObject({
+    type: z.literal('reservation'),
+    ...groupKey,
+    token: hexadecimal(32),
+    period: unsigned,
+    generation: unsigned,
+    value: integer,
+    formatted,
+    state: z.enum(['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']),
+    isFree: flag,
+    expiresAt: instant,
+    closedAt: instant.nullable(),
+  }),
+  apiKeyLine,
+  idempotencyKeyLine,
+  z.strictObject({ type: z.literal('end'), lines: z.int() }),
+])
+
+/**
+ * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash:
+ * these are in backups only.
+ */
+export type Entry = Exclude<z.output<typeof line>, { type: 'end' }>
+
+export type EntryType = Entry['type']
+
+export type EntryOf<Type extends EntryType> = Extract<Entry, { type: Type }>
 
 /** An entry, and where it is in its file. */
-export interface Placed<E extends Entry = Entry> {
+export interface Placed {
   line: number
-  entry: E
+  entry: Entry
+}
+
+export const header = z.strictObject({
+  type: z.literal('nth'),
+  formatVersion: z.int(),
+  version: z.string().optional(),
+  at: instant,
+})
+
+/**
+ * What a line has: an entry, or if it is the last one, the number of lines between the first and itself.
+ *
+ * @throws {Error} saying what is wrong with it
+ */
+export function entryIn(fields: unknown): z.output<typeof line> {
+  const { data, error } = line.safeParse(fields)
+  if (data) return data
+  const [issue] = error?.issues ?? []
+  const isUnknown = issue?.code === 'invalid_union' && issue.path[0] === 'type'
+  if (isUnknown) throw new Error('its type is unknown')
+  const path = issue?.path.join('.') || 'it'
+  if (issue?.code !== 'unrecognized_keys') throw new Error(`${path}: ${issue?.message}`)
+  throw new Error(`${path} has an unknown member ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`)
 }

@@ -1,13 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Period } from './calendar.ts'
 import { crossed, type Definition } from './counter.ts'
-import type {
-  CounterEntry,
-  CounterHistoryEntry,
-  GroupPeriod,
-  ReservationEntry,
-  SequenceEntry,
-  StoredPeriodTotal,
-} from './entries.ts'
+import type { EntryOf, GroupPeriod, StoredPeriodTotal } from './entries.ts'
 import { NthError } from './errors.ts'
 import type { ReservationState } from './sequence.ts'
 import { changedSequenceDefinition, formatInUse } from './sequenceChange.ts'
@@ -36,6 +30,8 @@ type ImportOutcome = (typeof OUTCOMES)[number]
 export interface Options {
   /** Whether definitions and numbers of the file replace present ones that differ. */
   overwrite: boolean
+  /** Whether nothing is kept of each batch: what an entry of an earlier batch creates is missing. */
+  isDryRun: boolean
 }
 
 /** What was done with an entry. `note`: why not all of it was applied. */
@@ -44,7 +40,7 @@ export interface Result {
   note?: string | undefined
 }
 
-export function refused(note: string): Result & { outcome: 'refused' } {
+export function refused(note: string): Result {
   return { outcome: 'refused', note }
 }
 
@@ -58,19 +54,20 @@ export interface PresentCounter {
   definition: Definition
   /** The totals that the import may change, by `totalKey`. */
   totals: ReadonlyMap<string, StoredPeriodTotal>
-  /** The totals of periods that may still be running: some of them is not in the history. */
-  running: readonly StoredPeriodTotal[]
 }
 
-/** What to write of a counter. */
+/** What an import does with a counter. */
 export interface CounterMerge extends Result {
-  value: number
-  /** The new definition; undefined: unchanged. */
-  definition: Definition | undefined
-  /** Whether present totals, which were recorded in another time zone, are deleted. */
-  isCleared: boolean
-  /** The new totals of the history: if there are any, those of running periods are among them. */
-  totals: readonly StoredPeriodTotal[]
+  /** What to write; undefined: nothing. */
+  written?: {
+    value: number
+    /** The new definition; undefined: unchanged. */
+    definition?: Definition | undefined
+    /** Whether present totals, which were recorded in another time zone, are deleted. */
+    isCleared: boolean
+    /** The new totals. */
+    totals: readonly StoredPeriodTotal[]
+  }
 }
 
 export function totalKey({ period, start }: { period: Period; start: number }): string {
@@ -80,52 +77,54 @@ export function totalKey({ period, start }: { period: Period; start: number }): 
 /** The state of a counter after an import: of the value and of each total the greater one. */
 export function mergeCounter(
   present: PresentCounter,
-  entry: CounterEntry,
+  entry: EntryOf<'counter'>,
   { overwrite }: Options,
 ): CounterMerge {
   const { exists } = present
   const differs =
-    entry.definition !== undefined && definitionText(present.definition) !== definitionText(entry.definition)
+    entry.definition !== undefined &&
+    !isDeepStrictEqual(visible(present.definition), visible(entry.definition))
   const definition = exists && !(differs && overwrite) ? undefined : (entry.definition ?? present.definition)
   const valid = definition ?? present.definition
   const value = exists && !overwrite ? Math.max(present.value, entry.value) : entry.value
   const beyond = valid.bounds && crossed(valid.bounds, value)
   if (beyond) {
     const side = beyond.side === 'maxValue' ? 'above the maximum' : 'below the minimum'
-    return nothing(present, refused(`its value ${value} is ${side} of ${beyond.limit}`))
+    return refused(`its value ${value} is ${side} of ${beyond.limit}`)
   }
   const isCleared = exists && definition !== undefined && definition.timeZone !== present.definition.timeZone
   const fits = entry.definition === undefined || entry.definition.timeZone === valid.timeZone
-  const changed = fits ? changedTotals(isCleared ? new Map() : present.totals, entry.history, overwrite) : []
-  const isWritten = value !== present.value || changed.length > 0 || definition !== undefined
-  const isLowered = exists && (value < present.value || differs)
+  // A new definition may have carried totals over.
+  const before = definition ? new Map() : present.totals
+  const totals = fits ? changedTotals(before, entry.history, overwrite) : []
+  const written = { value, definition, isCleared, totals }
+  if (!exists) return { outcome: 'created', written }
   const otherZone = fits ? '' : '; its time zone differs, so its history was not imported'
-  const note = differs && exists && !overwrite ? OTHER_DEFINITION + otherZone : undefined
-  if (!exists) return { outcome: 'created', value, definition, isCleared, totals: changed }
-  const unwritten: ImportOutcome = entry.value < present.value ? 'kept' : 'unchanged'
-  const outcome = !isWritten ? unwritten : isLowered && overwrite ? 'lowered' : 'raised'
-  const totals = isCleared || !(definition || changed.length > 0) ? changed : withRunning(present, changed)
-  return { outcome, note, value, definition, isCleared, totals }
+  const note = differs && !overwrite ? OTHER_DEFINITION + otherZone : undefined
+  if (value === present.value && totals.length === 0 && !definition)
+    return { outcome: entry.value < present.value ? 'kept' : 'unchanged', note }
+  const isLowered = overwrite && (value < present.value || differs)
+  return { outcome: isLowered ? 'lowered' : 'raised', note, written }
 }
 
 /** The same for more totals of a counter, which the line before has created. */
 export function mergeHistory(
-  present: PresentCounter,
-  { history, timeZone }: CounterHistoryEntry,
-  { overwrite }: Options,
+  { exists, value, definition, totals: present }: PresentCounter,
+  { history, timeZone }: EntryOf<'counterHistory'>,
+  { overwrite, isDryRun }: Options,
 ): CounterMerge {
-  if (!present.exists) return nothing(present, refused('it does not exist, so its history was not imported'))
-  if (present.definition.timeZone !== timeZone) return nothing(present, refused('its time zone differs'))
-  const totals = changedTotals(present.totals, history, overwrite)
-  if (totals.length === 0) return nothing(present, { outcome: 'unchanged' })
-  return { ...nothing(present, { outcome: 'raised' }), totals: withRunning(present, totals) }
+  // The line before would have created it.
+  if (!exists && isDryRun) return { outcome: 'unchanged' }
+  if (!exists) return refused('it does not exist, so its history was not imported')
+  if (definition.timeZone !== timeZone) return refused('its time zone differs')
+  const totals = changedTotals(present, history, overwrite)
+  if (totals.length === 0) return { outcome: 'unchanged' }
+  return { outcome: 'raised', written: { value, isCleared: false, totals } }
 }
 
 /** What callers know of a definition: not since when periods are tracked. */
-function definitionText({ bounds, slots, timeZone, periods }: Definition): string {
-  const { minValue = null, maxValue = null, overflow = 'REJECT' } = bounds ?? {}
-  const tracked = periods.map(({ period, keepDays }) => [period, keepDays])
-  return JSON.stringify([minValue, maxValue, overflow, slots, timeZone, tracked])
+function visible({ periods, ...rest }: Definition): object {
+  return { ...rest, periods: periods.map(({ period, keepDays }) => ({ period, keepDays })) }
 }
 
 function changedTotals(
@@ -140,24 +139,14 @@ function changedTotals(
   })
 }
 
-function withRunning(
-  { running }: PresentCounter,
-  changed: readonly StoredPeriodTotal[],
-): StoredPeriodTotal[] {
-  const totals = new Map([...running, ...changed].map((total) => [totalKey(total), total]))
-  return [...totals.values()]
-}
-
-function nothing({ value }: PresentCounter, result: Result): CounterMerge {
-  return { ...result, value, definition: undefined, isCleared: false, totals: [] }
-}
-
-/** What to write of a sequence. */
+/** What an import does with a sequence. */
 export interface SequenceMerge extends Result {
-  /** The new definition; undefined: unchanged. */
-  definition: SequenceDefinition | undefined
-  /** The new format history; undefined: unchanged. */
-  formatHistory: readonly PastFormat[] | undefined
+  /** What to write; undefined: nothing. */
+  written?: {
+    /** The new definition; undefined: unchanged. */
+    definition?: SequenceDefinition
+    formatHistory: readonly PastFormat[]
+  }
 }
 
 /**
@@ -168,46 +157,30 @@ export interface SequenceMerge extends Result {
  */
 export function mergeSequence(
   present: History & { exists: boolean },
-  entry: SequenceEntry,
+  entry: EntryOf<'sequence'>,
   { overwrite }: Options,
 ): SequenceMerge {
   const { exists } = present
-  const differs = sortedText(present.definition) !== sortedText(entry.definition)
+  const differs = !isDeepStrictEqual(present.definition, entry.definition)
   const used = { isNamed: true, isUnnamed: true }
   const past =
     exists && differs ? [...entry.formatHistory, formatInUse(entry.definition, used)] : entry.formatHistory
   if (exists && !(differs && overwrite)) {
+    const note = differs ? OTHER_DEFINITION : undefined
     const formatHistory = union(present.formatHistory, past)
-    const isChanged = formatHistory.length > present.formatHistory.length
-    return {
-      outcome: isChanged ? 'raised' : 'unchanged',
-      note: differs ? OTHER_DEFINITION : undefined,
-      definition: undefined,
-      formatHistory: isChanged ? formatHistory : undefined,
-    }
+    if (formatHistory.length === present.formatHistory.length) return { outcome: 'unchanged', note }
+    return { outcome: 'raised', note, written: { formatHistory } }
   }
   const changed = changedSequenceDefinition(present, entry.definition)
-  if (changed instanceof NthError)
-    return { ...refused(changed.message), definition: undefined, formatHistory: undefined }
-  return {
-    outcome: exists ? 'lowered' : 'created',
-    definition: changed.definition,
-    formatHistory: union(changed.formatHistory, entry.formatHistory),
-  }
+  if (changed instanceof NthError) return refused(changed.message)
+  const { definition } = changed
+  const formatHistory = union(changed.formatHistory, entry.formatHistory)
+  return { outcome: exists ? 'lowered' : 'created', written: { definition, formatHistory } }
 }
 
 function union(present: readonly PastFormat[], imported: readonly PastFormat[]): readonly PastFormat[] {
-  const known = new Set(present.map(formatText))
-  return [...present, ...imported.filter((past) => !known.has(formatText(past)))]
-}
-
-function formatText({ groups, ...rest }: PastFormat): string {
-  return sortedText({ ...rest, ...groups })
-}
-
-/** The order of the parts does not matter. */
-function sortedText(parts: object): string {
-  return JSON.stringify(Object.entries(parts).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  const isMissing = (past: PastFormat) => !present.some((other) => isDeepStrictEqual(past, other))
+  return [...present, ...imported.filter(isMissing)]
 }
 
 /** Position of a sequence group in a period, as an import finds it under lock. */
@@ -215,9 +188,9 @@ export interface PresentPosition extends Position {
   generation: number
 }
 
-/** What to write of a sequence group in a period; undefined: nothing. */
+/** What an import does with a sequence group in a period. `written`: its new position; undefined: unchanged. */
 export interface PositionMerge extends Result {
-  position: PresentPosition | undefined
+  written?: PresentPosition
 }
 
 /**
@@ -237,27 +210,22 @@ export function mergePosition(
 ): PositionMerge {
   const imported = { last, next, generation }
   if (!present || isEmpty(present)) {
-    return isEmpty(imported) ? UNCHANGED : { outcome: 'created', position: imported }
+    return isEmpty(imported) ? { outcome: 'unchanged' } : { outcome: 'created', written: imported }
   }
   const [before, after] = [upcoming(definition, present), upcoming(definition, imported)]
-  if (after === before && generation === present.generation) return UNCHANGED
+  const isSame = after === before
+  if (isSame && generation === present.generation) return { outcome: 'unchanged' }
+  if (definition.gapless && generation !== present.generation)
+    return refused('it was restarted, and a gapless sequence continues its own numbers')
+  const written = { ...imported, generation: Math.max(generation, present.generation) }
   const isFurther =
     before === null || (after !== null && (isDescending(definition) ? after < before : after > before))
-  if (definition.gapless && generation !== present.generation)
-    return stays(refused('it was restarted, and a gapless sequence continues its own numbers'))
-  const position = { ...imported, generation: Math.max(generation, present.generation) }
-  if (isFurther) return { outcome: 'raised', position }
-  if (after === before) return UNCHANGED
-  if (!overwrite) return stays({ outcome: 'kept' })
-  if (definition.gapless) return stays(refused('numbers of a gapless sequence are never lowered'))
-  return { outcome: 'lowered', position }
+  if (isFurther) return { outcome: 'raised', written }
+  if (isSame) return { outcome: 'unchanged' }
+  if (!overwrite) return { outcome: 'kept' }
+  if (definition.gapless) return refused('numbers of a gapless sequence are never lowered')
+  return { outcome: 'lowered', written }
 }
-
-function stays(result: Result): PositionMerge {
-  return { ...result, position: undefined }
-}
-
-const UNCHANGED = stays({ outcome: 'unchanged' })
 
 function isEmpty({ last, next }: Position): boolean {
   return last === null && next === null
@@ -275,12 +243,12 @@ export interface PresentReservation {
   isFree: boolean
 }
 
-/** What to write of a reservation. */
+/** What an import does with a reservation. */
 interface ReservationMerge extends Result {
   /** Its new state; undefined: unchanged. */
-  written: { state: ReservationState; isFree: boolean } | undefined
+  written?: Pick<PresentReservation, 'state' | 'isFree'>
   /** The tokens of others that lose the same number, as it is taken. */
-  lost: readonly string[]
+  lost?: readonly string[]
 }
 
 /**
@@ -293,26 +261,24 @@ interface ReservationMerge extends Result {
 export function mergeReservation(
   present: PresentReservation | undefined,
   others: readonly PresentReservation[],
-  { state, isFree }: ReservationEntry,
+  { state, isFree }: EntryOf<'reservation'>,
 ): ReservationMerge {
   const active = others.filter(isActive)
   const isHeld = state === 'RESERVED' || state === 'CONFIRMED'
   if (present && (present.state !== 'RESERVED' || state === 'RESERVED')) {
     const isLost = state === 'CONFIRMED' && present.state !== 'CONFIRMED'
     return isLost
-      ? { ...refused('it is confirmed in the file, and was released or has expired since'), ...NOTHING }
-      : { outcome: 'unchanged', ...NOTHING }
+      ? refused('it is confirmed in the file, and was released or has expired since')
+      : { outcome: 'unchanged' }
   }
   if (isHeld && active.some((other) => !other.isFree))
-    return { ...refused('its number is taken by another reservation'), ...NOTHING }
+    return refused('its number is taken by another reservation')
   return {
     outcome: present ? 'raised' : 'created',
     written: { state, isFree: isFree && active.length === 0 },
     lost: isHeld ? active.map(({ token }) => token) : [],
   }
 }
-
-const NOTHING = { written: undefined, lost: [] }
 
 function isActive({ state, isFree }: PresentReservation): boolean {
   return isFree || state === 'RESERVED' || state === 'CONFIRMED'
