@@ -2,7 +2,6 @@ import { parse } from 'csv-parse/sync'
 import { stringify } from 'csv-stringify/sync'
 import { PERIODS } from '../rules/calendar.ts'
 import {
-  type CounterEntry,
   type Entry,
   FORMAT_VERSION,
   type NamespaceEntry,
@@ -293,7 +292,7 @@ function fieldsOf(entry: Entry): object {
     case 'counter':
       return {
         ...entry,
-        definition: entry.definition && definitionFields(entry.definition),
+        definition: entry.definition && { ...entry.definition, periods: tracked(entry.definition.periods) },
         history: historyFields(entry),
       }
     case 'counterHistory':
@@ -301,11 +300,6 @@ function fieldsOf(entry: Entry): object {
     default:
       return entry
   }
-}
-
-function definitionFields({ bounds, slots, timeZone, periods }: NonNullable<CounterEntry['definition']>) {
-  const { minValue = null, maxValue = null, overflow = 'REJECT' } = bounds ?? {}
-  return { minValue, maxValue, overflow, slots, timeZone, periods: tracked(periods) }
 }
 
 function tracked(periods: NamespaceEntry['periods']) {

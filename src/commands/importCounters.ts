@@ -25,7 +25,7 @@ import {
 } from '../mysql/sql.ts'
 import { executeEach } from '../repository/batches.ts'
 import { copyRows } from '../repository/leaderboard.ts'
-import { type CounterKey, keyText } from '../rules/counter.ts'
+import { type CounterKey, keyText, UNBOUNDED } from '../rules/counter.ts'
 import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../rules/entries.ts'
 import {
   type CounterMerge,
@@ -72,7 +72,7 @@ export async function importCounters(
   const merged = entries.map((entry): MergedCounter => {
     const { id: namespaceId, retention } = namespaceOf(entry.namespace)
     const row = rows.get(keyText(entry))
-    const definition = { bounds: undefined, slots: 1, ...retention }
+    const definition = { ...UNBOUNDED, slots: 1, ...retention }
     const present = row ?? { exists: false, value: 0, definition, totals: new Map(), running: [] }
     if (entry.type === 'counter')
       return { entry, namespaceId, row, merge: mergeCounter(present, entry, context) }

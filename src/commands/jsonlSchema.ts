@@ -133,10 +133,6 @@ const counterDefinition = z
     ({ minValue, maxValue, slots }) => slots === 1 || (minValue === null && maxValue === null),
     'a counter with slots cannot have bounds',
   )
-  .transform(({ minValue, maxValue, overflow, ...rest }) => {
-    const isBounded = minValue !== null || maxValue !== null || overflow === 'SATURATE'
-    return { ...rest, bounds: isBounded ? { minValue, maxValue, overflow } : undefined }
-  })
 
 const sequenceDefinition = z.strictObject({
   startValue: integer,

@@ -149,7 +149,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     // Its callers get no number of their own.
     if (definition && definition.slots > 1) return
     // It counts down, such as a stock: more would be sold than there is.
-    if (definition?.bounds?.minValue != null)
+    if (definition?.minValue != null)
       return say(`Not moved on: ${described(entry)} has a minimum; its value is ${value}.`)
     await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
     moved.counters++

@@ -210,7 +210,7 @@ function workOnCounter(
   { runningPeriods, random }: BatchOptions,
 ): CounterWork {
   const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
-  const { slots, bounds } = row.definition
+  const { slots, minValue, maxValue } = row.definition
   let sum = 0
   let raise = 0
   let volume = 0
@@ -222,7 +222,7 @@ function workOnCounter(
   }
   // The locked path also reads the totals, which a large addition may overflow.
   const isSmall = volume <= SMALL_SUM
-  const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
+  const mayRefuse = minValue !== null || maxValue !== null || precautions.lockedPath.has(row.key)
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more.
   if (slots > 1) path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(random() * slots) : 'all' }

@@ -168,7 +168,7 @@ builder.node(Counter, {
     overflow: t.field({
       type: Overflow,
       description: 'What happens at a bound.',
-      resolve: ({ definition }) => (definition?.bounds ?? UNBOUNDED).overflow,
+      resolve: ({ definition }) => (definition ?? UNBOUNDED).overflow,
     }),
     slots: t.int({
       description:
@@ -186,7 +186,7 @@ builder.node(Counter, {
 })
 
 function bound(name: 'minValue' | 'maxValue', description: string) {
-  const resolve = ({ definition }: CounterSource) => (definition?.bounds ?? UNBOUNDED)[name]
+  const resolve = ({ definition }: CounterSource) => (definition ?? UNBOUNDED)[name]
   return { type: 'SafeInt', nullable: true, description, resolve } as const
 }
 

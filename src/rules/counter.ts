@@ -2,9 +2,7 @@ import { calendarOf, PERIODS, type Period } from './calendar.ts'
 import { NthError } from './errors.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
-export interface Definition extends Retention {
-  /** Allowed values; undefined: any. */
-  bounds: Bounds | undefined
+export interface Definition extends Bounds, Retention {
   /** Rows that its value is split across. 1: returned numbers are exact. */
   slots: number
 }
@@ -63,18 +61,26 @@ function changedDefinition(
   value: number,
   at: number,
 ): Definition | NthError {
-  const bounds = changedBounds(present.bounds, change)
-  if (bounds instanceof NthError) return bounds
-  const slots = change.slots === undefined ? present.slots : (change.slots ?? 1)
-  const isBounded = bounds.minValue !== null || bounds.maxValue !== null
-  if (slots > 1 && isBounded) {
+  const changed = withChange<Bounds & Pick<Definition, 'slots'>>(present, change, { ...UNBOUNDED, slots: 1 })
+  const { minValue, maxValue, slots } = changed
+  if (minValue !== null && maxValue !== null && minValue > maxValue) {
+    const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
+    const message = `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument })
+  }
+  if (slots > 1 && (minValue !== null || maxValue !== null)) {
     const bound = change.maxValue == null ? 'minValue' : 'maxValue'
     const argument = `definition.${change.slots === undefined ? bound : 'slots'}`
     const message = `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
-  const fault = misfit(bounds, value)
-  if (fault) return fault
+  const beyond = crossed(changed, value)
+  if (beyond) {
+    const { side, limit } = beyond
+    const word = side === 'maxValue' ? 'above' : 'below'
+    const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
+    return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
+  }
   const timeZone = change.timeZone ?? present.timeZone
   const calendar = calendarOf(timeZone)
   const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
@@ -85,11 +91,10 @@ function changedDefinition(
     const since = before ? before.since && Math.min(before.since, start) : start
     return { ...wanted, since }
   })
-  const isDefault = !isBounded && bounds.overflow === UNBOUNDED.overflow
-  return { bounds: isDefault ? undefined : bounds, slots, timeZone, periods }
+  return { ...changed, timeZone, periods }
 }
 
-/** Null: unbounded. */
+/** Allowed values. Null: unbounded. */
 export interface Bounds {
   minValue: number | null
   maxValue: number | null
@@ -109,26 +114,6 @@ export function crossed(
 ): Crossed | undefined {
   if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
   return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
-}
-
-/** The bounds after a change; an error if they exclude every value. */
-function changedBounds(present: Bounds = UNBOUNDED, change: Change<Bounds>): Bounds | NthError {
-  const bounds = withChange(present, change, UNBOUNDED)
-  const { minValue, maxValue } = bounds
-  if (minValue === null || maxValue === null || minValue <= maxValue) return bounds
-  const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
-  const message = `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`
-  return new NthError('BAD_USER_INPUT', message, { argument })
-}
-
-/** The error for a value outside new bounds; undefined: it is inside. */
-function misfit(bounds: Bounds, value: number): NthError | undefined {
-  const beyond = crossed(bounds, value)
-  if (!beyond) return undefined
-  const { side, limit } = beyond
-  const word = side === 'maxValue' ? 'above' : 'below'
-  const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
 }
 
 export interface CounterKey {
@@ -289,10 +274,9 @@ export function applyAll(
 
 function add(row: RowState, delta: number): CounterResult | NthError {
   const { value: previous, definition } = row
-  const { bounds } = definition
   const value = previous + delta
-  const beyond = bounds && crossed(bounds, value)
-  if (beyond && bounds.overflow === 'REJECT')
+  const beyond = crossed(definition, value)
+  if (beyond && definition.overflow === 'REJECT')
     return limitReached(`${previous} plus ${delta}`, beyond, previous)
   if (beyond) return addWithin(row, beyond.limit, beyond.limit - previous)
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
@@ -317,7 +301,7 @@ function addToPeriods(row: RowState, totals: PeriodTotal[], delta: number): void
 
 function set(row: RowState, to: number): CounterResult | NthError {
   const { value, definition } = row
-  const beyond = definition.bounds && crossed(definition.bounds, to)
+  const beyond = crossed(definition, to)
   return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
 }
 

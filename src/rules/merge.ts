@@ -89,7 +89,7 @@ export function mergeCounter(
   const definition = exists && !(differs && overwrite) ? undefined : (entry.definition ?? present.definition)
   const valid = definition ?? present.definition
   const value = exists && !overwrite ? Math.max(present.value, entry.value) : entry.value
-  const beyond = valid.bounds && crossed(valid.bounds, value)
+  const beyond = crossed(valid, value)
   if (beyond) {
     const side = beyond.side === 'maxValue' ? 'above the maximum' : 'below the minimum'
     return nothing(present, refused(`its value ${value} is ${side} of ${beyond.limit}`))
@@ -122,8 +122,7 @@ export function mergeHistory(
 }
 
 /** What callers know of a definition: not since when periods are tracked. */
-function definitionText({ bounds, slots, timeZone, periods }: Definition): string {
-  const { minValue = null, maxValue = null, overflow = 'REJECT' } = bounds ?? {}
+function definitionText({ minValue, maxValue, overflow, slots, timeZone, periods }: Definition): string {
   const tracked = periods.map(({ period, keepDays }) => [period, keepDays])
   return JSON.stringify([minValue, maxValue, overflow, slots, timeZone, tracked])
 }

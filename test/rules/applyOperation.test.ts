@@ -72,7 +72,7 @@ it('applies several additions as a model does, or none of them', () => {
             maxValue: max,
             overflow: saturates ? 'SATURATE' : 'REJECT',
           } as const
-          return [name, { ...rowWith(value), definition: { ...PLAIN, bounds } }]
+          return [name, { ...rowWith(value), definition: { ...PLAIN, ...bounds } }]
         }),
       )
       const changes = requested.flatMap(({ name, delta }) => {
