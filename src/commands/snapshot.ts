@@ -9,7 +9,7 @@ import {
   sequenceDefinitionIn,
 } from '../commit/reservations.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
-import { bytes, integer, type NamedRow, nameIn, select } from '../mysql/sql.ts'
+import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
 import { retentionOf } from '../repository/namespaces.ts'
 import type { Entry, EntryType, GroupPeriod, SequenceGroupEntry } from '../rules/entries.ts'
@@ -32,12 +32,11 @@ export async function openSnapshot(target: Target) {
     await connection.query(`set session wait_timeout = ${IDLE_LIMIT_S}`)
     await connection.query('set session transaction isolation level repeatable read')
     // Read first: so the snapshot has all that was committed until then.
-    const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
-    if (!row) throw new Error('The database returned no time')
+    const at = await timeOf(connection)
     await connection.query('start transaction with consistent snapshot, read only')
     return {
       /** The instant, by the database's clock. What was committed a moment later may be included. */
-      at: row.now,
+      at,
 
       /** How many counters, sequence groups and reservations there are, approximately. */
       async size(): Promise<number> {

@@ -4,7 +4,7 @@ import { PERIOD_CODES, parsePeriods, startSecond } from '../commit/periodStateme
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
-import { bytes, digest, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
+import { bytes, digest, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
@@ -74,7 +74,7 @@ export function openJobs(database: Database, jobs: readonly ScheduledJob[], noti
 
   async function run(job: ScheduledJob): Promise<void> {
     try {
-      await job.run({ database, now: await timeOf(database), shouldContinue: () => !isClosed })
+      await job.run({ database, now: await database.withRetry(timeOf), shouldContinue: () => !isClosed })
     } catch (error) {
       // Including timeouts, which are reported nowhere else.
       if (!isClosed) notices.fault(error)
@@ -109,13 +109,6 @@ export async function claimDue(database: Database, jobs: readonly Pick<Scheduled
     }
   })
   return due
-}
-
-async function timeOf(database: Database): Promise<Date> {
-  const statement = 'select utc_timestamp(3) as now'
-  const [row] = await database.withRetry((connection) => select<{ now: Date }>(connection, statement))
-  if (!row) throw new Error('The database returned no time')
-  return row.now
 }
 
 /** Counters per statement: takes a few milliseconds. */
