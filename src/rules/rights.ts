@@ -6,15 +6,13 @@ import { MAX_BLOCK } from './sequenceDefinition.ts'
 
 /** What a caller may be allowed to do, with descriptions for callers: the schema's enum is generated from this table. */
 export const scopes = {
-  READ: { description: 'Queries, and the `counter` or `group` in the result of a change.' },
-  ADD: { description: 'Additions of 1 to `maxDelta` to each counter in one request.' },
-  NUMBER: { description: 'Up to `maxCount` numbers of a sequence in one call, and reservations.' },
-  WRITE: {
-    description:
-      'Additions of any size, `reset`, `resetAll`, `deleteCounter`, `restartSequence` and `deleteSequence`.',
-  },
-  DEFINE: { description: 'Definitions of counters, sequences and namespaces.' },
-  ADMIN: { description: 'API keys, and everything else.' },
+  READ: 'Queries, and the `counter` or `group` in the result of a change.',
+  ADD: 'Additions of 1 to `maxDelta` to each counter in one request.',
+  NUMBER: 'Up to `maxCount` numbers of a sequence in one call, and reservations.',
+  WRITE:
+    'Additions of any size, `reset`, `resetAll`, `deleteCounter`, `restartSequence` and `deleteSequence`.',
+  DEFINE: 'Definitions of counters, sequences and namespaces.',
+  ADMIN: 'API keys, and everything else.',
 }
 
 export type Scope = keyof typeof scopes
@@ -166,10 +164,10 @@ function checksum(random: string): string {
 
 /** Kinds of callers, with descriptions for them: the schema's enum is generated from this table. */
 export const callerKinds = {
-  ANONYMOUS: { description: 'Without credentials.' },
-  KEY: { description: 'By an API key.' },
-  TOKEN: { description: 'By a JSON Web Token.' },
-  ADMIN: { description: "By the administrator's key from the server's configuration." },
+  ANONYMOUS: 'Without credentials.',
+  KEY: 'By an API key.',
+  TOKEN: 'By a JSON Web Token.',
+  ADMIN: "By the administrator's key from the server's configuration.",
 }
 
 /** Who sent a request, and what they may do. */
