@@ -181,7 +181,7 @@ const grant = z
   })
   .superRefine((parsed: Grant, context) => {
     const fault = grantFault(parsed)
-    if (fault) context.addIssue({ code: 'custom', path: fault.path, message: fault.message })
+    if (fault) context.addIssue({ code: 'custom', path: [...(fault.path ?? [])], message: fault.message })
   })
 
 const apiKeyLine = z.strictObject({

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { NthError } from './errors.ts'
-import { type Fault, nameFault, textFault } from './names.ts'
+import { type Fault, faultAt, listOf, nameFault, rangeFault, textFault } from './names.ts'
 import { MAX_BLOCK } from './sequenceDefinition.ts'
 
 /** What a caller may be allowed to do, with descriptions for callers: the schema's enum is generated from this table. */
@@ -67,35 +67,25 @@ function covers({ namespace, names, prefix }: Grant, target: GrantTarget): boole
   return target.prefix === undefined || (names === null && target.prefix.startsWith(prefix))
 }
 
-/** Why a grant is invalid; undefined: it is valid. `path`: the part of it that is. */
-export function grantFault(grant: Grant): (Fault & { path: (string | number)[] }) | undefined {
+const namesFault = listOf(nameFault, 1, MAX_NAMES, 'names')
+
+/** Why a grant is invalid; undefined: it is valid. */
+export function grantFault(grant: Grant): Fault | undefined {
   const { scopes, namespace, names, prefix, maxDelta, maxCount } = grant
   if (scopes.length === 0) return { message: 'must not be empty', path: ['scopes'] }
   const isLimited = namespace !== null || names !== null || prefix !== ''
-  if (scopes.includes('ADMIN') && isLimited)
-    return {
-      message: 'cannot be combined with "namespace", "names" or "prefix" if it has ADMIN',
-      path: ['scopes'],
-    }
-  const namespaceFault = namespace === null ? undefined : nameFault(namespace)
-  if (namespaceFault) return { ...namespaceFault, path: ['namespace'] }
-  if (names !== null) {
-    if (prefix !== '') return { message: 'cannot be combined with "prefix"', path: ['names'] }
-    if (names.length === 0 || names.length > MAX_NAMES) {
-      const message = `must have 1 to ${MAX_NAMES} names; it has ${names.length}`
-      return { message, limit: names.length === 0 ? 1 : MAX_NAMES, path: ['names'] }
-    }
-    for (const [index, name] of names.entries()) {
-      const fault = nameFault(name)
-      if (fault) return { ...fault, path: ['names', index] }
-    }
+  if (scopes.includes('ADMIN') && isLimited) {
+    const message = 'cannot be combined with "namespace", "names" or "prefix" if it has ADMIN'
+    return { message, path: ['scopes'] }
   }
-  const prefixFault = textFault(prefix)
-  if (prefixFault) return { ...prefixFault, path: ['prefix'] }
+  if (names && prefix !== '') return { message: 'cannot be combined with "prefix"', path: ['names'] }
   if (maxDelta < 1) return { message: `must be at least 1; it is ${maxDelta}`, limit: 1, path: ['maxDelta'] }
-  if (maxCount >= 1 && maxCount <= MAX_BLOCK) return undefined
-  const limit = maxCount < 1 ? 1 : MAX_BLOCK
-  return { message: `must be from 1 to ${MAX_BLOCK}; it is ${maxCount}`, limit, path: ['maxCount'] }
+  return (
+    faultAt(['namespace'], namespace === null ? undefined : nameFault(namespace)) ??
+    faultAt(['names'], names === null ? undefined : namesFault(names)) ??
+    faultAt(['prefix'], textFault(prefix)) ??
+    rangeFault(maxCount, 1, MAX_BLOCK, 'maxCount')
+  )
 }
 
 /** An API key without its secret. */
