@@ -379,7 +379,7 @@ function stateOf({ row }: CounterWork, { value, revision, periods }: CounterRead
   const state = new RowState(row.definition)
   state.value = value
   state.revision = revision
-  if (periods) state.periodTotals = periods.map((each) => ({ period: each.period, value: totalOf(each) }))
+  if (periods) state.periodTotals = Object.fromEntries(periods.map((each) => [each.period, totalOf(each)]))
   return state
 }
 

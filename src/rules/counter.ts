@@ -208,14 +208,12 @@ export interface CounterResult {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-type PeriodTotal = { period: Period; value: number }
-
-/** State of a counter's row while operations are applied to it in order. */
+/** State of a counter's row while operations are applied to it in order. What it refers to never changes. */
 export class RowState {
   value = 0
   definition: Definition
-  /** One for each tracked period; undefined: not read, as they are not needed. */
-  periodTotals: PeriodTotal[] | undefined
+  /** Those of the tracked periods; undefined: not read, as they are not needed. */
+  periodTotals: PeriodValues | undefined
   /** Number of operations that added to its value or set it. */
   counted = 0
   /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
@@ -252,21 +250,14 @@ export function applyAll(
   changes: readonly { row: RowState; operation: CounterOperation }[],
   at: Date,
 ): CounterResult[] | NthError {
+  const before = new Map(changes.map(({ row }) => [row, { ...row }]))
   const results: CounterResult[] = []
-  const undo: (() => void)[] = []
   for (const [index, { row, operation }] of changes.entries()) {
     const result = apply(row, operation, at)
     if (result instanceof NthError) {
-      // Last first: a row may occur several times.
-      for (const step of undo.reverse()) step()
+      for (const [changed, state] of before) Object.assign(changed, state)
       return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
     }
-    undo.push(() => {
-      row.value = result.previousValue
-      row.counted -= 1
-      row.raised -= raiseBy(result.appliedDelta)
-      if (row.periodTotals) addToPeriods(row, row.periodTotals, -(result.appliedDelta ?? 0))
-    })
     results.push(result)
   }
   return results
@@ -287,16 +278,18 @@ function add(row: RowState, delta: number): CounterResult | NthError {
 /** Adds, unless the total of a current period would leave the safe range. */
 function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
   if (row.periodTotals) {
-    const full = row.periodTotals.find(({ value: total }) => !Number.isSafeInteger(total + delta))
-    if (full) return outOfRange(`The total of this ${full.period}, ${full.value}, plus ${delta}`, row.value)
-    addToPeriods(row, row.periodTotals, delta)
+    const totals: { [P in Period]?: number } = { ...row.periodTotals }
+    for (const period of PERIODS) {
+      const total = totals[period]
+      if (total === undefined) continue
+      totals[period] = total + delta
+      if (!Number.isSafeInteger(totals[period]))
+        return outOfRange(`The total of this ${period}, ${total}, plus ${delta}`, row.value)
+    }
+    row.periodTotals = totals
+    row.added += BigInt(delta)
   }
   return become(row, value, delta)
-}
-
-function addToPeriods(row: RowState, totals: PeriodTotal[], delta: number): void {
-  row.added += BigInt(delta)
-  for (const total of totals) total.value += delta
 }
 
 function set(row: RowState, to: number): CounterResult | NthError {
@@ -316,28 +309,17 @@ function define(row: RowState, change: DefinitionChange, at: Date): CounterResul
 }
 
 function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
-  const { value: previousValue, definition, periodTotals } = row
+  const { value: previousValue, definition, periodTotals: valuesIn } = row
   row.value = value
   row.counted += 1
-  row.raised += raiseBy(appliedDelta)
-  const valuesIn = periodTotals && valuesOf(periodTotals)
+  // Adding 0 changes only the counter's time of update.
+  if (appliedDelta !== 0) row.raised += 1
   return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
-}
-
-/** How much an operation raises the revision: adding 0 changes only the counter's time of update. */
-function raiseBy(appliedDelta: number | null): number {
-  return appliedDelta === 0 ? 0 : 1
 }
 
 /** The revision after an operation; undefined: not requested. */
 export function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
   return revision === undefined ? undefined : revision + raised
-}
-
-function valuesOf(periodTotals: readonly PeriodTotal[]): PeriodValues {
-  const values: { [P in Period]?: number } = {}
-  for (const { period, value } of periodTotals) values[period] = value
-  return values
 }
 
 function outOfRange(what: string, value: number): NthError {
