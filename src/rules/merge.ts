@@ -10,8 +10,9 @@ import type {
 } from './entries.ts'
 import { NthError } from './errors.ts'
 import type { ReservationState } from './sequence.ts'
-import { changedSequenceDefinition, formatInUse } from './sequenceChange.ts'
 import {
+  changedSequenceDefinition,
+  formatInUse,
   type History,
   isDescending,
   type PastFormat,
