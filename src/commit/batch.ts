@@ -119,7 +119,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
     if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
     for (const { row } of operations) touched.add(row.key)
     if (request.claim) {
-      touched.add(request.claim.key)
+      touched.add(request.claim.hash)
       stored += operations.length
     }
     if (calls.length > 0 && (touched.size > MAX_TOUCHED || stored > MAX_STORED)) break
@@ -153,7 +153,7 @@ export function batchOf(
   const carts: Call[] = []
   for (const call of calls) {
     const { request, operations } = call
-    if (request.claim) claims.set(request.claim.key, request.claim)
+    if (request.claim) claims.set(request.claim.hash, request.claim)
     if (request.mode === 'all') carts.push(call)
     for (const each of operations) {
       if (each.kind === 'counter') include(counters, each.row, each.operation, request)

@@ -192,13 +192,13 @@ export class Call {
   /** The key of its claim, if any, and those of its rows. */
   get keys(): string[] {
     const { claim } = this.request
-    const keys = claim ? [claim.key] : []
+    const keys = claim ? [claim.hash] : []
     for (const { row } of this.operations) keys.push(row.key)
     return keys
   }
 
   touches(key: string): boolean {
-    return this.operations.some(({ row }) => row.key === key) || this.request.claim?.key === key
+    return this.operations.some(({ row }) => row.key === key) || this.request.claim?.hash === key
   }
 
   /** Returns false for a call that is answered, which it stays. */

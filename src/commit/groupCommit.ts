@@ -253,7 +253,7 @@ export function openQuarantine() {
     /** The quarantined key that a call touches; undefined: none. */
     keyOf({ operations, request: { claim } }: Call): string | undefined {
       if (quarantine.size === 0) return undefined
-      if (claim && quarantine.has(claim.key)) return claim.key
+      if (claim && quarantine.has(claim.hash)) return claim.hash
       return operations.find(({ row }) => quarantine.has(row.key))?.row.key
     },
 

@@ -48,11 +48,7 @@ type StoredResult =
 /** Reads the answer of `readResults`. */
 function earlierIn(answer: Answer | undefined): EarlierResults[] {
   return rowsOf(answer).map(({ hash, fingerprint, applied_at, results, age_us }) => ({
-    claim: {
-      key: `key ${hash.toString('hex')}`,
-      hash: hash.toString('hex'),
-      fingerprint: fingerprint.toString('hex'),
-    },
+    claim: { hash: hash.toString('hex'), fingerprint: fingerprint.toString('hex') },
     at: applied_at,
     ageMs: Number(age_us) / 1000,
     results: JSON.parse(results.toString('utf8')).map(resultIn),
