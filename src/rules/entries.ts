@@ -131,7 +131,7 @@ export const FORMAT_VERSION = 1
 export const MAX_PARTS = 1000
 
 /** An entry, and where it is in its file. */
-export interface Placed<E extends Entry = Entry> {
+export interface Placed {
   line: number
-  entry: E
+  entry: Entry
 }

@@ -32,8 +32,9 @@ const dateFields = {
 const FIELDS = ['group', 'value', 'value:5', ...Object.keys(dateFields)].map((field) => `{${field}}`)
 
 /** Default formats: the number itself; in a named sequence group `group-number`. */
-const UNNAMED: Format = [{ kind: 'value', digits: 1 }]
-const NAMED: Format = [{ kind: 'group' }, { kind: 'text', text: '-' }, ...UNNAMED]
+const NUMBER = { kind: 'value' as const, digits: 1 }
+const UNNAMED: Format = [NUMBER]
+const NAMED: Format = [{ kind: 'group' }, { kind: 'text', text: '-' }, NUMBER]
 
 const parsed = new LRUCache<string, Format>({
   max: 1000,
@@ -56,26 +57,20 @@ export function writerOf(
   group: string,
   at: Date,
 ): (value: number) => string {
+  const parts = formatOf(format, group !== '')
+  const number = parts.find((part) => part.kind === 'value') ?? NUMBER
   let date: LocalDate | undefined
-  let [before, after, digits] = ['', '', 0]
-  for (const part of formatOf(format, group !== '')) {
-    if (part.kind === 'value') {
-      digits = part.digits
-      continue
-    }
-    const text = written(part)
-    if (digits === 0) before += text
-    else after += text
-  }
-  return (value) => before + padded(value, digits) + after
-
-  function written(part: Exclude<Part, { kind: 'value' }>): string {
+  const texts = parts.map((part) => {
+    if (part.kind === 'value') return ''
     if (part.kind === 'text') return part.text
     if (part.kind === 'group') return group
     // Few formats have a date, and it costs more than everything else.
     date ??= localDate(timeZone, at)
     return dateFields[part.kind](date)
-  }
+  })
+  const index = parts.indexOf(number)
+  const [before, after] = [texts.slice(0, index).join(''), texts.slice(index).join('')]
+  return (value) => before + padded(value, number.digits) + after
 }
 
 /** Whether a format was parsed without a fault. */
@@ -189,9 +184,8 @@ const ANY_DATE = { year: 0, month: 0, day: 0, hour: 0, weekYear: 0, week: 0 }
 
 function fieldNamed(name: string): Part | undefined {
   if (name === 'group') return { kind: 'group' }
-  if (name === 'value') return { kind: 'value', digits: 1 }
-  const [, digits] = /^value:([1-9]\d?)$/.exec(name) ?? []
-  if (digits && Number(digits) <= MAX_DIGITS) return { kind: 'value', digits: Number(digits) }
+  const [isValue, digits = 1] = /^value(?::([1-9]\d?))?$/.exec(name) ?? []
+  if (isValue && Number(digits) <= MAX_DIGITS) return { kind: 'value', digits: Number(digits) }
   return Object.hasOwn(dateFields, name) ? { kind: name as DateField } : undefined
 }
 

@@ -219,13 +219,13 @@ function repeating(
   change: SequenceDefinitionChange,
   example: string | undefined,
 ): NthError {
-  const others = ['restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   const [before, after] = [past, next].map(({ format }) =>
     format ? JSON.stringify(format) : 'plain numbers',
   )
   const suggestion = example === undefined ? '' : `, such as ${JSON.stringify(example)}`
   const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Use a format with one more character other than a digit${suggestion}; or set allowRepeats`
-  return refused(change, ['format', ...others], message)
+  const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
+  return refused(change, parts, message)
 }
 
 /** The error of a change. Of parts that contradict each other, its argument is the first one that the caller changed. */
