@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { type AccessSettings, isUnprotected } from './http/credentials.ts'
 import { isLoopback } from './http/origins.ts'
 import { parseTargets } from './mysql/settings.ts'
-import { isOrigin, SCOPES } from './rules/rights.ts'
+import { originFault, SCOPES } from './rules/rights.ts'
 
 const MIN_ADMIN_KEY = 32
 
@@ -57,7 +57,7 @@ const scope = z.enum(SCOPES, {
   error: ({ input }) => `has the unknown scope "${input}"; supported: ${SCOPES.join(', ')}`,
 })
 
-const origin = z.string().refine((text) => text === '*' || isOrigin(text), {
+const origin = z.string().refine((text) => !originFault(text), {
   error: ({ input }) =>
     `must be * or a comma-separated list of origins such as https://shop.example; "${input}" is not an origin`,
 })

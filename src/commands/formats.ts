@@ -295,7 +295,7 @@ function fieldsOf(entry: Entry): object {
     case 'counter':
       return {
         ...entry,
-        definition: entry.definition && definitionFields(entry.definition),
+        definition: entry.definition && { ...entry.definition, periods: tracked(entry.definition.periods) },
         history: historyFields(entry),
       }
     case 'counterHistory':
@@ -303,16 +303,6 @@ function fieldsOf(entry: Entry): object {
     default:
       return entry
   }
-}
-
-function definitionFields({
-  bounds,
-  slots,
-  timeZone,
-  periods,
-}: NonNullable<EntryOf<'counter'>['definition']>) {
-  const { minValue = null, maxValue = null, overflow = 'REJECT' } = bounds ?? {}
-  return { minValue, maxValue, overflow, slots, timeZone, periods: tracked(periods) }
 }
 
 function tracked(periods: EntryOf<'namespace'>['periods']) {

@@ -3,7 +3,7 @@ import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
-import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import { bytes, digest, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
 import { readKeys } from '../repository/apiKeys.ts'
 import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import type { Retention } from '../rules/counter.ts'
@@ -40,9 +40,7 @@ export function openImporter(target: Target, options: Options) {
     for (let failures = 0; ; failures++) {
       try {
         return await inTransaction(connection, async () => {
-          const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
-          if (!row) throw new Error('The database returned no time')
-          const context = { ...options, connection, now: row.now }
+          const context = { ...options, connection, now: await timeOf(connection) }
           // All entries of a batch are of one kind.
           const results = await IMPORTERS[first.type](context, entries as readonly never[])
           if (options.isDryRun) await connection.query('rollback')

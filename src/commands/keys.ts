@@ -77,7 +77,7 @@ export async function run(args: string[]): Promise<void> {
     maxCount: whole('--max-count', values['max-count']),
   }
   const fault = grantFault(grant)
-  if (fault) throw new Error(`${OPTIONS[fault.path[0] ?? '']} ${fault.message}.`)
+  if (fault) throw new Error(`${OPTIONS[fault.path?.[0] ?? '']} ${fault.message}.`)
   for (const item of origin ?? [])
     if (originFault(item)) throw new Error(`--origin ${originFault(item)?.message}.`)
   const expiresAt = expires === undefined ? null : new Date(expires)

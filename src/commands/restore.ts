@@ -170,7 +170,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     if (entry.type === 'counter' && entry.definition?.slots === 1) {
       const { namespace, name, value, definition } = entry
       // It counts down, such as a stock: more would be sold than there is.
-      if (definition.bounds?.minValue != null) return ` has a minimum; its value is ${value}.`
+      if (definition.minValue !== null) return ` has a minimum; its value is ${value}.`
       await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
       moved.counters++
     } else if (entry.type === 'sequenceGroup') {

@@ -20,7 +20,7 @@ import {
   sequenceDefinitionIn,
 } from '../commit/reservations.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
-import { bytes, integer, type NamedRow, nameIn, select } from '../mysql/sql.ts'
+import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
 import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
@@ -59,8 +59,7 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
     await connection.query(`set session wait_timeout = ${IDLE_LIMIT_S}`)
     await connection.query('set session transaction isolation level repeatable read')
     // Read first: so the snapshot has all that was committed until then.
-    const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
-    if (!row) throw new Error('The database returned no time')
+    const at = await timeOf(connection)
     await connection.query('start transaction with consistent snapshot, read only')
     const size = process.stderr.isTTY ? await readSize(connection) : 0
     async function* entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
@@ -70,7 +69,7 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
         progress.show(++count, size > 0 ? count / size : undefined)
       }
     }
-    return await work({ at: row.now, entries })
+    return await work({ at, entries })
   } finally {
     progress.clear()
     await connection.end().catch(() => connection.destroy())

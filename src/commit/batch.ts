@@ -112,7 +112,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
     if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
     for (const { row } of operations) touched.add(row.key)
     if (request.claim) {
-      touched.add(request.claim.key)
+      touched.add(request.claim.hash)
       stored += operations.length
     }
     if (calls.length > 0 && (touched.size > MAX_TOUCHED || stored > MAX_STORED)) break
@@ -145,7 +145,7 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
   const carts: Call[] = []
   for (const call of calls) {
     const { request, operations } = call
-    if (request.claim) claims.set(request.claim.key, request.claim)
+    if (request.claim) claims.set(request.claim.hash, request.claim)
     if (request.mode === 'all') carts.push(call)
     for (const each of operations) {
       if (each.kind === 'counter') include(counters, each.row, each.operation, request)
@@ -186,7 +186,7 @@ function include<Row extends { key: string }, Operation>(
 
 function workOnCounter(work: CounterRowWork, { precautions, at, context }: BatchOptions): CounterWork {
   const { row, operations, hasClaim } = work
-  const { slots, bounds } = row.definition
+  const { slots, minValue, maxValue } = row.definition
   let sum = 0
   let raise = 0
   let volume = 0
@@ -198,7 +198,7 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
   }
   // The locked path also reads the totals, which a large addition may overflow.
   const isSmall = volume <= SMALL_SUM
-  const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
+  const mayRefuse = minValue !== null || maxValue !== null || precautions.lockedPath.has(row.key)
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more.
   if (slots > 1)

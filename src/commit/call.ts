@@ -192,7 +192,7 @@ export class Call {
   /** The key of its claim, if any, and those of its rows. */
   get keys(): string[] {
     const { claim } = this.request
-    const keys = claim ? [claim.key] : []
+    const keys = claim ? [claim.hash] : []
     for (const { row } of this.operations) keys.push(row.key)
     return keys
   }

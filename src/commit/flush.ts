@@ -283,17 +283,17 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
   if (refused.length > 0) return { kind: 'refused', keys: refused }
 
   const stored = new Map<string, StoredResults>()
-  for (const earlier of reading.earlier) if (earlier.ageMs < keyTtlMs) stored.set(earlier.claim.key, earlier)
+  for (const earlier of reading.earlier) if (earlier.ageMs < keyTtlMs) stored.set(earlier.claim.hash, earlier)
   const toStore: StoredResults[] = []
   const results: (Applied | NthError)[] = []
   for (const call of batch.calls) {
     const { claim } = call.request
-    const earlier = claim && stored.get(claim.key)
+    const earlier = claim && stored.get(claim.hash)
     const result = earlier ? repeated(earlier, claim) : applyCall(call, states, batch.at)
     results.push(result)
     if (!claim || earlier || result instanceof NthError) continue
     const first = { claim, at: batch.at, results: result.results }
-    stored.set(claim.key, first)
+    stored.set(claim.hash, first)
     toStore.push(first)
   }
 
@@ -311,7 +311,7 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     if (!before.isAdvanced && (after.isMoved || after.closed.size > 0)) sequenceGroups.push(write)
   }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
-  const toRelease = batch.claims.filter(({ key }) => !stored.has(key))
+  const toRelease = batch.claims.filter(({ hash }) => !stored.has(hash))
   return { kind: 'decided', writes: { counters, sequenceGroups, toStore, toRelease }, results }
 }
 
@@ -353,7 +353,7 @@ function stateOf({ row }: CounterWork, { value, revision, periods }: CounterRead
   const state = new RowState(row.definition)
   state.value = value
   state.revision = revision
-  if (periods) state.periodTotals = periods.map((each) => ({ period: each.period, value: totalOf(each) }))
+  if (periods) state.periodTotals = Object.fromEntries(periods.map((each) => [each.period, totalOf(each)]))
   return state
 }
 

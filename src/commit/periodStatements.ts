@@ -3,10 +3,10 @@ import { rowsOf } from '../mysql/session.ts'
 import { bytes, groupBy, integer, list, type NamedRow, nameIn, orNull } from '../mysql/sql.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import {
-  type Bounds,
   type CounterState,
   type Definition,
   type TrackedPeriod,
+  UNBOUNDED,
   unwritten,
 } from '../rules/counter.ts'
 import {
@@ -79,22 +79,22 @@ const unbounded = new LRUCache<string, Definition>({
   max: 1000,
   memoMethod(text) {
     const [slots, timeZone = '', periods = ''] = text.split(' ')
-    return { bounds: undefined, slots: Number(slots), timeZone, periods: parsePeriods(periods) }
+    return { ...UNBOUNDED, slots: Number(slots), timeZone, periods: parsePeriods(periods) }
   },
 })
 
-export function definitionIn({ min_value: minValue, max_value: maxValue, saturates, kept }: DefinitionRow) {
-  const definition = unbounded.memo(kept.toString('latin1'))
+export function definitionIn(row: DefinitionRow): Definition {
+  const { min_value: minValue, max_value: maxValue, saturates } = row
+  const definition = unbounded.memo(row.kept.toString('latin1'))
   if (minValue === null && maxValue === null && !saturates) return definition
-  const bounds: Bounds = { minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
-  return { ...definition, bounds }
+  return { ...definition, minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
 }
 
 /** The columns that store a definition, and their values in the same order. */
 export const DEFINITION_COLUMNS = ['min_value', 'max_value', 'saturates', 'slots', 'time_zone', 'periods']
 
-export function definitionValues({ bounds, slots, timeZone, periods }: Definition): string[] {
-  const { minValue = null, maxValue = null, overflow } = bounds ?? {}
+export function definitionValues(definition: Definition): string[] {
+  const { minValue, maxValue, overflow, slots, timeZone, periods } = definition
   const limits = [orNull(minValue, integer), orNull(maxValue, integer), String(overflow === 'SATURATE')]
   return [...limits, integer(slots), bytes(timeZone), bytes(periodsText(periods))]
 }

@@ -10,13 +10,13 @@ import {
 } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
-import { builder, exposed, nameArgument, orNull } from './builder.ts'
+import { builder, described, exposed, nameArgument, orNull } from './builder.ts'
 import { apiKeyCursors, connectionOf } from './lists.ts'
 import { admin, none } from './rights.ts'
 
 const ScopeRef = builder.enumType('Scope', {
   description: 'What a grant allows. WRITE includes ADD, and ADMIN includes everything.',
-  values: scopes,
+  values: described(scopes),
 })
 
 const GrantRef = builder.objectRef<Grant>('Grant').implement({
@@ -105,7 +105,7 @@ const CreatedApiKey = builder.objectRef<{ secret: string; key: ApiKey }>('Create
 
 const CallerKind = builder.enumType('ViewerKind', {
   description: 'How a caller was identified.',
-  values: callerKinds,
+  values: described(callerKinds),
 })
 
 const Viewer = builder.objectRef<Caller>('Viewer').implement({

@@ -10,7 +10,16 @@ import {
   type RetentionChange,
 } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
-import { type Change, type Fault, nameFault, splitNames, textFault } from '../rules/names.ts'
+import {
+  type Change,
+  type Fault,
+  faultAt,
+  listOf,
+  nameFault,
+  rangeFault,
+  splitNames,
+  textFault,
+} from '../rules/names.ts'
 import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE, originFault } from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
@@ -87,8 +96,8 @@ export function checked(field: Field, resolve: Resolver): Resolver {
       const value: unknown = args[name]
       // Defaults are valid: most calls have the default namespace.
       if (value == null || value === defaultValue) continue
-      const fault = check(value)
-      if (fault) throw inputError(at(name, fault))
+      const fault = faultAt([name], check(value))
+      if (fault) throw inputError(fault)
     }
     const fault = checkAll?.(args)
     if (fault) throw inputError(fault)
@@ -103,7 +112,7 @@ export function checkOf({ extensions }: { extensions: Readonly<Record<string, un
 }
 
 /** Returns an error for an argument that has the right type but an invalid value. */
-export function inputError({ message, limit, path = [] }: ArgumentFault): NthError {
+export function inputError({ message, limit, path = [] }: Fault): NthError {
   const argument = path.join('.')
   return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}.`, {
     argument,
@@ -126,23 +135,16 @@ const TOPICS = ['Counter', 'SequenceGroup', 'Reservation']
 /** Longest reservation, in seconds: a day. */
 const MAX_TTL_S = 86_400
 
-/** Why an argument is invalid: the first fault, as an error names only one, and 10 000 took 80 ms of a tick. */
-interface ArgumentFault extends Fault {
-  /** Where the fault is within the checked value. */
-  path?: readonly (string | number)[]
-}
-
 /** Checks what the type of an argument can't express. `checked` says where checks are declared. */
-type Check<Value> = (value: Value) => ArgumentFault | undefined
+type Check<Value> = (value: Value) => Fault | undefined
 
 export const name: Check<string> = nameFault
 export const textOrEmpty: Check<string> = textFault
 export const names = listOf(nameFault, 1, MAX_ITEMS, 'items')
 export const changes = listOf(deltaFault, 1, MAX_CHANGES, 'changes')
 
-function deltaFault({ name }: CounterDelta): ArgumentFault | undefined {
-  const fault = nameFault(name)
-  return fault && at('name', fault)
+function deltaFault({ name }: CounterDelta): Fault | undefined {
+  return faultAt(['name'], nameFault(name))
 }
 
 export const definition: Check<DefinitionChange> = ({ minValue, maxValue, slots, ...retention }) => {
@@ -156,10 +158,10 @@ export const namespaceDefinition: Check<RetentionChange> = retentionFault
 /** The other checks depend on the current definition. */
 export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) => {
   const fault = textFault(format ?? '')
-  return retentionFault({ timeZone }) ?? (fault && at('format', fault))
+  return retentionFault({ timeZone }) ?? faultAt(['format'], fault)
 }
 
-function retentionFault({ timeZone, periods }: RetentionChange): ArgumentFault | undefined {
+function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefined {
   if (timeZone != null && !timeZoneNamed(timeZone))
     return { message: 'must be the name of an IANA time zone, such as Europe/Berlin', path: ['timeZone'] }
   const seen = new Set<string>()
@@ -228,36 +230,4 @@ function lastFault(other: string): Check<Record<string, unknown>> {
 
 function between(min: number, max: number): Check<number> {
   return (number) => rangeFault(number, min, max)
-}
-
-function rangeFault(
-  number: number | null | undefined,
-  min: number,
-  max: number,
-  ...path: (string | number)[]
-) {
-  if (number == null || (number >= min && number <= max)) return undefined
-  return { message: `must be from ${min} to ${max}; it is ${number}`, limit: number < min ? min : max, path }
-}
-
-/** Checks the length of a list, then each item. */
-function listOf<Item>(faultOf: Check<Item>, min: number, max: number, unit: string): Check<readonly Item[]> {
-  return (list) => {
-    const { length } = list
-    if (length < min || length > max)
-      return {
-        message: `must have ${min} to ${max} ${unit}; it has ${length}`,
-        limit: length < min ? min : max,
-      }
-    for (const [index, item] of list.entries()) {
-      const fault = faultOf(item)
-      if (fault) return at(index, fault)
-    }
-    return undefined
-  }
-}
-
-/** The fault of a part of a value, as a fault of the value. */
-function at(part: string | number, fault: ArgumentFault): ArgumentFault {
-  return { ...fault, path: [part, ...(fault.path ?? [])] }
 }

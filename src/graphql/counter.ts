@@ -167,7 +167,7 @@ builder.node(Counter, {
 })
 
 function boundsOf({ definition }: CounterSource) {
-  return definition?.bounds ?? UNBOUNDED
+  return definition ?? UNBOUNDED
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */

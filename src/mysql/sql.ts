@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import type { Connection, RowDataPacket } from 'mysql2/promise'
-import type { Page, PageByName } from '../rules/counter.ts'
+import type { CounterKey, Page, PageByName } from '../rules/counter.ts'
 
 /** Literals in SQL text, all made of digits: no name can end one, under any `sql_mode` or character set. */
 
@@ -49,15 +49,17 @@ export async function select<Row = unknown>(connection: Connection, statement: s
   return rows
 }
 
-/** A name in a namespace: of a counter or a sequence. */
-interface Named {
-  namespace: string
-  name: string
+/** The time by the database's clock. */
+export async function timeOf(connection: Connection): Promise<Date> {
+  const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
+  if (!row) throw new Error('The database returned no time')
+  return row.now
 }
 
-export type NamedRow = Record<keyof Named, Buffer>
+/** A row with the names of a counter or a sequence. */
+export type NamedRow = Record<keyof CounterKey, Buffer>
 
-export function nameIn({ namespace, name }: NamedRow): Named {
+export function nameIn({ namespace, name }: NamedRow): CounterKey {
   return { namespace: namespace.toString(), name: name.toString() }
 }
 
@@ -75,11 +77,11 @@ export function selectByParent<Key>(
 
 /** The same for names in namespaces. The condition is for the table with alias n, and a column with the names. */
 export function selectByName(
-  names: readonly Named[],
+  names: readonly CounterKey[],
   column: string,
   selectOf: (condition: string) => string,
 ): string {
-  const selectSiblings = (siblings: [Named, ...Named[]]) => {
+  const selectSiblings = (siblings: [CounterKey, ...CounterKey[]]) => {
     const listed = list(siblings, ({ name }) => bytes(name))
     return selectOf(`n.name = ${bytes(siblings[0].namespace)} and ${column} in (${listed})`)
   }

@@ -13,8 +13,8 @@ import { bytes, firstVersion, instant, integer, select } from '../mysql/sql.ts'
 import { NthError } from '../rules/errors.ts'
 import { type Claim, claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
-import { changedSequenceDefinition } from '../rules/sequenceChange.ts'
 import {
+  changedSequenceDefinition,
   defaultSequenceDefinition,
   type History,
   type PastFormat,

@@ -103,9 +103,9 @@ function openCalendar(timeZone: string) {
   }
 
   function datesAt(period: Exclude<Period, 'HOUR'>, at: number): Bucket {
-    let date = firstDate[period](floor(at + stretchAt(at).offset, DAY_MS))
+    let date = firstDate[period](at + stretchAt(at).offset)
     while (true) {
-      const next = nextDate[period](date)
+      const next = firstDate[period](date + LONGEST_MS[period])
       const end = beginningOf(next)
       // If the clock was put back across midnight, the next date had already begun.
       if (at < end) return { start: beginningOf(date), end }
@@ -127,19 +127,18 @@ function openCalendar(timeZone: string) {
   }
 }
 
-/** Dates are encoded as their midnight in UTC, in milliseconds. */
-const firstDate: Record<Exclude<Period, 'HOUR'>, (date: number) => number> = {
-  DAY: (date) => date,
-  WEEK: (date) => date - ((new Date(date).getUTCDay() + 6) % 7) * DAY_MS,
-  MONTH: (date) => new Date(date).setUTCDate(1),
-  YEAR: (date) => new Date(date).setUTCMonth(0, 1),
-}
+/** A Monday. */
+const MONDAY = Date.UTC(2001, 0, 1)
 
-const nextDate: Record<Exclude<Period, 'HOUR'>, (date: number) => number> = {
-  DAY: (date) => date + DAY_MS,
-  WEEK: (date) => date + 7 * DAY_MS,
-  MONTH: (date) => new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1),
-  YEAR: (date) => new Date(date).setUTCFullYear(new Date(date).getUTCFullYear() + 1),
+/**
+ * The first date of the period that contains a local time, which is encoded as if it were UTC, in milliseconds. A date is
+ * encoded as its midnight.
+ */
+const firstDate: Record<Exclude<Period, 'HOUR'>, (time: number) => number> = {
+  DAY: (time) => floor(time, DAY_MS),
+  WEEK: (time) => floor(time - MONDAY, 7 * DAY_MS) + MONDAY,
+  MONTH: (time) => new Date(floor(time, DAY_MS)).setUTCDate(1),
+  YEAR: (time) => new Date(floor(time, DAY_MS)).setUTCMonth(0, 1),
 }
 
 /** Finds the stretch of an instant. Each is computed once: it takes Temporal 100 µs, like a hundred buckets here. */
@@ -181,8 +180,7 @@ export function localDate(timeZone: string, at: Date) {
   const clock = new Date(calendarOf(timeZone).clockAt(at.getTime()))
   const year = clock.getUTCFullYear()
   const [month, day] = [clock.getUTCMonth() + 1, clock.getUTCDate()]
-  const sinceMonday = (clock.getUTCDay() + 6) % 7
-  const thursday = Date.UTC(year, month - 1, day + 3 - sinceMonday)
+  const thursday = firstDate.WEEK(clock.getTime()) + 3 * DAY_MS
   const weekYear = new Date(thursday).getUTCFullYear()
   const week = 1 + Math.floor((thursday - Date.UTC(weekYear, 0, 1)) / (7 * DAY_MS))
   return { year, month, day, hour: clock.getUTCHours(), weekYear, week }
@@ -207,10 +205,8 @@ export function periodKeyOf(period: Period | null, timeZone: string, at: Date): 
   return keys[period]
 }
 
-/** Digits of the keys of each period. */
-const DIGITS: Record<Period, number> = { HOUR: 10, DAY: 8, WEEK: 7, MONTH: 6, YEAR: 4 }
-
-/** Whether a key can be that of a period of this length; null: without periods. */
+/** Whether a key can be that of a period of this length, by its digits; null: without periods. */
 export function isPeriodKey(key: number, period: Period | null): boolean {
-  return period === null ? key === 0 : String(key).length === DIGITS[period]
+  if (period === null) return key === 0
+  return String(key).length === String(periodKeyOf(period, 'UTC', new Date())).length
 }

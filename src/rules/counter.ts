@@ -2,9 +2,7 @@ import { calendarOf, PERIODS, type Period } from './calendar.ts'
 import { NthError } from './errors.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
-export interface Definition extends Retention {
-  /** Allowed values; undefined: any. */
-  bounds: Bounds | undefined
+export interface Definition extends Bounds, Retention {
   /** Rows that its value is split across. 1: returned numbers are exact. */
   slots: number
 }
@@ -63,18 +61,26 @@ function changedDefinition(
   value: number,
   at: number,
 ): Definition | NthError {
-  const bounds = changedBounds(present.bounds, change)
-  if (bounds instanceof NthError) return bounds
-  const slots = change.slots === undefined ? present.slots : (change.slots ?? 1)
-  const isBounded = bounds.minValue !== null || bounds.maxValue !== null
-  if (slots > 1 && isBounded) {
+  const changed = withChange<Bounds & Pick<Definition, 'slots'>>(present, change, { ...UNBOUNDED, slots: 1 })
+  const { minValue, maxValue, slots } = changed
+  if (minValue !== null && maxValue !== null && minValue > maxValue) {
+    const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
+    const message = `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument })
+  }
+  if (slots > 1 && (minValue !== null || maxValue !== null)) {
     const bound = change.maxValue == null ? 'minValue' : 'maxValue'
     const argument = `definition.${change.slots === undefined ? bound : 'slots'}`
     const message = `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
-  const fault = misfit(bounds, value)
-  if (fault) return fault
+  const beyond = crossed(changed, value)
+  if (beyond) {
+    const { side, limit } = beyond
+    const word = side === 'maxValue' ? 'above' : 'below'
+    const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
+    return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
+  }
   const timeZone = change.timeZone ?? present.timeZone
   const calendar = calendarOf(timeZone)
   const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
@@ -85,11 +91,10 @@ function changedDefinition(
     const since = before ? before.since && Math.min(before.since, start) : start
     return { ...wanted, since }
   })
-  const isDefault = !isBounded && bounds.overflow === UNBOUNDED.overflow
-  return { bounds: isDefault ? undefined : bounds, slots, timeZone, periods }
+  return { ...changed, timeZone, periods }
 }
 
-/** Null: unbounded. */
+/** Allowed values. Null: unbounded. */
 export interface Bounds {
   minValue: number | null
   maxValue: number | null
@@ -109,26 +114,6 @@ export function crossed(
 ): Crossed | undefined {
   if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
   return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
-}
-
-/** The bounds after a change; an error if they exclude every value. */
-function changedBounds(present: Bounds = UNBOUNDED, change: Change<Bounds>): Bounds | NthError {
-  const bounds = withChange(present, change, UNBOUNDED)
-  const { minValue, maxValue } = bounds
-  if (minValue === null || maxValue === null || minValue <= maxValue) return bounds
-  const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
-  const message = `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`
-  return new NthError('BAD_USER_INPUT', message, { argument })
-}
-
-/** The error for a value outside new bounds; undefined: it is inside. */
-function misfit(bounds: Bounds, value: number): NthError | undefined {
-  const beyond = crossed(bounds, value)
-  if (!beyond) return undefined
-  const { side, limit } = beyond
-  const word = side === 'maxValue' ? 'above' : 'below'
-  const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
 }
 
 export interface CounterKey {
@@ -223,14 +208,12 @@ export interface CounterResult {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-type PeriodTotal = { period: Period; value: number }
-
-/** State of a counter's row while operations are applied to it in order. */
+/** State of a counter's row while operations are applied to it in order. What it refers to never changes. */
 export class RowState {
   value = 0
   definition: Definition
-  /** One for each tracked period; undefined: not read, as they are not needed. */
-  periodTotals: PeriodTotal[] | undefined
+  /** Those of the tracked periods; undefined: not read, as they are not needed. */
+  periodTotals: PeriodValues | undefined
   /** Number of operations that added to its value or set it. */
   counted = 0
   /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
@@ -267,21 +250,14 @@ export function applyAll(
   changes: readonly { row: RowState; operation: CounterOperation }[],
   at: Date,
 ): CounterResult[] | NthError {
+  const before = new Map(changes.map(({ row }) => [row, { ...row }]))
   const results: CounterResult[] = []
-  const undo: (() => void)[] = []
   for (const [index, { row, operation }] of changes.entries()) {
     const result = apply(row, operation, at)
     if (result instanceof NthError) {
-      // Last first: a row may occur several times.
-      for (const step of undo.reverse()) step()
+      for (const [changed, state] of before) Object.assign(changed, state)
       return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
     }
-    undo.push(() => {
-      row.value = result.previousValue
-      row.counted -= 1
-      row.raised -= raiseBy(result.appliedDelta)
-      if (row.periodTotals) addToPeriods(row, row.periodTotals, -(result.appliedDelta ?? 0))
-    })
     results.push(result)
   }
   return results
@@ -289,10 +265,9 @@ export function applyAll(
 
 function add(row: RowState, delta: number): CounterResult | NthError {
   const { value: previous, definition } = row
-  const { bounds } = definition
   const value = previous + delta
-  const beyond = bounds && crossed(bounds, value)
-  if (beyond && bounds.overflow === 'REJECT')
+  const beyond = crossed(definition, value)
+  if (beyond && definition.overflow === 'REJECT')
     return limitReached(`${previous} plus ${delta}`, beyond, previous)
   if (beyond) return addWithin(row, beyond.limit, beyond.limit - previous)
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
@@ -303,21 +278,23 @@ function add(row: RowState, delta: number): CounterResult | NthError {
 /** Adds, unless the total of a current period would leave the safe range. */
 function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
   if (row.periodTotals) {
-    const full = row.periodTotals.find(({ value: total }) => !Number.isSafeInteger(total + delta))
-    if (full) return outOfRange(`The total of this ${full.period}, ${full.value}, plus ${delta}`, row.value)
-    addToPeriods(row, row.periodTotals, delta)
+    const totals: { [P in Period]?: number } = { ...row.periodTotals }
+    for (const period of PERIODS) {
+      const total = totals[period]
+      if (total === undefined) continue
+      totals[period] = total + delta
+      if (!Number.isSafeInteger(totals[period]))
+        return outOfRange(`The total of this ${period}, ${total}, plus ${delta}`, row.value)
+    }
+    row.periodTotals = totals
+    row.added += BigInt(delta)
   }
   return become(row, value, delta)
 }
 
-function addToPeriods(row: RowState, totals: PeriodTotal[], delta: number): void {
-  row.added += BigInt(delta)
-  for (const total of totals) total.value += delta
-}
-
 function set(row: RowState, to: number): CounterResult | NthError {
   const { value, definition } = row
-  const beyond = definition.bounds && crossed(definition.bounds, to)
+  const beyond = crossed(definition, to)
   return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
 }
 
@@ -332,28 +309,17 @@ function define(row: RowState, change: DefinitionChange, at: Date): CounterResul
 }
 
 function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
-  const { value: previousValue, definition, periodTotals } = row
+  const { value: previousValue, definition, periodTotals: valuesIn } = row
   row.value = value
   row.counted += 1
-  row.raised += raiseBy(appliedDelta)
-  const valuesIn = periodTotals && valuesOf(periodTotals)
+  // Adding 0 changes only the counter's time of update.
+  if (appliedDelta !== 0) row.raised += 1
   return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
-}
-
-/** How much an operation raises the revision: adding 0 changes only the counter's time of update. */
-function raiseBy(appliedDelta: number | null): number {
-  return appliedDelta === 0 ? 0 : 1
 }
 
 /** The revision after an operation; undefined: not requested. */
 export function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
   return revision === undefined ? undefined : revision + raised
-}
-
-function valuesOf(periodTotals: readonly PeriodTotal[]): PeriodValues {
-  const values: { [P in Period]?: number } = {}
-  for (const { period, value } of periodTotals) values[period] = value
-  return values
 }
 
 function outOfRange(what: string, value: number): NthError {

@@ -142,10 +142,6 @@ const counterDefinition = z
     ({ minValue, maxValue, slots }) => slots === 1 || (minValue === null && maxValue === null),
     'a counter with slots cannot have bounds',
   )
-  .transform(({ minValue, maxValue, overflow, ...rest }) => {
-    const isBounded = minValue !== null || maxValue !== null || overflow === 'SATURATE'
-    return { ...rest, bounds: isBounded ? { minValue, maxValue, overflow } : undefined }
-  })
 
 const sequenceDefinition = z.strictObject({
   startValue: integer,
@@ -213,7 +209,7 @@ const grant = z
   })
   .superRefine((parsed: Grant, context) => {
     const fault = grantFault(parsed)
-    if (fault) context.addIssue({ code: 'custom', path: fault.path, message: fault.message })
+    if (fault) context.addIssue({ code: 'custom', path: [...(fault.path ?? [])], message: fault.message })
   })
   .transform((parsed): Grant => parsed)
 

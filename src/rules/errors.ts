@@ -1,45 +1,29 @@
 /** All error codes of the API, with their descriptions for callers: the schema's enum is generated from this table. */
 export const errorCodes = {
-  BAD_USER_INPUT: {
-    description:
-      'An argument is invalid. `argument` is its path, such as `changes.3.delta`. `limit` is the limit that it exceeds, and `position` the place of a fault in a format.',
-  },
-  NOT_FOUND: { description: 'There is no reservation, or no API key, with this ID.' },
-  LIMIT_REACHED: {
-    description:
-      'The change would exceed a bound. `limit` is the bound, and `value` the current value. In `incrementMany`, `index` is the position of the change, starting at 0.',
-  },
-  OUT_OF_RANGE: { description: 'A number would leave the range of SafeInt. `value` is the current value.' },
-  SEQUENCE_EXHAUSTED: {
-    description:
-      'The sequence has too few numbers left. `limit` is where it ends, and `lastValue` is the last number issued.',
-  },
-  RESERVATION_CLOSED: { description: 'The reservation is no longer open. `state` says why.' },
-  IDEMPOTENCY_KEY_REUSED: {
-    description: 'The idempotency key was used with another mutation or other arguments.',
-  },
-  UNAUTHENTICATED: { description: 'The credentials are missing or invalid.' },
-  FORBIDDEN: { description: 'The credentials do not allow this.' },
-  RATE_LIMITED: {
-    description: 'There are too many changes, connections or subscriptions. Retry after `retryAfterMs`.',
-  },
-  UNAVAILABLE: { description: 'Not applied. Retry after `retryAfterMs`.' },
-  OUTCOME_UNKNOWN: {
-    description:
-      'The change may have been applied. If it had an idempotency key, send it again with the same key.',
-  },
-  INTERNAL_SERVER_ERROR: { description: 'Internal error. The server log has the cause.' },
-  BAD_REQUEST: { description: 'The HTTP request is malformed.' },
-  REQUEST_ENTITY_TOO_LARGE: { description: 'The request is too large. `limit` is the limit in bytes.' },
-  GRAPHQL_PARSE_FAILED: { description: 'The document is not valid GraphQL.' },
-  PERSISTED_QUERY_NOT_FOUND: {
-    description: 'The server does not know this hash. Send the hash together with the document.',
-  },
-  PERSISTED_QUERY_MISMATCH: { description: 'The hash is not the SHA-256 of the document.' },
-  GRAPHQL_VALIDATION_FAILED: { description: 'The document does not fit the schema, or exceeds a limit.' },
-  OPERATION_RESOLUTION_FAILURE: {
-    description: 'The operation was not found, or this HTTP method does not allow it.',
-  },
+  BAD_USER_INPUT:
+    'An argument is invalid. `argument` is its path, such as `changes.3.delta`. `limit` is the limit that it exceeds, and `position` the place of a fault in a format.',
+  NOT_FOUND: 'There is no reservation, or no API key, with this ID.',
+  LIMIT_REACHED:
+    'The change would exceed a bound. `limit` is the bound, and `value` the current value. In `incrementMany`, `index` is the position of the change, starting at 0.',
+  OUT_OF_RANGE: 'A number would leave the range of SafeInt. `value` is the current value.',
+  SEQUENCE_EXHAUSTED:
+    'The sequence has too few numbers left. `limit` is where it ends, and `lastValue` is the last number issued.',
+  RESERVATION_CLOSED: 'The reservation is no longer open. `state` says why.',
+  IDEMPOTENCY_KEY_REUSED: 'The idempotency key was used with another mutation or other arguments.',
+  UNAUTHENTICATED: 'The credentials are missing or invalid.',
+  FORBIDDEN: 'The credentials do not allow this.',
+  RATE_LIMITED: 'There are too many changes, connections or subscriptions. Retry after `retryAfterMs`.',
+  UNAVAILABLE: 'Not applied. Retry after `retryAfterMs`.',
+  OUTCOME_UNKNOWN:
+    'The change may have been applied. If it had an idempotency key, send it again with the same key.',
+  INTERNAL_SERVER_ERROR: 'Internal error. The server log has the cause.',
+  BAD_REQUEST: 'The HTTP request is malformed.',
+  REQUEST_ENTITY_TOO_LARGE: 'The request is too large. `limit` is the limit in bytes.',
+  GRAPHQL_PARSE_FAILED: 'The document is not valid GraphQL.',
+  PERSISTED_QUERY_NOT_FOUND: 'The server does not know this hash. Send the hash together with the document.',
+  PERSISTED_QUERY_MISMATCH: 'The hash is not the SHA-256 of the document.',
+  GRAPHQL_VALIDATION_FAILED: 'The document does not fit the schema, or exceeds a limit.',
+  OPERATION_RESOLUTION_FAILURE: 'The operation was not found, or this HTTP method does not allow it.',
 }
 
 export type ErrorCode = keyof typeof errorCodes

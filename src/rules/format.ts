@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type LocalDate, localDate, type Period } from './calendar.ts'
-import type { UsedSequenceGroups } from './sequenceDefinition.ts'
+import type { Fault } from './names.ts'
 
 /** A parsed format. */
 type Format = readonly Part[]
@@ -13,13 +13,6 @@ type Part =
   | { kind: DateField }
 
 type DateField = keyof typeof dateFields
-
-/** Why a format is invalid, as the predicate of a sentence about it. */
-interface FormatFault {
-  message: string
-  /** Position of the invalid character, from 1. */
-  position?: number
-}
 
 /** Maximum length of a format, in characters. */
 const MAX_FORMAT_LENGTH = 191
@@ -39,20 +32,23 @@ const dateFields = {
 const FIELDS = ['group', 'value', 'value:5', ...Object.keys(dateFields)].map((field) => `{${field}}`)
 
 /** Default formats: the number itself; in a named sequence group `group-number`. */
-const UNNAMED: Format = [{ kind: 'value', digits: 1 }]
-const NAMED: Format = [{ kind: 'group' }, { kind: 'text', text: '-' }, ...UNNAMED]
+const NUMBER = { kind: 'value' as const, digits: 1 }
+const UNNAMED: Format = [NUMBER]
+const NAMED: Format = [{ kind: 'group' }, { kind: 'text', text: '-' }, NUMBER]
 
-const parsed = new LRUCache<string, Format>({ max: 1000 })
+const parsed = new LRUCache<string, Format>({
+  max: 1000,
+  memoMethod(format) {
+    const parts = parseFormat(format)
+    if (!isFormat(parts)) throw new Error(`The format ${JSON.stringify(format)} ${parts.message}`)
+    return parts
+  },
+})
 
 /** The parsed format of a sequence group's numbers. `format` must be valid; null: the default. */
 export function formatOf(format: string | null, isNamed: boolean): Format {
   if (format === null) return isNamed ? NAMED : UNNAMED
-  const known = parsed.get(format)
-  if (known) return known
-  const parts = parseFormat(format)
-  if (!isFormat(parts)) throw new Error(`The format ${JSON.stringify(format)} ${parts.message}`)
-  parsed.set(format, parts)
-  return parts
+  return parsed.memo(format)
 }
 
 /** Returns a function that formats numbers of a sequence group issued at an instant. */
@@ -61,44 +57,36 @@ export function writerOf(
   group: string,
   at: Date,
 ): (value: number) => string {
+  const parts = formatOf(format, group !== '')
+  const number = parts.find((part) => part.kind === 'value') ?? NUMBER
   let date: LocalDate | undefined
-  let [before, after, digits] = ['', '', 0]
-  for (const part of formatOf(format, group !== '')) {
-    if (part.kind === 'value') {
-      digits = part.digits
-      continue
-    }
-    const text = written(part)
-    if (digits === 0) before += text
-    else after += text
-  }
-  return (value) => before + padded(value, digits) + after
-
-  function written(part: Exclude<Part, { kind: 'value' }>): string {
+  const texts = parts.map((part) => {
+    if (part.kind === 'value') return ''
     if (part.kind === 'text') return part.text
     if (part.kind === 'group') return group
     // Few formats have a date, and it costs more than everything else.
     date ??= localDate(timeZone, at)
     return dateFields[part.kind](date)
-  }
+  })
+  const index = parts.indexOf(number)
+  const [before, after] = [texts.slice(0, index).join(''), texts.slice(index).join('')]
+  return (value) => before + padded(value, number.digits) + after
 }
 
 /** Whether a format was parsed without a fault. */
-export function isFormat(parsed: Format | FormatFault): parsed is Format {
+export function isFormat(parsed: Format | Fault): parsed is Format {
   return Array.isArray(parsed)
 }
 
 /** A doubled brace, a field and its name, or one character. */
 const TOKEN = /\{\{|\}\}|\{([^}]*)\}|./gsu
 
-type PlacedPart = { part: Part; position: number }
-
 /** Parses a format. It must contain the number exactly once, with no date next to it: its digits would be ambiguous. */
-export function parseFormat(format: string): Format | FormatFault {
+export function parseFormat(format: string): Format | Fault {
   if ([...format].length > MAX_FORMAT_LENGTH) {
     return { message: `may have at most ${MAX_FORMAT_LENGTH} characters`, position: MAX_FORMAT_LENGTH + 1 }
   }
-  const placed: PlacedPart[] = []
+  const parts: Part[] = []
   let end = 1
   for (const [token, field] of format.matchAll(TOKEN)) {
     const position = end
@@ -109,11 +97,23 @@ export function parseFormat(format: string): Format | FormatFault {
     const text = token === '{{' || token === '}}' ? token.slice(1) : token
     const part = field === undefined ? { kind: 'text' as const, text } : fieldNamed(field)
     if (!part) return { message: `has an unknown field ${token}; supported: ${FIELDS.join(', ')}`, position }
-    const last = placed.at(-1)?.part
-    if (part.kind === 'text' && last?.kind === 'text') last.text += part.text
-    else placed.push({ part, position })
+    const last = parts.at(-1)
+    if (part.kind === 'text' && last?.kind === 'text') {
+      last.text += part.text
+      continue
+    }
+    const isRepeated = parts.some(({ kind }) => kind === part.kind)
+    if (isRepeated && part.kind === 'value')
+      return { message: 'contains {value} twice; it must occur once', position }
+    if (isRepeated && part.kind === 'group') return { message: 'contains {group} twice', position }
+    if (last && hasDigits(last) && hasDigits(part) && [last.kind, part.kind].includes('value')) {
+      const message = 'has a date next to the number: put a separator between them, such as -'
+      return { message, position }
+    }
+    parts.push(part)
   }
-  return faultIn(placed) ?? placed.map(({ part }) => part)
+  const hasValue = parts.some(({ kind }) => kind === 'value')
+  return hasValue ? parts : { message: 'must contain {value} exactly once' }
 }
 
 /** The fields that a format lacks to identify each period. A week is also identified by any of its dates. */
@@ -131,6 +131,12 @@ const needed: Record<Period, readonly DateField[]> = {
   WEEK: ['yyyy', 'MM', 'dd'],
   DAY: ['yyyy', 'MM', 'dd'],
   HOUR: ['yyyy', 'MM', 'dd', 'HH'],
+}
+
+/** Which sequence groups have issued numbers: any named one, the unnamed one. */
+export interface UsedSequenceGroups {
+  isNamed: boolean
+  isUnnamed: boolean
 }
 
 /**
@@ -178,31 +184,12 @@ const ANY_DATE = { year: 0, month: 0, day: 0, hour: 0, weekYear: 0, week: 0 }
 
 function fieldNamed(name: string): Part | undefined {
   if (name === 'group') return { kind: 'group' }
-  if (name === 'value') return { kind: 'value', digits: 1 }
-  const [, digits] = /^value:([1-9]\d?)$/.exec(name) ?? []
-  if (digits && Number(digits) <= MAX_DIGITS) return { kind: 'value', digits: Number(digits) }
+  const [isValue, digits = 1] = /^value(?::([1-9]\d?))?$/.exec(name) ?? []
+  if (isValue && Number(digits) <= MAX_DIGITS) return { kind: 'value', digits: Number(digits) }
   return Object.hasOwn(dateFields, name) ? { kind: name as DateField } : undefined
 }
 
-function faultIn(placed: readonly PlacedPart[]): FormatFault | undefined {
-  const ofKind = (kind: Part['kind']) => placed.filter(({ part }) => part.kind === kind)
-  const [value, secondValue] = ofKind('value')
-  const [, secondGroup] = ofKind('group')
-  if (!value) return { message: 'must contain {value} exactly once' }
-  if (secondValue)
-    return { message: 'contains {value} twice; it must occur once', position: secondValue.position }
-  if (secondGroup) return { message: 'contains {group} twice', position: secondGroup.position }
-  const index = placed.indexOf(value)
-  for (const at of [index, index + 1]) {
-    const [before, after] = [placed[at - 1], placed[at]]
-    if (!before || !after || !isNumber(before.part) || !isNumber(after.part)) continue
-    const message = 'has a date next to the number: put a separator between them, such as -'
-    return { message, position: after.position }
-  }
-  return undefined
-}
-
-function isNumber({ kind }: Part): boolean {
+function hasDigits({ kind }: Part): boolean {
   return kind !== 'text' && kind !== 'group'
 }
 

@@ -6,9 +6,7 @@ import type { SequenceResult } from './sequence.ts'
 
 /** A request's claim to an idempotency key: it is applied only once. */
 export interface Claim {
-  /** Unique per owner, namespace and idempotency key. */
-  key: string
-  /** SHA-256 of namespace, idempotency key and owner, in hexadecimal digits. */
+  /** Its key among those of rows: SHA-256 of namespace, idempotency key and owner, in hexadecimal digits. */
   hash: string
   /** SHA-256 of the request, in hexadecimal digits. */
   fingerprint: string
@@ -47,8 +45,8 @@ export function keyFault(key: string): Fault | undefined {
  * @param asked the mutation's name and arguments, which a repeat must have as well
  */
 export function claimOf(namespace: string, key: string, asked: readonly unknown[], owner = ''): Claim {
-  const hashed = hash('sha256', owner === '' ? joinNames(namespace, key) : joinNames(namespace, key, owner))
-  return { key: `key ${hashed}`, hash: hashed, fingerprint: hash('sha256', JSON.stringify(asked, inOrder)) }
+  const names = owner === '' ? joinNames(namespace, key) : joinNames(namespace, key, owner)
+  return { hash: hash('sha256', names), fingerprint: hash('sha256', JSON.stringify(asked, inOrder)) }
 }
 
 /** The result of a repeat: the first result, or an error if its arguments differ. */

@@ -4,8 +4,9 @@ import { crossed, type Definition } from './counter.ts'
 import type { EntryOf, GroupPeriod, StoredPeriodTotal } from './entries.ts'
 import { NthError } from './errors.ts'
 import type { ReservationState } from './sequence.ts'
-import { changedSequenceDefinition, formatInUse } from './sequenceChange.ts'
 import {
+  changedSequenceDefinition,
+  formatInUse,
   type History,
   isDescending,
   type PastFormat,
@@ -87,7 +88,7 @@ export function mergeCounter(
   const definition = exists && !(differs && overwrite) ? undefined : (entry.definition ?? present.definition)
   const valid = definition ?? present.definition
   const value = exists && !overwrite ? Math.max(present.value, entry.value) : entry.value
-  const beyond = valid.bounds && crossed(valid.bounds, value)
+  const beyond = crossed(valid, value)
   if (beyond) {
     const side = beyond.side === 'maxValue' ? 'above the maximum' : 'below the minimum'
     return refused(`its value ${value} is ${side} of ${beyond.limit}`)

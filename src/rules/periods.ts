@@ -1,4 +1,4 @@
-import { calendarOf, DAY_MS, PARTS, type Period } from './calendar.ts'
+import { type Bucket, calendarOf, DAY_MS, PARTS, type Period } from './calendar.ts'
 import type { Definition, Retention, TrackedPeriod } from './counter.ts'
 
 /**
@@ -55,11 +55,7 @@ const MAX_CACHED = 1000
 
 /** Caches running periods until one of them ends. All counters with the same ones get the same array. */
 export function openRunningPeriods() {
-  interface Entry {
-    running: readonly RunningPeriod[]
-    from: number
-    until: number
-  }
+  type Entry = Bucket & { running: readonly RunningPeriod[] }
   const byDefinition = new WeakMap<Definition, Entry>()
   const byRetention = new Map<string, Entry>()
 
@@ -67,13 +63,13 @@ export function openRunningPeriods() {
     const { timeZone, periods } = definition
     const retention = `${timeZone} ${periods.map(({ period }) => period)}`
     const cached = byRetention.get(retention)
-    if (cached && cached.from <= at && at < cached.until) return cached
+    if (cached && cached.start <= at && at < cached.end) return cached
     const calendar = calendarOf(timeZone)
     const buckets = periods.map(({ period }) => calendar.bucketAt(period, at))
     const entry = {
       running: runningAt(definition, at),
-      from: Math.max(...buckets.map(({ start }) => start)),
-      until: Math.min(...buckets.map(({ end }) => end)),
+      start: Math.max(...buckets.map(({ start }) => start)),
+      end: Math.min(...buckets.map(({ end }) => end)),
     }
     if (byRetention.size >= MAX_CACHED) byRetention.clear()
     byRetention.set(retention, entry)
@@ -82,7 +78,7 @@ export function openRunningPeriods() {
 
   return (definition: Definition, at: number): readonly RunningPeriod[] => {
     let entry = byDefinition.get(definition)
-    if (!entry || at < entry.from || entry.until <= at) {
+    if (!entry || at < entry.start || entry.end <= at) {
       entry = entryAt(definition, at)
       byDefinition.set(definition, entry)
     }

@@ -1,20 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { NthError } from './errors.ts'
-import { type Fault, nameFault, textFault } from './names.ts'
+import { type Fault, faultAt, listOf, nameFault, rangeFault, textFault } from './names.ts'
 import { MAX_BLOCK } from './sequenceDefinition.ts'
 
 /** What a caller may be allowed to do, with descriptions for callers: the schema's enum is generated from this table. */
 export const scopes = {
-  READ: { description: 'Queries, and the `counter` or `group` in the result of a change.' },
-  ADD: { description: 'Additions of 1 to `maxDelta` to each counter in one request.' },
-  NUMBER: { description: 'Up to `maxCount` numbers of a sequence in one call, and reservations.' },
-  WRITE: {
-    description:
-      'Additions of any size, `reset`, `resetAll`, `deleteCounter`, `restartSequence` and `deleteSequence`.',
-  },
-  DEFINE: { description: 'Definitions of counters, sequences and namespaces.' },
-  ADMIN: { description: 'API keys, and everything else.' },
+  READ: 'Queries, and the `counter` or `group` in the result of a change.',
+  ADD: 'Additions of 1 to `maxDelta` to each counter in one request.',
+  NUMBER: 'Up to `maxCount` numbers of a sequence in one call, and reservations.',
+  WRITE:
+    'Additions of any size, `reset`, `resetAll`, `deleteCounter`, `restartSequence` and `deleteSequence`.',
+  DEFINE: 'Definitions of counters, sequences and namespaces.',
+  ADMIN: 'API keys, and everything else.',
 }
 
 export type Scope = keyof typeof scopes
@@ -69,35 +67,25 @@ function covers({ namespace, names, prefix }: Grant, target: GrantTarget): boole
   return target.prefix === undefined || (names === null && target.prefix.startsWith(prefix))
 }
 
-/** Why a grant is invalid; undefined: it is valid. `path`: the part of it that is. */
-export function grantFault(grant: Grant): (Fault & { path: (string | number)[] }) | undefined {
+const namesFault = listOf(nameFault, 1, MAX_NAMES, 'names')
+
+/** Why a grant is invalid; undefined: it is valid. */
+export function grantFault(grant: Grant): Fault | undefined {
   const { scopes, namespace, names, prefix, maxDelta, maxCount } = grant
   if (scopes.length === 0) return { message: 'must not be empty', path: ['scopes'] }
   const isLimited = namespace !== null || names !== null || prefix !== ''
-  if (scopes.includes('ADMIN') && isLimited)
-    return {
-      message: 'cannot be combined with "namespace", "names" or "prefix" if it has ADMIN',
-      path: ['scopes'],
-    }
-  const namespaceFault = namespace === null ? undefined : nameFault(namespace)
-  if (namespaceFault) return { ...namespaceFault, path: ['namespace'] }
-  if (names !== null) {
-    if (prefix !== '') return { message: 'cannot be combined with "prefix"', path: ['names'] }
-    if (names.length === 0 || names.length > MAX_NAMES) {
-      const message = `must have 1 to ${MAX_NAMES} names; it has ${names.length}`
-      return { message, limit: names.length === 0 ? 1 : MAX_NAMES, path: ['names'] }
-    }
-    for (const [index, name] of names.entries()) {
-      const fault = nameFault(name)
-      if (fault) return { ...fault, path: ['names', index] }
-    }
+  if (scopes.includes('ADMIN') && isLimited) {
+    const message = 'cannot be combined with "namespace", "names" or "prefix" if it has ADMIN'
+    return { message, path: ['scopes'] }
   }
-  const prefixFault = textFault(prefix)
-  if (prefixFault) return { ...prefixFault, path: ['prefix'] }
+  if (names && prefix !== '') return { message: 'cannot be combined with "prefix"', path: ['names'] }
   if (maxDelta < 1) return { message: `must be at least 1; it is ${maxDelta}`, limit: 1, path: ['maxDelta'] }
-  if (maxCount >= 1 && maxCount <= MAX_BLOCK) return undefined
-  const limit = maxCount < 1 ? 1 : MAX_BLOCK
-  return { message: `must be from 1 to ${MAX_BLOCK}; it is ${maxCount}`, limit, path: ['maxCount'] }
+  return (
+    faultAt(['namespace'], namespace === null ? undefined : nameFault(namespace)) ??
+    faultAt(['names'], names === null ? undefined : namesFault(names)) ??
+    faultAt(['prefix'], textFault(prefix)) ??
+    rangeFault(maxCount, 1, MAX_BLOCK, 'maxCount')
+  )
 }
 
 /** An API key without its secret. */
@@ -127,13 +115,10 @@ export const MAX_PER_MINUTE = 1_000_000
 
 /** Why a text is neither an origin nor `*`; undefined: it is one. */
 export function originFault(text: string): Fault | undefined {
-  if (text === '*' || isOrigin(text)) return undefined
+  // As browsers send it: no path, no trailing slash, no default port.
+  const isOrigin = URL.canParse(text) && new URL(text).origin === text
+  if (isOrigin || text === '*') return undefined
   return { message: 'must be an origin such as https://shop.example, without a path, or *' }
-}
-
-/** Whether a text is an origin as browsers send it: no path, no trailing slash, no default port. */
-export function isOrigin(text: string): boolean {
-  return URL.canParse(text) && new URL(text).origin === text
 }
 
 /**
@@ -166,10 +151,10 @@ function checksum(random: string): string {
 
 /** Kinds of callers, with descriptions for them: the schema's enum is generated from this table. */
 export const callerKinds = {
-  ANONYMOUS: { description: 'Without credentials.' },
-  KEY: { description: 'By an API key.' },
-  TOKEN: { description: 'By a JSON Web Token.' },
-  ADMIN: { description: "By the administrator's key from the server's configuration." },
+  ANONYMOUS: 'Without credentials.',
+  KEY: 'By an API key.',
+  TOKEN: 'By a JSON Web Token.',
+  ADMIN: "By the administrator's key from the server's configuration.",
 }
 
 /** Who sent a request, and what they may do. */

@@ -4,35 +4,31 @@ import type { SequenceDefinition } from './sequenceDefinition.ts'
 /** A row that operations change, as a flush identifies it. */
 export type Row = CounterRow | SequenceGroupRow
 
-export interface CounterRow {
-  kind: 'counter'
-  /** Unique per counter and definition. */
+interface CachedRow {
+  /** Unique per counter, or sequence group, and definition. */
   key: string
   id: number
   /** Version of the definition that was read with it. */
   version: number
-  definition: Definition
   /** Incarnation of the database when the row was read. */
   incarnation: number
+}
+
+export interface CounterRow extends CachedRow {
+  kind: 'counter'
+  definition: Definition
   /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
   changedAt: number
 }
 
-export interface SequenceGroupRow {
+export interface SequenceGroupRow extends CachedRow {
   kind: 'sequenceGroup'
-  /** Unique per sequence group and definition of its sequence. */
-  key: string
-  id: number
   sequenceId: number
   /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
   identity: number
-  /** Version of the sequence's definition that was read with it. */
-  version: number
   /** Name of the sequence group; may be empty. */
   group: string
   definition: SequenceDefinition
-  /** Incarnation of the database when the row was read. */
-  incarnation: number
   /** Key of the period whose row is known to exist and is stored as the latest, with this definition. */
   issuedIn: number | undefined
 }

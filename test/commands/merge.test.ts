@@ -66,7 +66,7 @@ it('keeps a definition that differs, reports the difference, and replaces the de
     0,
     'Line 2: counter "a" in "default": has another definition, which was kept; --overwrite replaces it.\nCounters: 1 raised.\n',
   ])
-  expect((await counters.read(a)).definition?.bounds?.maxValue).toBe(20)
+  expect((await counters.read(a)).definition?.maxValue).toBe(20)
   expect((await counters.read(a)).value).toBe(9)
   const beyond = await imported(target, fileWith([withDay(21, 5)]))
   expect([beyond.code, beyond.errors]).toEqual([
@@ -77,7 +77,7 @@ it('keeps a definition that differs, reports the difference, and replaces the de
   // What was counted today stays in the history of the new definition.
   expect((await imported(target, fileWith([withDay(21, 5)]), '--overwrite')).errors).toContain('1 lowered')
   const present = await counters.read(a)
-  expect([present.value, present.definition?.bounds]).toEqual([21, undefined])
+  expect([present.value, present.definition?.maxValue]).toEqual([21, null])
   const retention = present.definition ?? { timeZone: 'UTC', periods: [] }
   expect(await counters.valueIn({ ...a, retention, slots: 1 }, 'DAY')).toBe(4)
   expect((await counters.incrementBy(a, 2, { wantsPeriodValues: true })).valuesIn?.DAY).toBe(6)

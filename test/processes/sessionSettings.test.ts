@@ -80,7 +80,7 @@ it.each(FOREVER)(
     const page = { limit: 10, fromEnd: false, prefix: '' }
     expect((await counters.list('n', page)).map(({ name }) => name)).toEqual(['c', ...names])
     expect(states[4]).toMatchObject({ createdAt: null })
-    expect(await counters.read(key)).toMatchObject({ definition: { bounds: { maxValue: 9 } } })
+    expect(await counters.read(key)).toMatchObject({ definition: { maxValue: 9 } })
     expect((await sequences.read(key)).definition?.step).toBe(2)
     expect((await namespaces.read('n')).retention.timeZone).toBe('Europe/Berlin')
     // Whoever reads sees what is there now, not what was when they read first.

@@ -215,7 +215,7 @@ it('reports that a definition was not changed while another session locks it', {
   await holder.query('rollback')
   expect(await maker.define(key, { maxValue: 5 })).toMatchObject({
     value: 1,
-    definition: { bounds: { maxValue: 5 } },
+    definition: { maxValue: 5 },
   })
   expect(await maker.incrementBy(other, 1)).toMatchObject({ value: 1 })
 })
@@ -236,7 +236,7 @@ it('changes bounds under load of two processes without a number beyond them', as
   })
   for (const round of upTo(20)) {
     const { definition } = (await processes[round % 2]?.define(key, { maxValue: round * 50 })) ?? {}
-    expect(definition?.bounds?.maxValue).toBe(round * 50)
+    expect(definition?.maxValue).toBe(round * 50)
     await expect.poll(() => sold.length).toBe(round * 50)
   }
   isOver = true

@@ -240,14 +240,14 @@ it.each([
 /** What a counter holds. */
 async function present(counters: Counters, name: string) {
   const { value, definition } = await counters.read(keyOf(name))
-  const { bounds = UNBOUNDED, slots = 1 } = definition ?? {}
+  const { minValue, maxValue, overflow, slots } = definition ?? { ...UNBOUNDED, slots: 1 }
   const added = await counters.valueIn(await known(counters, keyOf(name)), 'DAY')
-  return { value, bounds, slots, added }
+  return { value, minValue, maxValue, overflow, slots, added }
 }
 
 /** The same of a model's counter. */
 function held({ rows }: ModelState, name: string) {
   const { value, min, max, saturates, slots, added } = rowOf(rows, name)
-  const bounds = { minValue: min, maxValue: max, overflow: saturates ? 'SATURATE' : 'REJECT' }
-  return { value, bounds, slots, added }
+  const overflow = saturates ? 'SATURATE' : 'REJECT'
+  return { value, minValue: min, maxValue: max, overflow, slots, added }
 }

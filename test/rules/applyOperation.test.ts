@@ -21,7 +21,7 @@ function rowWith(value: number): RowState {
   return {
     value,
     definition: PLAIN,
-    periodTotals: [{ period: 'DAY', value: 0 }],
+    periodTotals: { DAY: 0 },
     counted: 0,
     added: 0n,
     revision: undefined,
@@ -72,7 +72,7 @@ it('applies several additions as a model does, or none of them', () => {
             maxValue: max,
             overflow: saturates ? 'SATURATE' : 'REJECT',
           } as const
-          return [name, { ...rowWith(value), definition: { ...PLAIN, bounds } }]
+          return [name, { ...rowWith(value), definition: { ...PLAIN, ...bounds } }]
         }),
       )
       const changes = requested.flatMap(({ name, delta }) => {
@@ -91,7 +91,7 @@ it('applies several additions as a model does, or none of them', () => {
         const count = requested.filter((change) => change.name === name).length
         expect(row.value).toBe(rowOf(after.rows, name).value)
         expect(Number(row.added)).toBe(rowOf(after.rows, name).added)
-        expect(row.periodTotals).toEqual([{ period: 'DAY', value: rowOf(after.rows, name).added }])
+        expect(row.periodTotals).toEqual({ DAY: rowOf(after.rows, name).added })
         expect(row.counted).toBe(issued instanceof NthError ? 0 : count)
       }
     }),

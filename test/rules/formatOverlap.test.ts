@@ -2,8 +2,11 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { formatsOverlap, isFormat, parseFormat, writerOf } from '../../src/rules/format.ts'
-import { changedSequenceDefinition } from '../../src/rules/sequenceChange.ts'
-import { defaultSequenceDefinition, type PastFormat } from '../../src/rules/sequenceDefinition.ts'
+import {
+  changedSequenceDefinition,
+  defaultSequenceDefinition,
+  type PastFormat,
+} from '../../src/rules/sequenceDefinition.ts'
 import { runSize } from '../support/random.ts'
 import { SHORT_MS } from '../support/server/ticks.ts'
 

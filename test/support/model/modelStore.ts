@@ -146,7 +146,7 @@ class ModelTransaction implements Transaction {
   async #lock(): Promise<void> {
     const { claims, counters } = this.#batch
     const { locks } = this.#table
-    const keys = claims.map(({ key }) => key).toSorted()
+    const keys = claims.map(({ hash }) => hash).toSorted()
     const names = [...new Set(counters.map((work) => `row ${rowIn(work).name}`))].toSorted()
     for (const place of [...keys, ...names]) {
       const before = locks.get(place)
@@ -210,8 +210,8 @@ class ModelTransaction implements Transaction {
       const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
       return [work, { value, isAdded, periods, revision: undefined, first: undefined, now: 0 }] as const
     })
-    const earlier = this.#batch.claims.flatMap(({ key }) => {
-      const stored = this.#table.keys.get(key)
+    const earlier = this.#batch.claims.flatMap(({ hash }) => {
+      const stored = this.#table.keys.get(hash)
       return stored ? { ...stored, ageMs: 0 } : []
     })
     return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier }
@@ -267,7 +267,7 @@ class ModelTransaction implements Transaction {
         rows.set(name, { ...before, value: before.value + sum, added: before.added + sum })
       }
     }
-    for (const one of this.#writes?.toStore ?? []) keys.set(one.claim.key, one)
+    for (const one of this.#writes?.toStore ?? []) keys.set(one.claim.hash, one)
   }
 
   async rollBack(): Promise<void> {

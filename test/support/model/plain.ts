@@ -1,4 +1,4 @@
-import type { Definition } from '../../../src/rules/counter.ts'
+import { type Definition, UNBOUNDED } from '../../../src/rules/counter.ts'
 
 /** A definition with one slot, and without bounds and periods. */
-export const PLAIN: Definition = { bounds: undefined, slots: 1, timeZone: 'UTC', periods: [] }
+export const PLAIN: Definition = { ...UNBOUNDED, slots: 1, timeZone: 'UTC', periods: [] }
