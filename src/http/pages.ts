@@ -88,8 +88,13 @@ export async function readPages() {
     return [path, fixedPage(url.pathname, await readFile(url))] as const
   })
   const html = (await readdir(PAGES)).filter(isPage).map(async (name) => {
-    const path = name === 'home.html' ? '/' : `/${basename(name, '.html')}`
-    return [path, framed(path, await text(name))] as const
+    const page = basename(name, '.html')
+    const path = page === 'home' ? '/' : `/${page}`
+    const script = page === 'console' ? 'console/console' : page
+    return [
+      path,
+      framed(path, `<script type="module" src="/${script}.js"></script>${await text(name)}`),
+    ] as const
   })
   const docs = (await readdir(DOCS)).map(async (name) => {
     const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`

@@ -173,6 +173,16 @@ it('reports that there are no sales yet, and shows the first one', async () => {
   }
 })
 
+it('says that the shop has no book of a title that was never counted', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/book?title=Who%20Rides`)
+  await window.getByText('The shop has no book of this title.').waitFor()
+  expect(await window.getByRole('button').count()).toBe(0)
+  await ask('mutation { increment(name: "Who Rides", namespace: "booksales") { value } }')
+  await window.getByText('1 copy sold').waitFor()
+})
+
 it('wraps a long title', async () => {
   const { url, ask } = await startService()
   const title = 'W'.repeat(191)

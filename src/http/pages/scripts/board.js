@@ -50,7 +50,7 @@ function Board({ name, group, update }) {
     setTickets([{ formatted, text }, ...tickets].slice(0, LISTED))
     // Text typed in the meantime belongs to the next ticket.
     if (field.current.value.trim() === text) field.current.value = ''
-    if (group) update([group])
+    update([group])
     return formatted
   }
 

@@ -1,16 +1,15 @@
 // The page of one book: copies sold, by hour and by day, and a button to buy one.
 
 import { Bars } from './bars.js'
-import { titles } from './books.js'
 import { Freshness, useLive } from './live.js'
 import { html, number, show } from './page.js'
-import { copies, Sale } from './sales.js'
+import { copies, Sale, titles } from './sales.js'
 
 const title = new URLSearchParams(location.search).get('title') || titles[0]
 
 /** Everything that the page shows: the numbers by one statement, and the history by another. */
 const FIELDS = `
-  id name revision value maxValue timeZone valueIn(period: MONTH)
+  id name revision value maxValue timeZone createdAt valueIn(period: MONTH)
   hours: history(period: HOUR, last: 48) { start value }
   days: history(period: DAY, last: 30) { start value }
 `
@@ -22,7 +21,9 @@ const SALES = `subscription Sales($title: String!) {
 function Book() {
   const { states, show: update, live } = useLive(SALES, { title })
   const book = states[title]
-  const { timeZone, valueIn, hours, days } = book ?? {}
+  const { timeZone, createdAt, valueIn, hours, days } = book ?? {}
+  if (createdAt === null && !titles.includes(title))
+    return html`<p class="lead">The shop has no book of this title.</p>`
   const chart = {
     timeZone,
     amountOf: (value) => `${number(value)} sold`,

@@ -50,7 +50,7 @@ function Entry({ title, counter, isOpen, choose, update }) {
   const remember = `read ${title}`
   const action = useAction(async () => {
     const { increment } = await client.mutate(READ, { title }, { remember })
-    if (increment.counter) update([increment.counter])
+    update([increment.counter])
     return increment
   }, remember)
 

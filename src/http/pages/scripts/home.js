@@ -1,11 +1,10 @@
 // The first page: a copy of a book with a number of your own, the request that got it, and what others buy meanwhile.
 
 import { useState } from 'preact/hooks'
-import { titles } from './books.js'
 import { Freshness, useLive } from './live.js'
 import { html, number, ordinal, show, useKept } from './page.js'
 import { Request } from './request.js'
-import { Bought, SALES, usePurchase } from './sales.js'
+import { Bought, SALES, titles, usePurchase } from './sales.js'
 
 const [TITLE] = titles
 
@@ -25,18 +24,17 @@ function Home() {
   // More than the page can list of others, among which an event may bring one of them.
   const onBought = (copy) => setOwn([copy, ...own].slice(0, 100))
   const purchase = usePurchase({ title: TITLE, book: books[TITLE], update, onBought })
-  const [mine] = own
   return html`
     <div class="feel tiles">
       <section aria-label="Your copy">
-        <${Plate} copy=${mine} />
+        <${Plate} copy=${own[0]} />
         <div class="line">
           <button class="buy" onClick=${() => purchase.start()}>Buy a copy</button>
           <p class="stock">${purchase.isLong ? 'Buying…' : books[TITLE] && `${number(books[TITLE].value)} sold so far`}</p>
         </div>
         <${Bought} title=${TITLE} purchase=${purchase} />
       </section>
-      <${Request} title=${TITLE} copy=${mine} />
+      <${Request} title=${TITLE} copy=${own[0]} />
     </div>
     <${Others} sales=${sales} own=${own} />
     <${Freshness} live=${live} />`

@@ -44,8 +44,7 @@ async function reserve() {
 async function settle(name, reservation) {
   try {
     const mutation = `mutation Settle($id: ID!) { ${name}(id: $id) { ${FIELDS} } }`
-    const settled = await untilAnswered(mutation, { id: reservation.id })
-    return settled[name]
+    return (await untilAnswered(mutation, { id: reservation.id }))[name]
   } catch (error) {
     if (error.code !== 'RESERVATION_CLOSED') throw error
     return { ...reservation, state: error.extensions.state }

@@ -12,7 +12,7 @@ export function useLive(document, variables, { by = 'name', onEvent } = {}) {
   const [live, setLive] = useState({ state: 'connecting', hasNumbers: false, error: undefined })
   const [states, show] = useReducer((known, changed) => {
     const next = { ...known }
-    // Null: the key is not for it.
+    // Null: the key is not for it, or only reading it failed.
     for (const state of changed.filter(Boolean)) next[state[by]] = { ...next[state[by]], ...state }
     return next
   }, {})

@@ -2,6 +2,18 @@
 
 import { amount, client, html, number, Outcome, ordinal, useAction } from './page.js'
 
+/** A book in a limited edition. */
+export const edition = { title: 'Red Horse Hill, signed', copies: 100 }
+
+export const titles = [
+  'Red Horse Hill',
+  'Sparkplug of the Hornets',
+  'Bulldozer',
+  'The Long Trains Roll',
+  'Who Rides in the Dark?',
+  edition.title,
+]
+
 /** If no more copies than this are left, buyers see how many. */
 const FEW = 10
 
@@ -24,8 +36,7 @@ export function usePurchase({ title, book, update, fields = FIELDS, onBought }) 
   const action = useAction(async () => {
     try {
       const { increment } = await client.mutate(buyIn(fields), { title }, { remember })
-      // Null if only reading it failed.
-      if (increment.counter) update([increment.counter])
+      update([increment.counter])
       // The counter was set to saturate instead of rejecting.
       if (!(increment.appliedDelta > 0)) throw Object.assign(new Error(), { code: 'LIMIT_REACHED' })
       onBought?.(increment)

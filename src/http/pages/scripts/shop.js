@@ -1,9 +1,8 @@
 // The shop: all books, how many copies of each were sold, and a button to buy one.
 
-import { edition, titles } from './books.js'
 import { Freshness, useLive } from './live.js'
 import { client, html, show } from './page.js'
-import { SALES, Sale } from './sales.js'
+import { edition, SALES, Sale, titles } from './sales.js'
 
 const COVERS = ['#b4472f', '#d9982b', '#5f6f2e', '#2f6690', '#5a3e73', '#8a6d1f']
 
