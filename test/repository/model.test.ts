@@ -16,7 +16,7 @@ import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const OPERATIONS = runSize(500, 1200)
-const FAR_OPERATIONS = runSize(50, 100)
+const FAR_OPERATIONS = runSize(100, 100)
 
 /** A clock that stands still: no period ends. */
 const start = new Date()
