@@ -263,14 +263,20 @@ export interface KeyedArguments {
  *
  * @throws {NthError} BAD_USER_INPUT
  */
-export function callOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
+export function callOptions(
+  args: KeyedArguments,
+  context: Context,
+  info: GraphQLResolveInfo,
+  wantsPeriodValues?: boolean,
+): CallOptions {
   const withRevision = sumBelow(countRevisions, info) > 0
   const key = args.idempotencyKey ?? context.idempotencyKey
-  if (key === undefined) return { withRevision }
+  if (key === undefined) return { withRevision, wantsPeriodValues, claim: undefined }
   const fault = keyFault(key)
   if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
   const asked = [info.fieldName, nonDefaultArguments(args, info)]
-  return { withRevision, claim: claimOf(args.namespace, key, asked, context.caller.identity) }
+  const claim = claimOf(args.namespace, key, asked, context.caller.identity)
+  return { withRevision, wantsPeriodValues, claim }
 }
 
 /**

@@ -101,7 +101,7 @@ const countValueIn = countSelected('valueIn')
 
 /** The options of a change, from its arguments and selection. */
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  return { ...callOptions(args, context, info), wantsPeriodValues: sumBelow(countValueIn, info) > 0 }
+  return callOptions(args, context, info, sumBelow(countValueIn, info) > 0)
 }
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {
