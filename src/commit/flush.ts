@@ -202,7 +202,8 @@ async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOut
 
 /**
  * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
- * they would delay others; where it is quarantined, it fails. A call that causes an exception of our own fails, and so does one that is refused.
+ * they would delay others; where it is quarantined, it fails. A call that causes an exception of our own fails, and so
+ * does one that is refused.
  */
 async function flushApart(
   { writer, context, precautions: { quarantined } }: Flush,
