@@ -22,7 +22,7 @@ functions of what it doesn't need, or if docs/architecture.md shows other files.
 const MARGIN = 1.03
 /** Repeats that aren't counted: they create rows, open connections and compile documents. */
 const WARM_UP = 100
-const ROUNDS = 5
+const ROUNDS = 10
 const REPEATS = 200
 const BATCH = 31
 
