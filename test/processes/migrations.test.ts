@@ -182,7 +182,6 @@ it('needs no setting of the server: neither autocommit nor a long patience with 
 }, async () => {
   const server = await privateServerWith(await temporaryDirectory(), ['--autocommit=0', '--wait-timeout=1'])
   const target = { ...server, database: 'nth' }
-  await query({ ...target, database: 'mysql' }, 'create database nth')
   const files = await readdir(MIGRATIONS)
   expect(await migrate(target)).toHaveLength(files.length)
   expect(await migrate(target)).toEqual([])
