@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { cp, readdir, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { FIRST_RELEASE, GIT } from './firstRelease.ts'
@@ -19,6 +19,9 @@ export async function compileFirstRelease(): Promise<string> {
   await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
   const compiler = join(ROOT, 'node_modules/.bin/tsc')
   await run(compiler, ['--project', 'tsconfig.build.json'], { cwd: directory })
+  // Where processes of this version have their program.
+  await mkdir(join(directory, 'dist/bundle'))
+  await writeFile(join(directory, 'dist/bundle/main.js'), "import '../main.js'\n")
   return directory
 }
 
