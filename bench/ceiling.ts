@@ -5,13 +5,13 @@ import type { CounterKey, CounterState, Definition } from '../src/rules/counter.
 import type { SequenceGroupKey, SequenceGroupState } from '../src/rules/sequence.ts'
 import { built } from './processes.ts'
 
-const { DEFAULT_RETENTION, unwritten } =
+const { DEFAULT_RETENTION, UNBOUNDED, unwritten } =
   await built<typeof import('../src/rules/counter.ts')>('rules/counter.js')
 const { keepRequestsYoung } =
   await built<typeof import('../src/operations/process.ts')>('operations/process.js')
 const { listen } = await built<typeof import('../src/http/server.ts')>('http/server.js')
 
-const PLAIN: Definition = { bounds: undefined, slots: 1, timeZone: 'UTC', periods: [] }
+const PLAIN: Definition = { ...UNBOUNDED, slots: 1, timeZone: 'UTC', periods: [] }
 
 /** What measured requests use of Nth. */
 interface Measured {
