@@ -81,7 +81,7 @@ it('loads only the page of counters that it shows', async () => {
   await window.getByRole('link', { name: 'name 0099' }).waitFor()
   await window.getByRole('link', { name: 'First' }).click()
   await window.getByRole('link', { name: 'name 0000' }).waitFor()
-  expect(sizes).toEqual([50, 50, 50, 50, 50])
+  await expect.poll(() => sizes).toEqual([50, 50, 50, 50, 50])
 })
 
 it('searches counters by the beginning of their names, and sorts them by value', async () => {
@@ -266,7 +266,8 @@ it('changes a definition, and nothing but what was changed in the form', async (
   await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { minValue: -5 }) { id } }')
   await button(window, 'Save').click()
   await window.getByRole('status').getByText('Saved.').waitFor()
-  expect(await window.getByRole('textbox', { name: 'Lowest value' }).inputValue()).toBe('-5')
+  // It is read again.
+  await expect.poll(() => window.getByRole('textbox', { name: 'Lowest value' }).inputValue()).toBe('-5')
   const { counter } = await ask(
     '{ counter(name: "seats", namespace: "n") { minValue maxValue slots timeZone periods { period keepDays } } }',
   )
