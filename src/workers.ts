@@ -92,13 +92,13 @@ export type Report =
   | { state: 'started' }
   | { state: 'serving'; url: string }
   | { state: 'measured'; metrics: MetricState[] }
-  | { state: 'asks for metrics'; id: number }
+  | { state: 'requests metrics' }
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
 
 /** A message from the primary to a worker. */
 export type WorkerCommand =
   | { to: 'serve'; targets: Targets }
-  | { to: 'receive metrics'; id: number; text: string }
+  | { to: 'receive metrics'; text: string }
   | { to: 'drain' | 'end' }
 
 /** A worker, seen from the primary. */
@@ -142,8 +142,8 @@ function forkWorker(
         case 'measured':
           metrics = report.metrics
           return
-        case 'asks for metrics':
-          return send({ to: 'receive metrics', id: report.id, text: await readMetrics() })
+        case 'requests metrics':
+          return send({ to: 'receive metrics', text: await readMetrics() })
         case 'failed':
           failure = report.message
           reject(Object.assign(new Error(failure), report))

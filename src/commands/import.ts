@@ -157,7 +157,7 @@ export async function importAll(target: Target, source: Source, options: ImportO
     progress.show(entries, source.fraction())
   }
 
-  function standing(): string {
+  function progressText(): string {
     if (options.isDryRun || begun === 0) return 'Nothing was applied.'
     // A batch may be divided, and its answer may be lost.
     const sure = applied > 0 ? `Applied up to line ${applied}` : 'Applied no line for certain'
@@ -166,7 +166,7 @@ export async function importAll(target: Target, source: Source, options: ImportO
   }
 
   try {
-    await withNotice(standing, async () => {
+    await withNotice(progressText, async () => {
       for await (const batch of batchesOf(source)) await apply(batch)
     })
   } finally {

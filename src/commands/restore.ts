@@ -16,7 +16,8 @@ import { withDatabase } from './database.ts'
 import { withNotice } from './files.ts'
 import { instantOf } from './formats.ts'
 import { checkAll, described, importAll } from './import.ts'
-import { partsOf, type Snapshot, withSnapshot } from './snapshot.ts'
+import { partsOf } from './paging.ts'
+import { type Snapshot, withSnapshot } from './snapshot.ts'
 import { openFile } from './source.ts'
 
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
@@ -159,7 +160,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   const advice = backupAt
     ? 'Repeat the command with --continue: while idempotency keys are kept, it moves nothing twice.'
     : 'A repeat moves them once more.'
-  const standing = () => `${movedOn()}, and perhaps up to ${AT_ONCE} more of both. ${advice}`
+  const progressText = () => `${movedOn()}, and perhaps up to ${AT_ONCE} more of both. ${advice}`
 
   const claimFor = (namespace: string, ...names: string[]) =>
     backupAt && claimOf(namespace, JSON.stringify([backupAt, by, ...names]), [by], 'nth restore')
@@ -204,7 +205,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   }
 
   try {
-    await withNotice(standing, () => withSnapshot(target, advanceAll))
+    await withNotice(progressText, () => withSnapshot(target, advanceAll))
   } finally {
     await nth.close()
   }

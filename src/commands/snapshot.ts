@@ -24,19 +24,15 @@ import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/
 import { listKeys } from '../repository/apiKeys.ts'
 import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
-import {
-  type Entry,
-  type EntryOf,
-  type EntryType,
-  type GroupPeriod,
-  MAX_PARTS,
-  type StoredPeriodTotal,
-} from '../rules/entries.ts'
+import type { Entry, EntryOf, EntryType, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
 import type { ApiKey } from '../rules/rights.ts'
 import { createProgress } from './files.ts'
+import { eachOf, idIn, PAGE, partsOf, rowsOf } from './paging.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
+/** Rows of histories per statement. */
+const HISTORY_PAGE = 10_000
 /** How long the server waits for a reader that reads slowly, in seconds. */
 const IDLE_LIMIT_S = 86_400
 
@@ -335,72 +331,4 @@ async function* exportIdempotencyKeys(connection: Connection): AsyncGenerator<En
       results: JSON.parse(results.toString()) as EntryOf<'idempotencyKey'>['results'],
     }
   }
-}
-
-/** Rows per statement. */
-const PAGE = 2000
-const HISTORY_PAGE = 10_000
-
-/** The columns of a unique index, and their values in a row as literals. */
-type IndexOf<Row> = Record<string, (row: Row) => string>
-
-const idIn = ({ id }: { id: number }) => integer(id)
-
-/** All rows that a select finds, a page at a time in the order of an index: each begins after the last row of the one before. */
-async function* rowsOf<Row>(
-  connection: Connection,
-  index: IndexOf<Row>,
-  selection: string,
-  condition = 'true',
-  size = PAGE,
-): AsyncGenerator<Row> {
-  let page: Row[] = []
-  do {
-    const last = page.at(-1)
-    page = await select<Row>(
-      connection,
-      `${selection}
-      where ${condition} and ${last ? isAfter(last, Object.entries(index)) : 'true'}
-      order by ${Object.keys(index).join(', ')}
-      limit ${size}`,
-    )
-    yield* page
-  } while (page.length === size)
-}
-
-/** The condition of the rows after one. Its first part lets the server begin within the index. */
-function isAfter<Row>(last: Row, [first, ...rest]: readonly [string, (row: Row) => string][]): string {
-  if (!first) return 'false'
-  const [column, valueIn] = first
-  const value = valueIn(last)
-  return `${column} >= ${value} and (${column} > ${value} or ${isAfter(last, rest)})`
-}
-
-/** Returns a function that finds the rows of each id, called in the order of the ids. Rows of other ids are skipped. */
-function eachOf<Row extends { id: number }>(rows: AsyncGenerator<Row>): (id: number) => AsyncGenerator<Row> {
-  let row: Row | undefined
-  return async function* itemsOf(id) {
-    row ??= (await rows.next()).value
-    while (row && row.id <= id) {
-      if (row.id === id) yield row
-      row = (await rows.next()).value
-    }
-  }
-}
-
-/** Divides items into parts, with their indexes; by default what belongs to one name into those of a line each. */
-export async function* partsOf<Item>(
-  items: AsyncIterable<Item>,
-  size = MAX_PARTS,
-): AsyncGenerator<[index: number, part: Item[]]> {
-  let index = 0
-  let part: Item[] = []
-  for await (const item of items) {
-    part.push(item)
-    if (part.length < size) continue
-    yield [index++, part]
-    part = []
-  }
-  // There is always a first one.
-  if (index === 0 || part.length > 0) yield [index, part]
 }

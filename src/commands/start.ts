@@ -146,15 +146,12 @@ export async function runAsWorker(): Promise<void> {
   const config = readConfig()
   const notices = await openNotices(config)
   let server: Awaited<ReturnType<typeof openServer>> | undefined
-  const asked = new Map<number, (text: string) => void>()
-  let lastAsked = 0
+  const waiting: ((metrics: string) => void)[] = []
 
   /** The metrics of all workers, which the primary adds up. */
   function readMetrics(): Promise<string> {
-    lastAsked += 1
-    const id = lastAsked
-    void report({ state: 'asks for metrics', id })
-    return new Promise((resolve) => asked.set(id, resolve))
+    void report({ state: 'requests metrics' })
+    return new Promise((resolve) => waiting.push(resolve))
   }
 
   async function measure(): Promise<void> {
@@ -169,8 +166,7 @@ export async function runAsWorker(): Promise<void> {
         await measure()
         return report({ state: 'serving', url: server.url })
       case 'receive metrics':
-        asked.get(command.id)?.(command.text)
-        asked.delete(command.id)
+        for (const resolve of waiting.splice(0)) resolve(command.text)
         return
       case 'drain':
         return server?.drain()

@@ -274,8 +274,8 @@ export function callOptions(
   if (key === undefined) return { withRevision, wantsPeriodValues, claim: undefined }
   const fault = keyFault(key)
   if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
-  const asked = [info.fieldName, nonDefaultArguments(args, info)]
-  const claim = claimOf(args.namespace, key, asked, context.caller.identity)
+  const request = [info.fieldName, nonDefaultArguments(args, info)]
+  const claim = claimOf(args.namespace, key, request, context.caller.identity)
   return { withRevision, wantsPeriodValues, claim }
 }
 

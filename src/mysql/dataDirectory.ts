@@ -171,7 +171,7 @@ export async function endProcess(pid: number, timeoutMs: number): Promise<void> 
 
 async function isAlive(pid: number): Promise<boolean> {
   if (send(pid, 0) === 'missing') return false
-  // A killed process stays a zombie until its parent waits for it, which some parents never do.
+  // A killed process stays in the list of processes until its parent waits for it, which some parents never do.
   return (await statFields(pid))?.[0] !== 'Z'
 }
 

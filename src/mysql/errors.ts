@@ -159,7 +159,7 @@ export class LostAnswerError extends Error {
   override readonly name = 'LostAnswerError'
 }
 
-/** A server, or all of them, must not be used now: asked again, it may. */
+/** A server, or all of them, must not be used now. A later query may find that it may. */
 export class UnusableDatabaseError extends Error {
   override readonly name: string = 'UnusableDatabaseError'
 }

@@ -3,7 +3,7 @@ import { MisconfiguredDatabaseError, UnusableDatabaseError } from './errors.ts'
 import { hostOf, named, type Target, type Values, type Variable, valuesOf } from './settings.ts'
 import { select } from './sql.ts'
 
-/** What a server says of itself, of its cluster, and of the connection on which it is asked. */
+/** What a server says of itself, of its cluster, and of the connection that it answers on. */
 export interface ServerStatus {
   connectionId: number
   /** Identifies the server: its own id, where it has one, and where it runs. Empty: unknown. */
@@ -196,12 +196,12 @@ export interface ChoiceRules {
 }
 
 /** A server that answered, and what it says of itself. */
-export interface Asked {
+export interface HostAnswer {
   target: Target
   status: ServerStatus
 }
 
-/** Members of a cluster see a change of it one after another: then asking again helps. */
+/** Members of a cluster see a change of it one after another: then another query helps. */
 export class PartedClusterError extends UnusableDatabaseError {}
 
 const NO_CLUSTER =
@@ -228,16 +228,20 @@ export function problemOf(status: ServerStatus, rules: ChoiceRules): string | un
  * @param latest the one in use, which is kept while it may be
  * @throws {UnusableDatabaseError} if numbers could be issued twice
  */
-export function choose(usable: readonly Asked[], latest: Target | undefined, rules: ChoiceRules): Asked {
+export function choose(
+  usable: readonly HostAnswer[],
+  latest: Target | undefined,
+  rules: ChoiceRules,
+): HostAnswer {
   const clustered = usable.filter(({ status }) => status.cluster !== '')
   const candidates = clustered.length > 0 ? ofOneView(clustered) : theOnlyOne(usable, rules)
   const current = candidates.filter(({ status }) => !status.isBehind)
   // One that is behind, as another node copies it, serves if there is no other.
   const best = current.length > 0 ? current : candidates
-  return best.find(({ target }) => target === latest) ?? (best[0] as Asked)
+  return best.find(({ target }) => target === latest) ?? (best[0] as HostAnswer)
 }
 
-function ofOneView(clustered: readonly Asked[]): readonly Asked[] {
+function ofOneView(clustered: readonly HostAnswer[]): readonly HostAnswer[] {
   const views = new Set(clustered.map(({ status }) => `${status.cluster} ${status.view}`))
   if (views.size === 1) return clustered
   throw new PartedClusterError(
@@ -246,7 +250,10 @@ function ofOneView(clustered: readonly Asked[]): readonly Asked[] {
 }
 
 /** Of servers that are not in a cluster, one must be writable: with two, numbers would be issued twice. */
-function theOnlyOne(usable: readonly Asked[], { hosts, acceptsLostCommits }: ChoiceRules): readonly Asked[] {
+function theOnlyOne(
+  usable: readonly HostAnswer[],
+  { hosts, acceptsLostCommits }: ChoiceRules,
+): readonly HostAnswer[] {
   if (hosts === 1) return usable
   if (!acceptsLostCommits) throw new MisconfiguredDatabaseError(NO_CLUSTER)
   if (usable.length === 1) return usable
@@ -255,6 +262,6 @@ function theOnlyOne(usable: readonly Asked[], { hosts, acceptsLostCommits }: Cho
   )
 }
 
-function listed(asked: readonly Asked[]): string {
-  return asked.map(({ target }) => hostOf(target)).join(', ')
+function listed(answers: readonly HostAnswer[]): string {
+  return answers.map(({ target }) => hostOf(target)).join(', ')
 }

@@ -10,9 +10,9 @@ import {
   withTimeout,
 } from './errors.ts'
 import {
-  type Asked,
   type ChoiceRules,
   choose,
+  type HostAnswer,
   PartedClusterError,
   problemOf,
   readStatusOn,
@@ -29,7 +29,7 @@ export interface HostsOptions {
   notices?: Notices | undefined
 }
 
-/** Why a server could not be used when it was asked the last time. */
+/** Why a server could not be used at the last query. */
 interface Problem {
   /** `silent`: it did not answer, or not as it should. `denying`: it would do so again, as it denies access or a right. */
   kind: 'unusable' | 'silent' | 'denying'
@@ -40,7 +40,7 @@ interface Problem {
 const ASK_LIMIT_MS = 1000
 /** Least time between two rounds, however many callers find that none can be used. */
 const ASK_LEAST_MS = 100
-/** How often the servers are asked again while nothing fails, and while an answer is awaited. */
+/** How often all servers are queried while nothing fails, and while an answer is awaited. */
 const ASK_AGAIN_MS = 5000
 const ASK_SOON_MS = 500
 /** How long, and how often, a change of a cluster is waited for that some of its members don't see yet. */
@@ -55,7 +55,7 @@ export function openHosts(targets: Targets, options: HostsOptions = {}): Hosts {
  * The server that all connections of a process lead to: one of those in its list, by the rules of `hostStatus.ts`.
  *
  * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
- * choice; the next connection asks all servers. They are asked again and again also while nothing fails: on servers that
+ * choice; the next connection queries all servers. They are queried every few seconds also while nothing fails: on servers that
  * are not a cluster, two processes that write to different ones would each continue the numbers by themselves.
  */
 export class Hosts {
@@ -109,7 +109,7 @@ export class Hosts {
       },
 
       /**
-       * Waits for its answer. While that takes long, all servers are asked again and again: another one may have taken
+       * Waits for its answer. While that takes long, all servers are queried repeatedly: another one may have taken
        * over.
        *
        * @throws {LostAnswerError} if there is none in time, or if it is left meanwhile
@@ -122,7 +122,7 @@ export class Hosts {
         return answered.finally(() => clearInterval(repeat))
       },
 
-      /** Called when it failed: all are asked before the next connection. */
+      /** Called when it failed: all are queried before the next connection. */
       failed: (): void => {
         if (!this.#isOne && !signal.aborted) this.#chosen = undefined
       },
@@ -159,10 +159,10 @@ export class Hosts {
     }
   }
 
-  #take({ target, status }: Asked): Target {
+  #take({ target, status }: HostAnswer): Target {
     this.#reached(status)
     const isOtherView = this.#latestView !== undefined && status.view !== this.#latestView
-    // What a node of Galera was asked while its cluster found together again may stay unanswered.
+    // A node of Galera may never answer what was sent to it while its cluster formed again.
     if (target !== this.#latest || isOtherView) this.#leave()
     this.#latestView = status.view
     if (target !== this.#latest) this.#notices.warn(`Nth uses the database server ${hostOf(target)}.`)
@@ -209,19 +209,19 @@ export class Hosts {
    *
    * @throws the error of the only one, if it doesn't answer
    */
-  async #askAll(): Promise<Asked[]> {
+  async #askAll(): Promise<HostAnswer[]> {
     await pause(Math.max(0, this.#askedAt + ASK_LEAST_MS - performance.now()))
     this.#askedAt = performance.now()
-    const usableAmong = async (asked: Promise<Asked | undefined>[]) =>
-      (await Promise.all(asked)).filter((answer) => answer !== undefined)
+    const usableAmong = async (answers: Promise<HostAnswer | undefined>[]) =>
+      (await Promise.all(answers)).filter((answer) => answer !== undefined)
     const answering = this.targets.map((target) => !this.#isSilent(target))
-    const asked = this.targets.map((target) => this.#usable(target))
-    const usable = await usableAmong(asked.filter((_, index) => answering[index]))
-    return usable.some(({ status }) => status.cluster !== '') ? usable : usableAmong(asked)
+    const answers = this.targets.map((target) => this.#usable(target))
+    const usable = await usableAmong(answers.filter((_, index) => answering[index]))
+    return usable.some(({ status }) => status.cluster !== '') ? usable : usableAmong(answers)
   }
 
   /** What a server says of itself, if it may be used. */
-  async #usable(target: Target): Promise<Asked | undefined> {
+  async #usable(target: Target): Promise<HostAnswer | undefined> {
     try {
       const status = await ask(target)
       const text = problemOf(status, this.#rules)

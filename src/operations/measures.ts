@@ -22,7 +22,7 @@ export interface RequestMeasure {
   /** The first characters of the API key, or the kind of other callers; undefined: not known yet. */
   key: string | undefined
   durationMs: number
-  /** Its ID, which is made when it is asked for. */
+  /** Its ID, which is made when it is first read. */
   id(): string
 }
 
@@ -56,7 +56,7 @@ type Trace<Work> = TracingChannel<unknown, Work & object>
 
 /** What is known of a request once it was answered. */
 export type RequestFindings = Pick<RequestMeasure, 'operation' | 'operationName' | 'code'> & {
-  /** Under which its failure is logged. It is made when it is first asked for. */
+  /** Under which its failure is logged. It is made when it is first read. */
   readonly id: string
 }
 

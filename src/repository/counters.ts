@@ -150,12 +150,12 @@ export function openCounters({
      * @throws {NthError} LIMIT_REACHED if the value is outside the bounds; BAD_USER_INPUT if they exclude every value, or
      *   are combined with slots; UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async define(key: CounterKey, asked: DefinitionChange, { withRevision }: RevisionOption = {}) {
-      const { timeZone, periods } = asked
+    async define(key: CounterKey, requested: DefinitionChange, { withRevision }: RevisionOption = {}) {
+      const { timeZone, periods } = requested
       const options = { withRevision, deadline: database.deadline() }
       const retention = timeZone === null || periods === null ? await retentionIn(key.namespace) : undefined
       const kept = { timeZone: timeZone ?? retention?.timeZone, periods: periods ?? retention?.periods }
-      return change(key, { kind: 'define', change: { ...asked, ...kept } }, options)
+      return change(key, { kind: 'define', change: { ...requested, ...kept } }, options)
     },
 
     /**

@@ -173,10 +173,14 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      * @throws {NthError} BAD_USER_INPUT if it is invalid, or numbers could be issued that look like earlier ones;
      *   UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async define({ namespace, name }: SequenceKey, asked: SequenceDefinitionChange): Promise<SequenceState> {
+    async define(
+      { namespace, name }: SequenceKey,
+      requested: SequenceDefinitionChange,
+    ): Promise<SequenceState> {
       const deadline = database.deadline()
-      const timeZone = asked.timeZone === null ? (await retentionIn(namespace)).timeZone : asked.timeZone
-      return defineSequence(definitions, { namespace, name }, { ...asked, timeZone }, now(), deadline)
+      const timeZone =
+        requested.timeZone === null ? (await retentionIn(namespace)).timeZone : requested.timeZone
+      return defineSequence(definitions, { namespace, name }, { ...requested, timeZone }, now(), deadline)
     },
 
     /**

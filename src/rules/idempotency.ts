@@ -42,11 +42,11 @@ export function keyFault(key: string): Fault | undefined {
  * Creates a claim.
  *
  * @param owner whose key it is: callers don't find the results of others. Empty: those without credentials
- * @param asked the mutation's name and arguments, which a repeat must have as well
+ * @param request the mutation's name and arguments, which a repeat must have as well
  */
-export function claimOf(namespace: string, key: string, asked: readonly unknown[], owner = ''): Claim {
+export function claimOf(namespace: string, key: string, request: readonly unknown[], owner = ''): Claim {
   const names = owner === '' ? joinNames(namespace, key) : joinNames(namespace, key, owner)
-  return { hash: hash('sha256', names), fingerprint: hash('sha256', JSON.stringify(asked, inOrder)) }
+  return { hash: hash('sha256', names), fingerprint: hash('sha256', JSON.stringify(request, inOrder)) }
 }
 
 /** The result of a repeat: the first result, or an error if its arguments differ. */

@@ -345,12 +345,12 @@ function numbersUntil(number: number, end: number, step: number): number {
 function exhausted(definition: SequenceDefinition, { last }: Position, count: number): NthError {
   const { step, minValue, maxValue, startValue } = definition
   const limit = step > 0 ? maxValue : minValue
-  const asked = count === 1 ? 'a number' : `${count} numbers`
+  const block = count === 1 ? 'a number' : `${count} numbers`
   const since = last === null ? 'no number was issued yet' : `the last number was ${last}`
   if (limit !== null) {
-    const message = `Cannot issue ${asked}, as ${since} and the sequence ends at ${limit}. Nothing was issued.`
+    const message = `Cannot issue ${block}, as ${since} and the sequence ends at ${limit}. Nothing was issued.`
     return new NthError('SEQUENCE_EXHAUSTED', message, { limit, ...(last !== null && { lastValue: last }) })
   }
-  const message = `Cannot issue ${asked} within ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}, as ${since}. Nothing was issued.`
+  const message = `Cannot issue ${block} within ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}, as ${since}. Nothing was issued.`
   return new NthError('OUT_OF_RANGE', message, { value: last ?? startValue })
 }

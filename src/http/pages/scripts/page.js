@@ -24,7 +24,7 @@ const readKey = () => sessionStorage.getItem(KEY) ?? undefined
 
 export const client = createClient({ key: readKey })
 
-/** Which key the tab uses, and the error by which the server asked for another one. */
+/** Which key the tab uses, and the error by which the server required another one. */
 const Access = createContext()
 export const useAccess = () => useContext(Access)
 let setAccess

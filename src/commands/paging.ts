@@ -1,0 +1,72 @@
+import type { Connection } from 'mysql2/promise'
+import { integer, select } from '../mysql/sql.ts'
+import { MAX_PARTS } from '../rules/entries.ts'
+
+/** Rows per statement. */
+export const PAGE = 2000
+
+/** The columns of a unique index, and their values in a row as literals. */
+type IndexOf<Row> = Record<string, (row: Row) => string>
+
+export const idIn = ({ id }: { id: number }) => integer(id)
+
+/** All rows that a select finds, a page at a time in the order of an index: each begins after the last row of the one before. */
+export async function* rowsOf<Row>(
+  connection: Connection,
+  index: IndexOf<Row>,
+  selection: string,
+  condition = 'true',
+  size = PAGE,
+): AsyncGenerator<Row> {
+  let page: Row[] = []
+  do {
+    const last = page.at(-1)
+    page = await select<Row>(
+      connection,
+      `${selection}
+      where ${condition} and ${last ? isAfter(last, Object.entries(index)) : 'true'}
+      order by ${Object.keys(index).join(', ')}
+      limit ${size}`,
+    )
+    yield* page
+  } while (page.length === size)
+}
+
+/** The condition of the rows after one. Its first part lets the server begin within the index. */
+function isAfter<Row>(last: Row, [first, ...rest]: readonly [string, (row: Row) => string][]): string {
+  if (!first) return 'false'
+  const [column, valueIn] = first
+  const value = valueIn(last)
+  return `${column} >= ${value} and (${column} > ${value} or ${isAfter(last, rest)})`
+}
+
+/** Returns a function that finds the rows of each id, called in the order of the ids. Rows of other ids are skipped. */
+export function eachOf<Row extends { id: number }>(
+  rows: AsyncGenerator<Row>,
+): (id: number) => AsyncGenerator<Row> {
+  let row: Row | undefined
+  return async function* itemsOf(id) {
+    row ??= (await rows.next()).value
+    while (row && row.id <= id) {
+      if (row.id === id) yield row
+      row = (await rows.next()).value
+    }
+  }
+}
+
+/** Divides items into parts, with their indexes; by default what belongs to one name into those of a line each. */
+export async function* partsOf<Item>(
+  items: AsyncIterable<Item>,
+  size = MAX_PARTS,
+): AsyncGenerator<[index: number, part: Item[]]> {
+  let index = 0
+  let part: Item[] = []
+  for await (const item of items) {
+    part.push(item)
+    if (part.length < size) continue
+    yield [index++, part]
+    part = []
+  }
+  // There is always a first one.
+  if (index === 0 || part.length > 0) yield [index, part]
+}
