@@ -5,7 +5,7 @@ import { PERIOD_CODES, parsePeriods, startSecond } from '../commit/periodStateme
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
-import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
+import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
@@ -66,7 +66,7 @@ export function openJobs(database: Database, jobs: readonly ScheduledJob[], noti
 
   async function run(job: ScheduledJob, isOpen: () => boolean): Promise<void> {
     try {
-      await job.run({ database, now: await timeOf(database), shouldContinue: isOpen })
+      await job.run({ database, now: await database.withRetry(timeOf), shouldContinue: isOpen })
     } catch (error) {
       // Including timeouts, which are reported nowhere else.
       if (isOpen()) notices.fault(error)
@@ -128,12 +128,6 @@ export async function claimDue(database: Database, jobs: readonly Pick<Scheduled
     }
   })
   return due
-}
-
-async function timeOf(database: Database): Promise<Date> {
-  const [row] = await database.select<{ now: Date }>('select utc_timestamp(3) as now')
-  if (!row) throw new Error('The database returned no time')
-  return row.now
 }
 
 /** Rows that one transaction of a sweep changes: takes a few milliseconds. */

@@ -83,9 +83,13 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
         notices,
       }),
   })
-  const means = { database, groupCommit, retentionIn, now }
-  const counters = openCounters({ ...means, rows: openCounterRows(database, failover) })
-  const sequences = openSequences({ ...means, definitions, rows: openSequenceGroupRows(database, failover) })
+  const dependencies = { database, groupCommit, retentionIn, now }
+  const counters = openCounters({ ...dependencies, rows: openCounterRows(database, failover) })
+  const sequences = openSequences({
+    ...dependencies,
+    definitions,
+    rows: openSequenceGroupRows(database, failover),
+  })
 
   return {
     apiKeys,
