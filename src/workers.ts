@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Config } from './config.ts'
 import type { Targets } from './mysql/settings.ts'
@@ -204,20 +204,29 @@ function closeOnExit(worker: ClusterWorker): void {
 }
 
 /**
- * Checks that an address is available, before anything else is started: it binds to it, and releases it again. Nth
- * listens there only when it can serve.
+ * Checks that an address is this machine's and that nobody listens there, before anything else is started. It doesn't
+ * listen there itself: a proxy that knows the port would send requests, which would be lost.
  *
  * @returns the address that the host's name stands for, and the port; for port 0 a free one
  * @throws the system's error if it is not available, such as EADDRINUSE
  */
 export async function probe(host: string, port: number): Promise<AddressInfo> {
-  const server = createServer().listen(port, host)
+  const server = createServer().listen(0, host)
   await once(server, 'listening')
   // It is bound to a port and an address, not to the path of a socket.
-  const address = server.address() as AddressInfo
+  const free = server.address() as AddressInfo
   server.close()
   await once(server, 'close')
-  return address
+  if (port === 0) return free
+  const socket = connect(port, free.address)
+  const isTaken = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  )
+  socket.destroy()
+  if (!isTaken) return { ...free, port }
+  const message = `listen EADDRINUSE: address already in use ${host}:${port}`
+  throw Object.assign(new Error(message), { code: 'EADDRINUSE', syscall: 'listen' })
 }
 
 /** Rethrows an error, that of an address with the variables that choose another one. */

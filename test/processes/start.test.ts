@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, readFile, stat } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { createConnection } from 'mysql2/promise'
@@ -13,7 +13,7 @@ import { untilReady } from '../../src/mysql/ready.ts'
 import { parseTargets } from '../../src/mysql/settings.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { withMigrationLock } from '../../src/repository/migrate.ts'
-import { clientOf } from '../support/client/client.ts'
+import { clientOf, upTo } from '../support/client/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { freePort } from '../support/server/freePort.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
@@ -212,6 +212,28 @@ async function occupy(port: number): Promise<number> {
   await once(other, 'listening')
   return Number(Object(other.address()).port)
 }
+
+it('accepts no connection before it can answer a request on it', async () => {
+  const port = await freePort()
+  const starting = spawnNth({ DATABASE_URL: urlOf(await freshDatabase()), PORT: String(port) })
+  let answered = 0
+  const failures: unknown[] = []
+  /** Sends one request on a connection of its own. */
+  const request = async () => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'))
+    const [answer] = await once(socket, 'data').finally(() => socket.destroy())
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /)
+    answered += 1
+  }
+  const sendAll = async () => {
+    while (answered < 10)
+      await request().catch((error) => error.code === 'ECONNREFUSED' || failures.push(error))
+  }
+  await Promise.all(upTo(8).map(sendAll))
+  await starting.printed('Nth is running')
+  expect(failures).toEqual([])
+})
 
 it('says that a port is taken', async () => {
   const port = await occupy(0)
