@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
+import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -147,6 +148,37 @@ it('counts subjects on a counter that an older version created', async () => {
   const later = openTestNth(target)
   expect(await later.counters.countOnce(key, 'ann')).toMatchObject({ value: 2 })
   expect(await later.counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
+})
+
+it('refuses to read a subject in a subscription', async () => {
+  const { url } = await startService()
+  const text = 'subscription { counters(names: ["c"]) { value changeOf(subject: "ann") { value } } }'
+  const stream = await subscribe(url, text)
+  expect(await stream.next()).toMatchObject({
+    data: { counters: [{ value: 0, changeOf: null }] },
+    errors: [{ path: ['counters', 0, 'changeOf'], extensions: { code: 'BAD_USER_INPUT' } }],
+  })
+})
+
+it('finds the subjects of many counters among those of others by their keys', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const names = upTo(200).map((index) => ({ ...key, name: `c${index}` }))
+  await Promise.all(names.map((name) => counters.countOnce(name, 'ann')))
+  await query(
+    target,
+    `insert into counter_subject (counter_id, period, start, subject, value, counted_at)
+     select c.counter_id, 0, 0, unhex(md5(concat(c.counter_id, ' ', n.counter_id))), 1, utc_timestamp()
+       from counter_value c
+       join counter_value n on n.counter_id <= 200`,
+  )
+  const readRows = async () => {
+    const counts = await query(target, "show global status like 'Handler_read%'")
+    return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
+  }
+  const before = await readRows()
+  await Promise.all(names.map((name) => counters.countOnce(name, 'bob')))
+  expect((await readRows()) - before).toBeLessThan(10_000)
 })
 
 it.each([
