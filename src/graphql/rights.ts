@@ -6,8 +6,10 @@ import {
   type GrantTarget,
   isAllowed,
   isAllowedOnAll,
+  isOnceOnly,
   maxCountFor,
   maxDeltaFor,
+  onceOnlyRefusal,
   refusal,
   type Scope,
 } from '../rules/rights.ts'
@@ -66,6 +68,8 @@ export function onName(scope: Scope): Right {
     covers: 'the name',
     check({ caller, idempotencyKey }, { args: { namespace, name, ...args }, info }) {
       assertAllowed(caller, scope, { namespace, name })
+      // A reservation is for no subject.
+      if (scope === 'NUMBER' && isOnceOnly(caller, scope, { namespace, name })) throw onceOnlyRefusal(scope)
       const hasKey = idempotencyKey !== undefined || args.idempotencyKey != null
       if (scope !== 'READ' && selectsState(info, hasKey)) assertAllowed(caller, 'READ', { namespace, name })
     },
@@ -120,6 +124,8 @@ export function toAdd(
       const total = (added.get(key) ?? 0) + delta
       const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
       if (!isWithin) {
+        if (isOnceOnly(caller, 'ADD', { namespace: args.namespace, name }))
+          throw onceOnlyRefusal('ADD', isMany ? { index } : {})
         const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
         throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
       }
@@ -135,6 +141,7 @@ export const toNumber: Right = {
   scope: 'NUMBER',
   covers: 'the name and `count`',
   check({ caller }, { args: { namespace, name, count } }) {
+    if (isOnceOnly(caller, 'NUMBER', { namespace, name })) throw onceOnlyRefusal('NUMBER')
     const limit = maxCountFor(caller, { namespace, name })
     if (limit === 0 || count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
   },

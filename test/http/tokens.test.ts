@@ -114,6 +114,8 @@ it('rejects tokens that are not the issuer’s', async () => {
     ADMIN: await token({ nth: { grants: [{ scopes: ['ADMIN'] }] } }),
     'unknown member': await token({ nth: { grants: GRANTS, maxDeltas: 1 } }),
     'unknown member of a grant': await token({ nth: { grants: [{ scopes: ['ADD'], name: 'book' }] } }),
+    'onceOnly with WRITE': await token({ nth: { grants: [{ scopes: ['WRITE'], onceOnly: true }] } }),
+    'onceOnly as a text': await token({ nth: { grants: [{ scopes: ['ADD'], onceOnly: 'false' }] } }),
     'invalid grant': await token({ nth: { grants: [{ scopes: ['ADD'], names: ['a'], prefix: 'a' }] } }),
     'changed rights': `${head}.${raised}.${signature}`,
     'no signature': `${head}.${body}.`,
