@@ -257,7 +257,7 @@ export function subjectFor(
   caller: Caller,
   scope: CountingScope,
   target: GrantTarget,
-  named: string | undefined,
+  named: string | null | undefined,
 ): string | undefined | NthError {
   if (!isAllowed(caller, scope, target)) return refusal(caller, scope)
   const mustName = isOnceOnly(caller, scope, target)
