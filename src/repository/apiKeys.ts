@@ -197,9 +197,7 @@ interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffe
 }
 
 /** A grant as it is stored. `onceScopes`: its scopes if it is `onceOnly`. */
-interface StoredGrant extends Omit<Grant, 'onceOnly'> {
-  onceScopes?: readonly Scope[]
-}
+type StoredGrant = Omit<Grant, 'onceOnly'> & { onceScopes?: readonly Scope[] }
 
 /**
  * Grants as they are stored. 0.2.0 ignores parts of them that it doesn't know. It must not ignore `onceOnly`: a grant that
