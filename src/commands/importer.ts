@@ -4,7 +4,7 @@ import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
-import { readKeys } from '../repository/apiKeys.ts'
+import { grantsText, readKeys } from '../repository/apiKeys.ts'
 import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import type { Retention } from '../rules/counter.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
@@ -162,7 +162,7 @@ function insertKey(entry: EntryOf<'apiKey'>, keepsId: boolean): string {
        hash = ${digest(entry.hash)},
        prefix = ${bytes(entry.prefix)},
        label = ${bytes(entry.label)},
-       grants = ${json(entry.grants)},
+       grants = ${bytes(grantsText(entry.grants))},
        origins = ${orNull(entry.origins, json)},
        per_minute = ${orNull(entry.perMinute, integer)},
        created_at = ${instant(entry.createdAt)},

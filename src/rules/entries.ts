@@ -208,6 +208,8 @@ const grant = z
     prefix: z.string(),
     maxDelta: integer,
     maxCount: integer,
+    // Files of 0.2.0 don't have it.
+    onceOnly: flag.default(false),
   })
   .superRefine((parsed: Grant, context) => {
     const fault = grantFault(parsed)
