@@ -181,7 +181,8 @@ async function graphiqlFiles() {
   })
 }
 
-function escaped(text: string): string {
+/** A text as HTML and XML have it in content and attributes. */
+export function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
