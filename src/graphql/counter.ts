@@ -149,6 +149,10 @@ builder.node(Counter, {
         'The highest allowed value. Null means that there is none. `maxValue - value` is what remains.',
       ],
       overflow: [Overflow, 'What happens at a bound.'],
+      oncePer: [
+        orNull(Period),
+        'How often a subject counts: once in each such period. Null means once ever.',
+      ],
     }),
     slots: t.int({
       description:

@@ -130,6 +130,8 @@ const counterDefinition = z
     maxValue: integerOrNull,
     overflow: z.enum(['REJECT', 'SATURATE']),
     slots: between(1, MAX_SLOTS),
+    // Earlier versions don't write it.
+    oncePer: period.nullable().default(null),
     timeZone,
     periods: trackedPeriods,
   })
