@@ -1,11 +1,10 @@
 // @module-tag slow
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { axeFindings } from '../support/browser/axe.ts'
 import { openBrowser } from '../support/browser/browser.ts'
+import { servePage } from '../support/browser/otherPage.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -15,13 +14,8 @@ it('shows the hits of each hour, also those of others, on the page of the cookbo
   const { url, ask } = await startService()
   const text = await readFile(join(import.meta.dirname, '../../docs/cookbook.md'), 'utf8')
   const [, page = ''] = /^```html\n(<!-- hits\.html -->[\s\S]*?)^```$/m.exec(text) ?? []
-  const server = createServer((_, response) => {
-    response.setHeader('content-type', 'text/html')
-    response.end(page.replaceAll('http://127.0.0.1:4000', url))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => void server.close())
-  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/about.html`
+  const port = await servePage(page.replaceAll('http://127.0.0.1:4000', url))
+  const address = `http://127.0.0.1:${port}/about.html`
   const { openWindow } = await openBrowser()
   const window = await openWindow(address)
   await window.getByRole('heading', { name: 'You are visitor 1' }).waitFor()
