@@ -34,7 +34,7 @@ import {
   withZone,
 } from './counter.ts'
 import { on, onName, onSubject, PREFIXED, toAdd, toIncrement } from './rights.ts'
-import { chargedList, countSelected, historyCharge, refuseInSubscription, sumBelow } from './selections.ts'
+import { chargedList, chargeSubject, countSelected, sumBelow } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -100,8 +100,7 @@ builder.objectField(Counter, 'changeOf', (t) =>
       'What a repeated call of a subject would return now: its number. Null if it has not counted. Not available in subscriptions.',
     args: { subject: requiredSubject('Who counted.') },
     async resolve(counter, { subject }, context, info) {
-      refuseInSubscription(info)
-      await historyCharge(context, info)({ buckets: 1, rows: 0 })()
+      await chargeSubject(context, info)
       return context.nth.counters.changeOf(counter, subject)
     },
   }),
