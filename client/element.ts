@@ -178,8 +178,8 @@ class NthCount extends HTMLElement {
   #session = new AbortController()
   /** The counter that was counted without a click. */
   #counted: string | undefined
-  /** What was read before a click is out of date. */
-  #clicks = 0
+  /** How many changes had a result: what was read before is out of date. */
+  #changes = 0
   #total: number | null | undefined
   #own: number | null | undefined
   /** Whether this browser has counted once. */
@@ -227,11 +227,11 @@ class NthCount extends HTMLElement {
     const { client, variables, types, own, counter, isOnce } = this.#settings
     const mine = isOnce ? `mine: changeOf(subject: $subject) { ${own} }` : ''
     const query = `query NthCount(${types}) { counter(name: $name, namespace: $namespace) { ${counter} ${mine} } }`
-    const clicks = this.#clicks
+    const changes = this.#changes
     const data = await persist(signal, () =>
       client.query<{ counter: Shown & { mine?: Change | null } }>(query, variables, { signal }),
     )
-    if (!data || clicks !== this.#clicks) return
+    if (!data || changes !== this.#changes) return
     const { number, mine: change } = data.counter
     this.#show(number, change?.own ?? null, Boolean(change))
   }
@@ -254,6 +254,7 @@ class NthCount extends HTMLElement {
       client.mutate<{ change: Change | null }>(mutation, variables, options),
     )
     if (!data) return false
+    this.#changes += 1
     const { change } = data
     const isCounted = field === 'increment'
     this.#show(change?.counter?.number, isCounted ? change?.own : null, isOnce && isCounted)
@@ -286,10 +287,7 @@ class NthCount extends HTMLElement {
     const { signal } = this.#session
     const wasPressed = this.#isPressed
     this.ariaBusy = 'true'
-    for (const choice of choices) {
-      choice.#clicks += 1
-      if (choice.#isPressed) await choice.#change(signal, 'uncount')
-    }
+    for (const choice of choices) if (choice.#isPressed) await choice.#change(signal, 'uncount')
     if (!wasPressed && !choices.some((choice) => choice.#isPressed)) await this.#change(signal, 'increment')
     this.ariaBusy = null
   }

@@ -1,4 +1,5 @@
 // @module-tag slow
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -263,12 +264,17 @@ it('moves a number only for readers who like that, and tells others politely', a
   }
 })
 
-it('has less than 6 kB compressed, and is cached until it changes, by pages of any origin', async () => {
+it('has less than 6 kB compressed, is cached until it changes, and has the hash that the docs show', {
+  tags: 'quick',
+}, async () => {
   const { url } = await startProtected()
   const { headers, status } = await fetch(`${url}/nth.js`, { headers: { origin: 'https://blog.example' } })
   expect([status, headers.get('access-control-allow-origin')]).toEqual([200, '*'])
   expect(headers.get('content-type')).toBe('text/javascript; charset=utf-8')
   const again = await fetch(`${url}/nth.js`, { headers: { 'if-none-match': headers.get('etag') ?? '' } })
   expect(again.status).toBe(304)
-  expect(gzipSync(await readFile(join(ROOT, 'dist/client/nth.js'))).length).toBeLessThan(6000)
+  const file = await readFile(join(ROOT, 'dist/client/nth.js'))
+  expect(gzipSync(file).length).toBeLessThan(6000)
+  const [, hash] = /integrity="([^"]+)"/.exec(await readFile(join(ROOT, 'docs/embed.md'), 'utf8')) ?? []
+  expect(hash).toBe(`sha384-${createHash('sha384').update(file).digest('base64')}`)
 })
