@@ -222,6 +222,20 @@ it('counts once if answers are lost', async () => {
   expect([await blog.valueOf('visits'), await blog.valueOf('likes')]).toEqual([2, 1])
 })
 
+it('counts a page once that is opened again before there was an answer', async () => {
+  const blog = await startBlog('<nth-count @ name="visits" action="increment">many</nth-count>')
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['1'])
+  const lost = await loseAnswers(window, 'mutation', Number.POSITIVE_INFINITY)
+  for (const _ of [1, 2]) {
+    const before = lost.count()
+    await window.reload()
+    await expect.poll(lost.count).toBeGreaterThan(before)
+  }
+  await window.unrouteAll({ behavior: 'ignoreErrors' })
+  await expect.poll(() => textsOf(window)).toEqual(['2'])
+})
+
 it('leaves its content as it is with a wrong key, and says so in the console', async () => {
   const blog = await startBlog(
     '<nth-count @ name="visits" action="increment" live>many</nth-count> <nth-count @ name="likes" action="once"><button>Like</button></nth-count> <p id="end">The end.</p>',
