@@ -52,7 +52,7 @@ async function startBlog(name: string) {
   let key = 'nth_wrong'
   const html = () => block.replaceAll('http://127.0.0.1:4000', service.url).replaceAll('nth_…', key)
   const origin = `http://127.0.0.1:${await servePage(html)}`
-  const grants = [{ scopes: ['READ', 'ADD'], namespace: 'blog' }]
+  const grants = [{ scopes: ['READ', 'ADD'], namespace: 'blog', onceOnly: true }]
   const { secret } = await service.createKey(grants, { origins: [origin] })
   const { openWindow } = await openBrowser()
   return {

@@ -3,6 +3,7 @@ import { sweepSequences } from '../../src/repository/jobs.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -108,6 +109,18 @@ it('finds the subjects of many groups among those of others by their keys', asyn
   await Promise.all(groups.map((group) => sequences.nextOnce(group, 'bob')))
   await Promise.all(groups.map((group) => sequences.numbersOf(group, 'bob')))
   expect((await readRows()) - before).toBeLessThan(10_000)
+})
+
+it('does not make the next flush longer by reading a number', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  for (const _ of upTo(2)) await sequences.next(key, 1)
+  await sequences.nextOnce(key, 'ann')
+  const statements = collectStatements('sequence_value')
+  await sequences.next(key, 1)
+  await sequences.numbersOf(key, 'ann')
+  await sequences.next(key, 1)
+  const [before, read, after] = statements.map((text) => text.split(';\n').length)
+  expect([read, after]).toEqual([1, before])
 })
 
 it('keeps no trace of a call that was refused', async () => {
