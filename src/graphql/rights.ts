@@ -163,11 +163,12 @@ function add(
 
 export const toNumber: Right = {
   scope: 'NUMBER',
-  covers: 'the name and `count`',
-  check({ caller }, { args: { namespace, name, count } }) {
-    if (isOnceOnly(caller, 'NUMBER', { namespace, name })) throw onceOnlyRefusal('NUMBER')
-    const limit = maxCountFor(caller, { namespace, name })
-    if (limit === 0 || count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
+  covers: 'the name, `count`, and the subject',
+  check({ caller }, { args: { namespace, name, count, subject: named } }) {
+    const subject = assertSubject(caller, 'NUMBER', { namespace, name }, named)
+    const limit = maxCountFor(caller, { namespace, name }, subject)
+    if (count > limit) throw refusal(caller, 'NUMBER', { limit })
+    return subject === undefined ? undefined : { subject }
   },
 }
 

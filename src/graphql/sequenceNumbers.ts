@@ -20,7 +20,7 @@ import {
   subjectIn,
 } from './builder.ts'
 import type { Context } from './context.ts'
-import { on, onItsSequence, onName, onReservation, toNumber } from './rights.ts'
+import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
 import { charge, chargeSubject, costOfText, countSelected, room, sumBelow } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
@@ -82,7 +82,7 @@ builder.objectField(SequenceGroup, 'numbersOf', (t) =>
   t.field({
     type: SequenceNumbersRef,
     nullable: true,
-    extensions: { right: on('NUMBER', 'the name of its sequence', ({ parent }) => sequenceOf(parent)) },
+    extensions: { right: onSubject('NUMBER', ({ parent }) => sequenceOf(parent)) },
     description:
       'What a repeated call of a subject would return now: its number. Null if it has none. Not available in subscriptions.',
     args: { subject: requiredSubject('Whose number.') },

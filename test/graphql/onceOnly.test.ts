@@ -133,6 +133,44 @@ it('asks a page for subjects that nobody guesses, and a server for any', async (
   })
 })
 
+const next = (named = '') =>
+  `mutation { nextInSequence(namespace: "blog", name: "seat"${named}) { value alreadyIssued } }`
+const numberOf = (subject: string) =>
+  `{ sequence(namespace: "blog", name: "seat") { group { numbersOf(subject: "${subject}") { value } } } }`
+
+it('issues numbers to subjects by the same rules', async () => {
+  const { settings, token } = await startIssuer()
+  const { as, createKey } = await startProtected({ access: { tokens: settings } })
+  const ann = as(await token({ sub: 'ann', nth: { grants: [ONCE] } }))
+  // The first time by graphql-js, then compiled.
+  for (const alreadyIssued of [false, true, true])
+    expect(await ann.ask(next())).toEqual({ nextInSequence: { value: 1, alreadyIssued } })
+  expect(await ann.ask(numberOf('ann'))).toEqual({ sequence: { group: { numbersOf: { value: 1 } } } })
+  for (const call of [next(', subject: "bob"'), numberOf('bob'), next(', count: 2')])
+    expect(await ann.refusal(call)).toMatchObject({ code: 'FORBIDDEN' })
+
+  const plain = { ...ONCE, onceOnly: false, maxCount: 2 }
+  const bob = as(await token({ sub: 'bob', nth: { grants: [plain] } }))
+  expect(await bob.ask(next(', count: 2'))).toEqual({ nextInSequence: { value: 2, alreadyIssued: false } })
+  expect(await bob.refusal(next(', subject: "ann"'))).toEqual({ code: 'FORBIDDEN' })
+  expect(await bob.refusal(numberOf('ann'))).toEqual({ code: 'FORBIDDEN' })
+
+  const page = as((await createKey([{ ...ONCE, maxCount: 2 }], { origins: ['*'] })).secret)
+  const short = { code: 'BAD_USER_INPUT', argument: 'subject', limit: 16 }
+  for (const call of [next(', subject: "ann"'), numberOf('ann')])
+    expect(await page.refusal(call)).toEqual(short)
+  const random = '3f9d2c41-77aa-4d5e'
+  expect(await page.ask(next(`, subject: "${random}"`))).toEqual({
+    nextInSequence: { value: 4, alreadyIssued: false },
+  })
+  expect(await page.ask(numberOf(random))).toEqual({ sequence: { group: { numbersOf: { value: 4 } } } })
+  expect(await page.refusal(next(', count: 2'))).toEqual({ code: 'FORBIDDEN' })
+  expect(await page.refusal(next(`, count: 2, subject: "${random}"`))).toMatchObject({ argument: 'count' })
+
+  const both = as((await createKey([ONCE, plain])).secret)
+  expect(await both.ask(next(', count: 2'))).toEqual({ nextInSequence: { value: 5, alreadyIssued: false } })
+})
+
 it('bounds the subjects that one request counts by maxDelta', async () => {
   const { as, createKey } = await startProtected()
   const { send } = as((await createKey([{ ...ONCE, maxDelta: 2 }])).secret)
