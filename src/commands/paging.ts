@@ -37,7 +37,7 @@ function isAfter<Row>(last: Row, [first, ...rest]: readonly [string, (row: Row) 
   if (!first) return 'false'
   const [column, valueIn] = first
   const value = valueIn(last)
-  return `${column} >= ${value} and (${column} > ${value} or ${isAfter(last, rest)})`
+  return `${column} >= ${value} and (${column} > ${value} or ${column} = ${value} and ${isAfter(last, rest)})`
 }
 
 /** Returns a function that finds the rows of each id, called in the order of the ids. Rows of other ids are skipped. */
