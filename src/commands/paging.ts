@@ -54,18 +54,21 @@ export function eachOf<Row extends { id: number }>(
   }
 }
 
-/** Divides items into parts, with their indexes; by default what belongs to one name into those of a line each. */
+/** Divides items into parts of one key, with their indexes; by default what belongs to one name into those of a line each. */
 export async function* partsOf<Item>(
   items: AsyncIterable<Item>,
   size = MAX_PARTS,
+  keyOf: (item: Item) => string = () => '',
 ): AsyncGenerator<[index: number, part: Item[]]> {
   let index = 0
   let part: Item[] = []
   for await (const item of items) {
+    const [first = item] = part
+    if (part.length === size || keyOf(first) !== keyOf(item)) {
+      yield [index++, part]
+      part = []
+    }
     part.push(item)
-    if (part.length < size) continue
-    yield [index++, part]
-    part = []
   }
   // There is always a first one.
   if (index === 0 || part.length > 0) yield [index, part]
