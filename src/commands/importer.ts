@@ -14,6 +14,7 @@ import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 import { importCounters } from './importCounters.ts'
 import { importReservations } from './importReservations.ts'
 import { importGroups, importSequences } from './importSequences.ts'
+import { importCounterSubjects, importGroupSubjects } from './importSubjects.ts'
 
 /** Time limit of a batch, with its retries after conflicts and lost connections. */
 const TIME_LIMIT_MS = 120_000
@@ -87,6 +88,8 @@ const IMPORTERS: Record<EntryType, (context: ImportContext, entries: readonly ne
     sequenceGroup: importGroups,
     sequenceGroupPeriods: importGroups,
     reservation: importReservations,
+    counterSubjects: importCounterSubjects,
+    sequenceGroupSubjects: importGroupSubjects,
     apiKey: importApiKeys,
     idempotencyKey: importIdempotencyKeys,
   }

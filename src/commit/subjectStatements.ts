@@ -9,7 +9,7 @@ import { COLUMNS, type PeriodsRow, periodCode, startSecond } from './periodState
 import type { FlushText, Reader } from './statements.ts'
 
 /** How the subjects of some kind of rows are stored, with what the first call of each returned. */
-interface SubjectColumns<R extends Row, First> {
+export interface SubjectColumns<R extends Row, First> {
   table: string
   /** The columns of its primary key. The first one has the id of the row, the last one is `subject`. */
   key: readonly string[]
@@ -25,7 +25,7 @@ interface SubjectColumns<R extends Row, First> {
   firstIn(stored: StoredSubject): First
 }
 
-type StoredSubject = { id: number; subject: Buffer; value: number }
+export type StoredSubject = { id: number; subject: Buffer; value: number }
 type StoredCount = StoredSubject & PeriodsRow & { counted_at: Date }
 type StoredNumber = StoredSubject & { generation: number; formatted: Buffer; issued_at: Date }
 
@@ -76,6 +76,7 @@ function subjectTable<R extends Row, First>(options: SubjectColumns<R, First>) {
   }
 
   return {
+    ...options,
     select,
     firstsIn,
 
