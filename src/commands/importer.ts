@@ -1,14 +1,13 @@
-import { periodsText } from '../commit/periodStatements.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
 import { readKeys } from '../repository/apiKeys.ts'
-import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
-import type { Retention } from '../rules/counter.ts'
+import { type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
+import { changedLeaderboards } from '../rules/leaderboards.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
 import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 import { importCounters } from './importCounters.ts'
@@ -97,18 +96,21 @@ async function importNamespaces(
 ): Promise<Result[]> {
   const results: Result[] = []
   for (const entry of entries) {
-    const set = retentionSet(entry)
     const [row] = await select<NamespaceRow>(
       connection,
-      `select id, name, time_zone, periods
+      `select id, name, time_zone, periods, leaderboards
          from namespace force index (namespace_name)
         where name = ${bytes(entry.name)}
           for update`,
     )
-    if (!row) {
+    const present = row ? namespaceIn(row) : undefined
+    const { leaderboards: before = [] } = present ?? {}
+    const leaderboards = changedLeaderboards(before, entry.leaderboards)
+    const set = namespaceSet({ retention: entry, leaderboards })
+    if (!row || !present) {
       await connection.query(`insert into namespace set name = ${bytes(entry.name)}, ${set}`)
       results.push({ outcome: 'created' })
-    } else if (retentionSet(retentionOf(row.time_zone, row.periods)) === set) {
+    } else if (namespaceSet(present) === set) {
       results.push({ outcome: 'unchanged' })
     } else if (overwrite) {
       await connection.query(`update namespace set ${set} where id = ${integer(row.id)}`)
@@ -116,10 +118,6 @@ async function importNamespaces(
     } else results.push({ outcome: 'unchanged', note: OTHER_DEFINITION })
   }
   return results
-}
-
-function retentionSet({ timeZone, periods }: Retention): string {
-  return `time_zone = ${bytes(timeZone)}, periods = ${bytes(periodsText(periods))}`
 }
 
 /** Creates missing keys, with the same id where it is free, and revokes those that were revoked. */

@@ -72,8 +72,8 @@ export interface CounterSource
     Partial<Pick<CounterState, Instant>> {
   /** After a change: undefined unless it was selected. */
   revision: number | undefined
-  /** Its value and position in a leaderboard. */
-  listed?: { value: number; position: LeaderboardPosition }
+  /** Its value, position and place on a leaderboard. */
+  listed?: { value: number; position: LeaderboardPosition; place: () => Promise<number | null> }
 }
 
 export const Counter = builder.objectRef<CounterSource>('Counter')
@@ -171,7 +171,7 @@ function boundsOf({ definition }: CounterSource) {
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
-function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
+export function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
   return definition ?? namespaces.read(namespace).then(({ retention }) => retention)
 }
 

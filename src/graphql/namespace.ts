@@ -1,53 +1,26 @@
+import type { NamespaceState } from '../repository/namespaces.ts'
 import type { Nth } from '../repository/nth.ts'
-import type { LeaderboardEntry, Page, Retention } from '../rules/counter.ts'
+import type { Period as CalendarPeriod } from '../rules/calendar.ts'
+import { NthError } from '../rules/errors.ts'
+import { ALL_TIME } from '../rules/leaderboards.ts'
 import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { builder, namespaceArgument, orNull, parts } from './builder.ts'
-import { Counter, type CounterSource, TrackedPeriodInput, TrackedPeriodRef, withZone } from './counter.ts'
 import {
-  connectionOf,
-  type LeaderboardPosition,
-  leaderboardCursors,
-  listedByName,
-  pageByName,
-  prefix,
-} from './lists.ts'
+  Counter,
+  type CounterSource,
+  Period,
+  TrackedPeriodInput,
+  TrackedPeriodRef,
+  withZone,
+} from './counter.ts'
+import { CounterEdge, CounterOrder, pageOfLeaderboard } from './leaderboard.ts'
+import { listedByName, pageByName, prefix } from './lists.ts'
 import { inNamespace, none, on, PREFIXED } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
-/** A namespace. Its retention is read on demand if it isn't known. */
-interface NamespaceSource {
-  name: string
-  retention?: Retention
-}
-
-/** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
-function withRanks(
-  counters: readonly LeaderboardEntry[],
-  { after, before, fromEnd }: Page<LeaderboardPosition>,
-) {
-  const start = fromEnd ? before?.rank : after ? after.rank : 0
-  const step = fromEnd ? -1 : 1
-  return counters.map(({ sortKey, listedValue, ...counter }, index) => {
-    const rank = start === undefined ? 0 : start + step * (index + 1)
-    // More counters may precede it now than when the cursor was created.
-    const position = { ...sortKey, rank: rank > 0 ? rank : undefined }
-    return { ...counter, listed: { value: listedValue, position } }
-  })
-}
-
-const CounterOrder = builder.enumType('CounterOrder', {
-  description: 'The order of a list of counters.',
-  values: {
-    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
-    VALUE_DESC: { description: 'Highest value first. The list may be about a second behind.' },
-    VALUE_ASC: { description: 'Lowest value first. The list may be about a second behind.' },
-    UPDATED_AT_DESC: {
-      description:
-        'Latest change first, and counters that never changed last. The list may be about a second behind.',
-    },
-  },
-})
+/** A namespace. All but its name is read on demand if it isn't known. */
+type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
 
 /** The right to see the defaults of a namespace. */
 const toSeeDefaults = inNamespace('READ', ({ parent }) => parent.name, 'DEFINE')
@@ -64,12 +37,20 @@ builder.node(Namespace, {
       timeZone: [orNull('String'), 'The IANA time zone of new counters and sequences.', toSeeDefaults],
       periods: [orNull([TrackedPeriodRef]), 'The periods whose totals new counters keep.', toSeeDefaults],
     }),
+    leaderboards: t.field({
+      type: [Period],
+      nullable: true,
+      description: 'The periods for which it has leaderboards of what was added in them.',
+      extensions: { right: toSeeDefaults },
+      resolve: async (namespace, _, { nth }) =>
+        (await stateOf(namespace, nth)).leaderboards.map(({ period }) => period),
+    }),
     counters: t.connection(
       {
         type: Counter,
         nullable: true,
         description:
-          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC.',
+          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC. Null if the leaderboard of a period does not have all counters yet.',
         args: {
           prefix,
           orderBy: t.arg({
@@ -77,6 +58,16 @@ builder.node(Namespace, {
             required: true,
             defaultValue: 'NAME_ASC',
             description: 'The order of the list.',
+          }),
+          period: t.arg({
+            type: Period,
+            description:
+              'Orders by what was added in this period, which must be in `leaderboards`. Each counter has its own time zone, and is listed if something was added. It requires the order VALUE_DESC or VALUE_ASC.',
+          }),
+          at: t.arg({
+            type: 'DateTime',
+            description:
+              'An instant in the period, by the time zone of the namespace. The default is now. The 12 last periods are kept.',
           }),
         },
         extensions: {
@@ -86,34 +77,21 @@ builder.node(Namespace, {
             prefix: orderBy === 'NAME_ASC' ? prefix : '',
           })),
         },
-        resolve({ name }, { orderBy, ...args }, context, info) {
-          const { counters } = context.nth
+        async resolve(namespace, { orderBy, period, at, ...args }, context, info) {
+          const { name } = namespace
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
-          const cursors = leaderboardCursors[orderBy]
-          const list = async (page: Page<LeaderboardPosition>) =>
-            withRanks(await counters.listLeaderboard(name, { order: orderBy, ...page }), page)
-          return connectionOf(args, context, info, cursors, list, ({ listed }) => listed.position)
+            return pageByName<CounterSource>(args, context, info, (page) =>
+              context.nth.counters.list(name, page),
+            )
+          const state = period ? await stateOf(namespace, context.nth) : undefined
+          const periodKey = state && period ? leaderboardIn(state, period, at, context.nth) : ALL_TIME
+          return periodKey === undefined
+            ? null
+            : pageOfLeaderboard(name, orderBy, periodKey, args, context, info)
         },
       },
       { name: 'CounterConnection', description: 'A page of counters.' },
-      {
-        name: 'CounterEdge',
-        description: 'A counter in a list.',
-        fields: (t) => ({
-          rank: t.int({
-            nullable: true,
-            description:
-              'The position in this order, starting at 1, counted from the cursor. Null if the order is by name, or if the position is unknown.',
-            resolve: ({ node }) => node.listed?.position.rank ?? null,
-          }),
-          value: t.field({
-            type: 'SafeInt',
-            description: 'The value in the list. It may be a second older than `node.value`.',
-            resolve: ({ node }) => node.listed?.value ?? node.value,
-          }),
-        }),
-      },
+      CounterEdge,
     ),
     sequences: t.connection(
       {
@@ -181,6 +159,12 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
       description:
         'All periods whose totals new counters keep, or [] for none. The default is HOUR for 90 days, and DAY and MONTH forever.',
     }),
+    leaderboards: t.field({
+      type: [Period],
+      extensions: { maxItems: checks.MAX_PERIODS },
+      description:
+        'All periods for which leaderboards of what was added in them are kept: that of the current period, and of the 12 before it. A counter that does not track the period is not on them. Existing counters are added within a minute or so. The default is none.',
+    }),
   }),
 })
 
@@ -201,4 +185,25 @@ builder.mutationField('defineNamespace', (t) =>
 
 function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth) {
   return retention ?? namespaces.read(name).then((read) => read.retention)
+}
+
+function stateOf({ name, retention, leaderboards }: NamespaceSource, { namespaces }: Nth) {
+  return retention && leaderboards ? { name, retention, leaderboards } : namespaces.read(name)
+}
+
+/**
+ * The key of a period's leaderboard; undefined: it does not have all counters yet.
+ *
+ * @throws {NthError} BAD_USER_INPUT if the namespace does not have it
+ */
+function leaderboardIn(
+  { name, retention, leaderboards }: NamespaceState,
+  period: CalendarPeriod,
+  at: Date | null | undefined,
+  nth: Nth,
+) {
+  const kept = leaderboards.find((leaderboard) => leaderboard.period === period)
+  if (kept) return kept.isFilled ? nth.leaderboard.periodKey(period, retention.timeZone, at) : undefined
+  const message = `Namespace ${JSON.stringify(name)} has no leaderboards of the period ${period}. Add it to its leaderboards with defineNamespace.`
+  throw new NthError('BAD_USER_INPUT', message, { argument: 'period' })
 }

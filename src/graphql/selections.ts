@@ -146,6 +146,7 @@ export const SMALL = 500
  */
 const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
+  ['place', 20],
   ['history', 5],
   ['periods', 5],
   ['createdAt', 5],
