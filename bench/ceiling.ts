@@ -55,6 +55,7 @@ function openMemoryNth(): Measured {
           appliedDelta: delta,
           at,
           isReplayed: false,
+          isAlreadyCounted: false,
           valuesIn: undefined,
           definition: PLAIN,
           revision: counter.revision,

@@ -143,21 +143,22 @@ function changesOf({ change, names }: Workload, url: URL, note: Note): Request[]
       return changing(places, () => bytes, change, note)
     })
   }
-  const { field, operationOf } = CHANGES[change]
+  const { field, operationOf, isRepeat } = CHANGES[change]
+  const noteNew: Note = isRepeat ? () => undefined : note
   return names.map((name, place) => {
     const makeBytes = () => bytesOf(operationOf(name, UUID), url)
     // The bytes of a million requests are not kept.
-    if (names.length > MAX_KEPT) return changing([place], makeBytes, field, note)
+    if (names.length > MAX_KEPT) return changing([place], makeBytes, field, noteNew)
     const bytes = makeBytes()
     const [head, tail] = bytes.toString('latin1').split(UUID)
-    // A request with a key gets a new one each time.
+    // A request with a key or a subject gets a new one each time.
     const send =
       tail === undefined ? () => bytes : () => Buffer.from(`${head}${randomUUID()}${tail}`, 'latin1')
-    return changing([place], send, field, note)
+    return changing([place], send, field, noteNew)
   })
 }
 
-/** Stands for the idempotency key in requests that are made beforehand. */
+/** Stands for the idempotency key or the subject in requests that are made beforehand. */
 const UUID = randomUUID()
 
 /** A GraphQL request. Most documents stay the same, and the names are variables. */
@@ -168,7 +169,12 @@ export interface Operation {
 
 const CHANGES: Record<
   Exclude<Workload['change'], 'incrementMany'>,
-  { field: string; operationOf(name: string, key: string): Operation }
+  {
+    field: string
+    operationOf(name: string, key: string): Operation
+    /** Whether it returns a number that was issued before. */
+    isRepeat?: true
+  }
 > = {
   increment: {
     field: 'increment',
@@ -185,6 +191,11 @@ const CHANGES: Record<
       variables: { name, key },
     }),
   },
+  withSubject: {
+    field: 'increment',
+    operationOf: (name, subject) => withSubject(name, subject),
+  },
+  again: { field: 'increment', operationOf: (name) => withSubject(name, 'again'), isRepeat: true },
   inText: {
     field: 'increment',
     operationOf: (name, key) => ({
@@ -206,6 +217,14 @@ const CHANGES: Record<
       variables: { name: SEQUENCE, group },
     }),
   },
+}
+
+function withSubject(name: string, subject: string): Operation {
+  return {
+    query:
+      'mutation($name: String!, $subject: String!) { increment(name: $name, subject: $subject) { value } }',
+    variables: { name, subject },
+  }
 }
 
 function incrementMany(names: readonly string[]): Operation {

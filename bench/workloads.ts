@@ -9,9 +9,18 @@ export interface Workload {
   names: readonly string[]
   /**
    * How they are changed: `incrementMany` changes all in one request; `withKey` sends a new idempotency key on each call,
-   * and `inText` has name and key in the document; `withMonth` asks for the counter's value in this month.
+   * `withSubject` a new subject, and `again` a subject that has counted; `inText` has name and key in the document;
+   * `withMonth` asks for the counter's value in this month.
    */
-  change: 'increment' | 'incrementMany' | 'withKey' | 'inText' | 'withMonth' | 'nextInSequence'
+  change:
+    | 'increment'
+    | 'incrementMany'
+    | 'withKey'
+    | 'withSubject'
+    | 'again'
+    | 'inText'
+    | 'withMonth'
+    | 'nextInSequence'
   /** How many of the requests read, from 0 to 1. */
   readShare?: number
   /** A mutation that is sent once, before anything is counted. */
@@ -64,6 +73,13 @@ export const workloads: readonly Workload[] = [
   }),
   changes('keyed@64', 'One hot counter, each call with a new idempotency key', hot, ['nth'], {
     change: 'withKey',
+  }),
+  changes('subject@64', 'One hot counter, each call with a new subject', ['subjects'], ['nth'], {
+    change: 'withSubject',
+  }),
+  changes('again@64', 'One hot counter, each call with a subject that has counted', ['counted'], ['nth'], {
+    change: 'again',
+    preparation: 'mutation { increment(name: "counted", subject: "again") { value } }',
   }),
   changes('bare@64', 'One hot counter that keeps no periods', ['bare'], ['nth'], {
     preparation: 'mutation { defineCounter(name: "bare", definition: { periods: [] }) { id } }',

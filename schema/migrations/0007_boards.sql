@@ -23,15 +23,17 @@ create table if not exists leaderboard_block (
   primary key (namespace_id, period_key, from_value)
 ) engine = InnoDB;
 
--- The periods for which leaderboards are kept, such as `DAY,MONTH?`. The question mark: counters that existed before are
--- not all in it yet. A database may stop after the first statement, and start again with it.
+-- The periods for which leaderboards are kept, such as `DAY,MONTH`, and those that already have the counters which existed
+-- before. A database may stop after the first statement, and start again with it.
 set @add = if(
   exists (
     select 1
       from information_schema.columns
      where table_schema = database() and table_name = 'namespace' and column_name = 'leaderboards'),
   'do 0',
-  'alter table namespace add column leaderboards varbinary(255) not null default ''''');
+  'alter table namespace
+     add column leaderboards varbinary(255) not null default '''',
+     add column filled_leaderboards varbinary(255) not null default ''''');
 prepare add_leaderboards from @add;
 execute add_leaderboards;
 deallocate prepare add_leaderboards;

@@ -18,7 +18,7 @@ import {
   REVISION_OF_NOW,
   select,
 } from '../mysql/sql.ts'
-import { readCounterRows } from '../repository/counters.ts'
+import { readCounterRows } from '../repository/counterRows.ts'
 import { copyRows } from '../repository/leaderboardSync.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
@@ -65,7 +65,7 @@ export async function importCounters(
   const rows = await lockCounters(connection, entries)
   for (const [name, siblings] of groupBy(entries, ({ namespace }) => namespace)) {
     const { id: namespaceId, time_zone, periods } = await findOrCreateNamespace(connection, name)
-    const definition = { ...UNBOUNDED, slots: 1, ...retentionOf(time_zone, periods) }
+    const definition = { ...UNBOUNDED, ...retentionOf(time_zone, periods) }
     const missing = { exists: false, value: 0, definition, totals: new Map() }
     for (const entry of siblings) {
       const row = rows.get(keyText(entry))

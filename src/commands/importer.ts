@@ -4,10 +4,9 @@ import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
 import { readKeys } from '../repository/apiKeys.ts'
-import { type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
+import { NAMESPACE, type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
-import { changedLeaderboards } from '../rules/leaderboards.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
 import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 import { importCounters } from './importCounters.ts'
@@ -98,15 +97,14 @@ async function importNamespaces(
   for (const entry of entries) {
     const [row] = await select<NamespaceRow>(
       connection,
-      `select id, name, time_zone, periods, leaderboards
-         from namespace force index (namespace_name)
-        where name = ${bytes(entry.name)}
+      `select ${NAMESPACE}
+         from namespace n force index (namespace_name)
+        where n.name = ${bytes(entry.name)}
           for update`,
     )
     const present = row ? namespaceIn(row) : undefined
-    const { leaderboards: before = [] } = present ?? {}
-    const leaderboards = changedLeaderboards(before, entry.leaderboards)
-    const set = namespaceSet({ retention: entry, leaderboards })
+    const { leaderboards = present?.leaderboards ?? [] } = entry
+    const set = namespaceSet({ retention: entry, leaderboards, filled: present?.filled ?? [] })
     if (!row || !present) {
       await connection.query(`insert into namespace set name = ${bytes(entry.name)}, ${set}`)
       results.push({ outcome: 'created' })

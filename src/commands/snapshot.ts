@@ -22,7 +22,7 @@ import {
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
-import { type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
+import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import type { Entry, EntryOf, EntryType, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
@@ -96,13 +96,12 @@ async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> 
   const rows = rowsOf<NamespaceRow>(
     connection,
     { id: idIn },
-    `select id, name, time_zone, periods, leaderboards
-       from namespace`,
+    `select ${NAMESPACE}
+       from namespace n`,
   )
   for await (const row of rows) {
     const { name, retention, leaderboards } = namespaceIn(row)
-    const periods = leaderboards.map(({ period }) => period)
-    yield { type: 'namespace', name, ...retention, ...(periods.length > 0 && { leaderboards: periods }) }
+    yield { type: 'namespace', name, ...retention, ...(leaderboards.length > 0 && { leaderboards }) }
   }
 }
 

@@ -1,9 +1,11 @@
 import { periodKeyOf } from '../rules/calendar.ts'
-import type { CounterOperation, RowState } from '../rules/counter.ts'
+import type { CounterOperation, FirstCount, RowState } from '../rules/counter.ts'
+import { unavailable } from '../rules/errors.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
 import type { PeriodReading, RunningPeriod, RunningPeriods } from '../rules/periods.ts'
 import type { CounterRow, SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
+import { subjectHash } from '../rules/subjects.ts'
 import type { Call, Request } from './call.ts'
 
 /** What one attempt of a flush does: its calls in order of arrival, and their operations by row. */
@@ -15,6 +17,8 @@ export interface Batch {
   readonly sequenceGroups: readonly SequenceGroupWork[]
   /** One for each idempotency key. */
   readonly claims: readonly Claim[]
+  /** Whether a counter has `subjects`. */
+  readonly hasSubjects: boolean
   readonly at: Date
   readonly precautions: Precautions
 }
@@ -38,6 +42,8 @@ export interface CounterWork extends Readonly<CounterRowWork> {
   readonly path: CounterPath
   /** The tracked periods that contain the instant of the flush: the same array for all counters with the same. */
   readonly running: readonly RunningPeriod[]
+  /** The subjects of its operations with their hashes; undefined: they have none. */
+  readonly subjects: ReadonlyMap<string, string> | undefined
 }
 
 export interface SequenceGroupWork extends Readonly<SequenceGroupRowWork> {
@@ -155,8 +161,11 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
   const onCounters = [...counters.values()]
     .map((work) => workOnCounter(work, options))
     .sort((a, b) => a.row.id - b.row.id)
+  let hasSubjects = false
+  for (const { subjects } of onCounters) if (subjects) hasSubjects = true
   return {
     calls,
+    hasSubjects,
     counters: carts.length === 0 ? onCounters : withSharedLocks(carts, onCounters),
     sequenceGroups: [...sequenceGroups.values()]
       .map((work) => workOnSequenceGroup(work, options))
@@ -190,8 +199,15 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
   let sum = 0
   let raise = 0
   let volume = 0
+  let subjects: Map<string, string> | undefined
   for (const operation of operations) {
-    const delta = operation.kind === 'add' ? operation.delta : Number.POSITIVE_INFINITY
+    let delta = Number.POSITIVE_INFINITY
+    if (operation.kind === 'add') delta = operation.delta
+    else if (operation.kind === 'countOnce' || operation.kind === 'uncount') {
+      delta = 1
+      subjects ??= new Map()
+      subjects.set(operation.subject, subjectHash(saltOf(row), operation.subject))
+    }
     sum += delta
     volume += Math.abs(delta)
     if (delta !== 0) raise += 1
@@ -200,13 +216,21 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
   const isSmall = volume <= SMALL_SUM
   const mayRefuse = minValue !== null || maxValue !== null || precautions.lockedPath.has(row.key)
   let path: CounterPath = LOCKED
-  // One slot alone doesn't show whether the sum has room for more.
-  if (slots > 1)
-    path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(context.random() * slots) : 'all' }
-  else if (isSmall && !mayRefuse && !hasClaim) path = { kind: 'coalesced', sum, raise }
+  // One slot alone doesn't show whether the sum has room for more. The lock on the first one also protects the subjects.
+  if (slots > 1 && isSmall && !mayRefuse) {
+    const slot = subjects ? 0 : Math.floor(context.random() * slots)
+    path = { kind: 'locked', slot }
+  } else if (slots > 1) path = { kind: 'locked', slot: 'all' }
+  else if (isSmall && !mayRefuse && !hasClaim && !subjects) path = { kind: 'coalesced', sum, raise }
   const running = context.runningPeriods(row.definition, at.getTime())
   // No spread: it is slow in code that every call runs.
-  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, path, running }
+  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, path, running, subjects }
+}
+
+/** `Counters` has seen to it that there is one. */
+function saltOf({ salt }: CounterRow): string {
+  if (salt === undefined) throw unavailable('The counter was created by an older server in this moment.')
+  return salt
 }
 
 /** The locked path of a counter without slots. */
@@ -295,6 +319,8 @@ export interface CounterReading {
   readonly first: number | undefined
   /** Its running periods; undefined: not read. */
   readonly periods: readonly PeriodReading[] | undefined
+  /** Those that have counted, of the subjects of its operations; undefined: they have none. */
+  readonly subjects?: ReadonlyMap<string, FirstCount> | undefined
   /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
   readonly now: number
 }

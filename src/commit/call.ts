@@ -211,11 +211,14 @@ export class Call {
   }
 }
 
-/** The error of a call that may have been applied. With an idempotency key it is safe to retry. */
+/** The error of a call that may have been applied. With an idempotency key or a subject it is safe to retry. */
 export function doubtful({ request }: Call, reason: string, cause: unknown): NthError {
-  const [advice, details] = request.claim
-    ? [' Send it again with the same idempotency key.', { retryable: true as const }]
-    : ['', {}]
+  const countsOnce = request.operations.every(({ operation }) => 'subject' in operation)
+  const same = request.claim ? 'idempotency key' : 'subject'
+  const [advice, details] =
+    request.claim || countsOnce
+      ? [` Send it again with the same ${same}.`, { retryable: true as const }]
+      : ['', {}]
   return new NthError('OUTCOME_UNKNOWN', `${reason}: it may have counted.${advice}`, details, { cause })
 }
 

@@ -350,10 +350,11 @@ function stateIn<State>(states: ReadonlyMap<string, { after: State }>, key: stri
   return state.after
 }
 
-function stateOf({ row }: CounterWork, { value, revision, periods }: CounterReading): RowState {
+function stateOf({ row }: CounterWork, { value, revision, periods, subjects }: CounterReading): RowState {
   const state = new RowState(row.definition)
   state.value = value
   state.revision = revision
+  if (subjects) state.subjects = new Map(subjects)
   if (periods) state.periodTotals = Object.fromEntries(periods.map((each) => [each.period, totalOf(each)]))
   return state
 }

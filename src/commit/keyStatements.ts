@@ -53,7 +53,14 @@ export function readResults(claims: readonly Claim[]): string {
 /** A result as stored: a list for a counter, as a key may have a thousand. */
 type StoredResult =
   | SequenceResult
-  | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
+  | [
+      value: number,
+      previousValue: number,
+      appliedDelta: number | null,
+      valuesIn?: PeriodValues,
+      /** Of a subject that had counted before: when, in milliseconds since 1970. Null: `uncount` did nothing. */
+      countedAt?: number | null,
+    ]
 
 /** Stores results under claimed keys. */
 export function storeResults(stored: readonly StoredResults[]): string {
@@ -71,14 +78,18 @@ export function storeResults(stored: readonly StoredResults[]): string {
 
 function resultIn(written: StoredResult): OperationResult {
   if (!Array.isArray(written)) return written
-  const [value, previousValue, appliedDelta, valuesIn] = written
-  return { value, previousValue, appliedDelta, valuesIn }
+  const [value, previousValue, appliedDelta, valuesIn, countedAt] = written
+  const result = { value, previousValue, appliedDelta, valuesIn }
+  if (countedAt === undefined) return result
+  return countedAt === null ? { ...result, isUncounted: true } : { ...result, countedAt: new Date(countedAt) }
 }
 
 function written(result: OperationResult): StoredResult {
   // The old revision is of no use to a repeat, which returns the current one.
   if ('kind' in result) return 'revision' in result ? { ...result, revision: undefined } : result
-  const { value, previousValue, appliedDelta, valuesIn } = result
+  const { value, previousValue, appliedDelta, valuesIn, countedAt, isUncounted } = result
+  if (countedAt || isUncounted)
+    return [value, previousValue, appliedDelta, valuesIn ?? {}, countedAt?.getTime() ?? null]
   return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]
 }
 

@@ -21,7 +21,7 @@ import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** Columns of a counter's definition. Table alias: c. */
 export const DEFINITION =
-  "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
+  "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.once_per, c.time_zone, c.periods) as kept"
 
 export type DefinitionRow = Record<'min_value' | 'max_value', number | null> & {
   saturates: number
@@ -78,8 +78,9 @@ export function stateIn(row: StateRow): CounterState {
 const unbounded = new LRUCache<string, Definition>({
   max: 1000,
   memoMethod(text) {
-    const [slots, timeZone = '', periods = ''] = text.split(' ')
-    return { ...UNBOUNDED, slots: Number(slots), timeZone, periods: parsePeriods(periods) }
+    const [slots, once, timeZone = '', periods = ''] = text.split(' ')
+    const oncePer = PERIODS.find((period) => PERIOD_CODES[period] === Number(once)) ?? null
+    return { ...UNBOUNDED, slots: Number(slots), oncePer, timeZone, periods: parsePeriods(periods) }
   },
 })
 
@@ -91,12 +92,20 @@ export function definitionIn(row: DefinitionRow): Definition {
 }
 
 /** The columns that store a definition, and their values in the same order. */
-export const DEFINITION_COLUMNS = ['min_value', 'max_value', 'saturates', 'slots', 'time_zone', 'periods']
+export const DEFINITION_COLUMNS = [
+  'min_value',
+  'max_value',
+  'saturates',
+  'slots',
+  'once_per',
+  'time_zone',
+  'periods',
+]
 
 export function definitionValues(definition: Definition): string[] {
-  const { minValue, maxValue, overflow, slots, timeZone, periods } = definition
+  const { minValue, maxValue, overflow, slots, oncePer, timeZone, periods } = definition
   const limits = [orNull(minValue, integer), orNull(maxValue, integer), String(overflow === 'SATURATE')]
-  return [...limits, integer(slots), bytes(timeZone), bytes(periodsText(periods))]
+  return [...limits, integer(slots), periodCode(oncePer), bytes(timeZone), bytes(periodsText(periods))]
 }
 
 /** The assignments that store a definition. */
@@ -107,6 +116,11 @@ export function definitionSet(definition: Definition): string {
 
 /** Period codes in the database. */
 export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, MONTH: 4, YEAR: 5 }
+
+/** The code of a period; 0: none. */
+export function periodCode(period: Period | null): string {
+  return period === null ? '0' : String(PERIOD_CODES[period])
+}
 
 /** Parses the column `periods`. */
 export function parsePeriods(text: string): TrackedPeriod[] {

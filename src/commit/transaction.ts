@@ -34,6 +34,7 @@ import { tryLocks } from './locks.ts'
 import { periodColumns } from './periodStatements.ts'
 import { lockSequenceGroups, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
 import { FlushText, idsOf } from './statements.ts'
+import { lockSubjects, writeSubjects } from './subjectStatements.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -117,7 +118,7 @@ class FlushTransaction implements Transaction {
    * would leave the outcome unknown.
    */
   async #lockAndRead(): Promise<Reading | NotApplied> {
-    const { claims, counters, sequenceGroups, precautions, at } = this.#batch
+    const { claims, counters, sequenceGroups, hasSubjects, precautions, at } = this.#batch
     const { session } = this.#fenced
     let text = new FlushText(at, session.isGalera, fence.begin(this.#fenced))
     if (precautions.triesLocks) {
@@ -132,6 +133,7 @@ class FlushTransaction implements Transaction {
     }
     const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
     const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
+    const readSubjects = hasSubjects ? lockSubjects(counters, text) : undefined
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
@@ -151,17 +153,21 @@ class FlushTransaction implements Transaction {
       for (const [work, reading] of readUnclear(await session.send(text.statements)))
         readings.set(work, reading)
     }
+    const subjectsOf = readSubjects?.(answers)
+    if (subjectsOf)
+      for (const [work, reading] of readings) readings.set(work, { ...reading, subjects: subjectsOf(work) })
     return { kind: 'read', counters: readings, sequenceGroups: new Map(readGroups?.(answers)), earlier }
   }
 
   write(writes: Writes): void {
     this.#writes = writes
     const { counters, sequenceGroups, toStore, toRelease } = writes
-    const { at } = this.#batch
+    const { at, hasSubjects } = this.#batch
     const prepared: string[] = []
     if (counters.length > 0) prepared.push(...writeCounters(counters, at))
     if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, at))
     if (counters.length > 0) prepared.push(...writeHistory(counters))
+    if (hasSubjects) prepared.push(...writeSubjects(counters, at))
     if (toStore.length > 0) prepared.push(storeResults(toStore))
     for (const claim of toRelease) prepared.push(releaseKey(claim))
     this.#prepared = prepared

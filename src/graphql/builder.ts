@@ -6,6 +6,7 @@ import type { CallOptions } from '../repository/counters.ts'
 import type { Nth } from '../repository/nth.ts'
 import { errorCodes } from '../rules/errors.ts'
 import { claimOf, keyFault } from '../rules/idempotency.ts'
+import { subjectFault } from '../rules/subjects.ts'
 import * as checks from './arguments.ts'
 import { decodeId, encodeId, inputError } from './arguments.ts'
 import type { Context } from './context.ts'
@@ -245,6 +246,25 @@ export const { idempotencyKey } = builder.args((t) => ({
       'Makes retries safe. The same call with the same key is applied once, and a repeat returns the first result. Use a new text for each action, such as a random UUID. You can also send it as the HTTP header `Idempotency-Key`.',
   }),
 }))
+
+/** Argument of what counts a subject once. Most calls have none, so it is checked by `subjectIn`. */
+export const { subject } = builder.args((t) => ({
+  subject: t.string({
+    description:
+      'Whom to count once, such as a user id: 1 to 255 characters, of which only a hash is stored. A repeated call of the same subject returns the result of the first one.',
+  }),
+}))
+
+/** The subject in the arguments of a call; undefined: none. */
+export function subjectIn({ subject }: { subject?: string | null | undefined }): string | undefined {
+  if (subject == null) return undefined
+  const fault = subjectFault(subject)
+  if (fault) throw inputError({ ...fault, path: ['subject'] })
+  return subject
+}
+
+/** Argument of what concerns a subject. */
+export const requiredSubject = (description: string) => createArgument(description, subjectFault)
 
 /** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
 export const countRevisions = createMeasure(

@@ -149,6 +149,10 @@ builder.node(Counter, {
         'The highest allowed value. Null means that there is none. `maxValue - value` is what remains.',
       ],
       overflow: [Overflow, 'What happens at a bound.'],
+      oncePer: [
+        orNull(Period),
+        'How often a subject counts: once in each such period. Null means once ever.',
+      ],
     }),
     slots: t.int({
       description:
@@ -171,7 +175,7 @@ function boundsOf({ definition }: CounterSource) {
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
-export function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
+function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
   return definition ?? namespaces.read(namespace).then(({ retention }) => retention)
 }
 

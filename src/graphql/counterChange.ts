@@ -16,6 +16,9 @@ import {
   type KeyedArguments,
   nameArgument,
   orNull,
+  requiredSubject,
+  subject,
+  subjectIn,
   textArgument,
 } from './builder.ts'
 import type { Context } from './context.ts'
@@ -25,12 +28,13 @@ import {
   counterArguments,
   countersArguments,
   Overflow,
+  Period,
   period,
   TrackedPeriodInput,
   withZone,
 } from './counter.ts'
 import { on, onName, PREFIXED, toAdd } from './rights.ts'
-import { chargedList, countSelected, sumBelow } from './selections.ts'
+import { chargedList, countSelected, historyCharge, refuseInSubscription, sumBelow } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -43,10 +47,16 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
     ...exposed(t, {
       value: [
         'SafeInt',
-        'The value after this call: you are buyer number `value`. It is unique if the counter has one slot and only counts up.',
+        'The value after this call: you are buyer number `value`. For a subject that had counted before, it is the value after its first call. It is unique if the counter has one slot and only counts up; after `uncount`, numbers repeat.',
       ],
-      previousValue: ['SafeInt', 'The value before this call.'],
-      appliedDelta: [orNull('SafeInt'), 'What was added. Null for a reset and for a deletion.'],
+      previousValue: [
+        'SafeInt',
+        'The value before this call. For a subject that had counted before, the value before its first call.',
+      ],
+      appliedDelta: [
+        orNull('SafeInt'),
+        'What was added. 0 if the subject had counted before. Null for a reset and for a deletion.',
+      ],
     }),
     valueIn: t.field({
       type: 'SafeInt',
@@ -60,6 +70,10 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
       type: 'DateTime',
       description: 'When the change was applied. This determines its period.',
     }),
+    alreadyCounted: t.exposeBoolean('isAlreadyCounted', {
+      description:
+        'Whether the subject had counted before. If so, `value`, `previousValue`, `valueIn` and `at` are those of its first call.',
+    }),
     replayed: t.exposeBoolean('isReplayed', {
       description: 'Whether this is the result of an earlier call with the same idempotency key.',
     }),
@@ -68,12 +82,30 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
       nullable: true,
       extensions: { right: on('READ', 'its name', ({ parent }) => parent.key) },
       description:
-        'The counter after this call, for client caches. If `incrementMany` changes it several times, this is its last state. If the call is replayed, this is its current state. Null only if it could not be read; the change itself was applied.',
+        'The counter after this call, for client caches. If `incrementMany` changes it several times, this is its last state. If the call is replayed, or its subject had counted before, this is its current state. Null only if it could not be read; the change itself was applied.',
       resolve: (change, _, { nth }) =>
-        change.isReplayed ? nth.counters.read(change.key) : counterAfter(change.last ?? change),
+        change.isReplayed || change.isAlreadyCounted
+          ? nth.counters.read(change.key)
+          : counterAfter(change.last ?? change),
     }),
   }),
 })
+
+builder.objectField(Counter, 'changeOf', (t) =>
+  t.field({
+    type: CounterChangeRef,
+    nullable: true,
+    extensions: { right: on('ADD', 'its name', ({ parent }) => parent) },
+    description:
+      'What a repeated call of a subject would return now: its number. Null if it has not counted. Not available in subscriptions.',
+    args: { subject: requiredSubject('Who counted.') },
+    async resolve(counter, { subject }, context, info) {
+      refuseInSubscription(info)
+      await historyCharge(context, info)({ buckets: 1, rows: 0 })()
+      return context.nth.counters.changeOf(counter, subject)
+    },
+  }),
+)
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
   description: 'The result of `resetAll`.',
@@ -127,10 +159,30 @@ builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
     extensions: { right: toAdd('the name', ({ name }) => [{ name, delta: 1 }]) },
-    description: 'Adds 1, and returns your number.',
-    args: { name, namespace, idempotencyKey },
+    description:
+      'Adds 1, and returns your number. With a `subject`, it adds 1 only the first time in each `oncePer` of the counter.',
+    args: { name, namespace, subject, idempotencyKey },
+    resolve(_, args, context, info) {
+      const options = changeOptions(args, context, info)
+      const counted = subjectIn(args)
+      if (counted === undefined) return context.nth.counters.incrementBy(keyIn(args), 1, options)
+      return context.nth.counters.countOnce(keyIn(args), counted, options)
+    },
+  }),
+  uncount: t.field({
+    type: CounterChangeRef,
+    nullable: true,
+    extensions: { right: toAdd('the name', ({ name }) => [{ name, delta: 1 }]) },
+    description:
+      'Takes back what a subject counted, such as a like: subtracts 1 now, also from the current periods. The subject may then count again. Null if it has not counted.',
+    args: {
+      name,
+      subject: requiredSubject('Who counted.'),
+      namespace,
+      idempotencyKey,
+    },
     resolve: (_, args, context, info) =>
-      context.nth.counters.incrementBy(keyIn(args), 1, changeOptions(args, context, info)),
+      context.nth.counters.uncount(keyIn(args), args.subject, changeOptions(args, context, info)),
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
@@ -215,6 +267,11 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
     slots: t.int({
       description:
         'The number of rows to spread the value over, 1 to 1024. The default is 1. With more, the numbers of callers are not unique, and bounds are not possible.',
+    }),
+    oncePer: t.field({
+      type: Period,
+      description:
+        'How often a subject counts: once in each such period of the time zone. By default, once ever. If you change it or the time zone, subjects may count again.',
     }),
     timeZone: t.string({
       description:

@@ -3,15 +3,14 @@ import type { GraphQLResolveInfo } from 'graphql'
 import type { Nth } from '../repository/nth.ts'
 import type { Period as CalendarPeriod } from '../rules/calendar.ts'
 import type { LeaderboardEntry, LeaderboardOrder, Page } from '../rules/counter.ts'
-import { NthError } from '../rules/errors.ts'
 import { ALL_TIME } from '../rules/leaderboards.ts'
 import * as checks from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
-import { Counter, type CounterSource, Period, retentionOf } from './counter.ts'
+import { Counter, type CounterSource, Period } from './counter.ts'
 import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
 import { on } from './rights.ts'
-import { chargeList, room } from './selections.ts'
+import { chargeList, refuseInSubscription, room } from './selections.ts'
 
 export const CounterOrder = builder.enumType('CounterOrder', {
   description: 'The order of a list of counters.',
@@ -42,7 +41,7 @@ export const CounterEdge = builder.edgeObject({
       description:
         'The place by value in this order, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. Null if the order is not by value.',
       resolve: ({ node }, _, __, info) => {
-        refuseLive(info)
+        refuseInSubscription(info)
         return node.listed?.place() ?? null
       },
     }),
@@ -108,6 +107,9 @@ const toSeeOthers = on('READ', 'all names of the namespace', ({ parent }) => ({
   prefix: '',
 }))
 
+export const instantIn = (zone: string) =>
+  `An instant in the period, by the time zone of the ${zone}. The default is now. The last 12 periods before that are kept.`
+
 /** The arguments that choose a leaderboard. */
 const chosen = builder.args((t) => ({
   period: t.field({
@@ -115,11 +117,7 @@ const chosen = builder.args((t) => ({
     description:
       'By what was added in this period, which must be in `leaderboards` of the namespace. By default, by value.',
   }),
-  at: t.field({
-    type: 'DateTime',
-    description:
-      'An instant in the period, by the time zone of the counter. The default is now. The 12 last periods are kept.',
-  }),
+  at: t.field({ type: 'DateTime', description: instantIn('counter') }),
   lowestFirst: t.boolean({
     required: true,
     defaultValue: false,
@@ -127,22 +125,36 @@ const chosen = builder.args((t) => ({
   }),
 }))
 
-interface ChosenLeaderboard {
+interface ChosenPeriod {
   period?: CalendarPeriod | null | undefined
   at?: Date | null | undefined
-  lowestFirst: boolean
 }
 
-/** A counter on a leaderboard; undefined: the namespace does not have it, or not with all counters yet. */
-async function keyOn(counter: CounterSource, { period, at, lowestFirst }: ChosenLeaderboard, nth: Nth) {
+/**
+ * The key of a period by the time zone of a counter, or of its namespace; undefined: that has no leaderboard of it, or not
+ * with all counters yet.
+ */
+export async function periodKeyIn(
+  namespace: string,
+  { period, at }: ChosenPeriod,
+  { namespaces, leaderboard }: Nth,
+  counter?: CounterSource,
+) {
+  if (!period) return ALL_TIME
+  const { filled, retention } = await namespaces.read(namespace)
+  const { timeZone } = counter?.definition ?? retention
+  return filled.includes(period) ? leaderboard.periodKey(period, timeZone, at) : undefined
+}
+
+/** A counter on a leaderboard; undefined: see `periodKeyIn`. */
+async function keyOn(
+  counter: CounterSource,
+  { lowestFirst, ...period }: ChosenPeriod & { lowestFirst: boolean },
+  nth: Nth,
+) {
   const { namespace, name } = counter
-  if (!period) return { namespace, name, periodKey: ALL_TIME, lowestFirst }
-  const [{ leaderboards }, { timeZone }] = await Promise.all([
-    nth.namespaces.read(namespace),
-    retentionOf(counter, nth),
-  ])
-  if (!leaderboards.some((kept) => kept.period === period && kept.isFilled)) return undefined
-  return { namespace, name, periodKey: nth.leaderboard.periodKey(period, timeZone, at), lowestFirst }
+  const periodKey = await periodKeyIn(namespace, period, nth, counter)
+  return periodKey === undefined ? undefined : { namespace, name, periodKey, lowestFirst }
 }
 
 const extensions = { check: checks.leaderboard, right: toSeeOthers }
@@ -156,7 +168,7 @@ builder.objectFields(Counter, (t) => ({
     args: chosen,
     extensions,
     async resolve(counter, args, { nth }, info) {
-      refuseLive(info)
+      refuseInSubscription(info)
       const key = await keyOn(counter, args, nth)
       return key ? nth.leaderboard.place(key) : null
     },
@@ -173,7 +185,7 @@ builder.objectFields(Counter, (t) => ({
     },
     extensions,
     async resolve(counter, { above, below, ...args }, context, info) {
-      refuseLive(info)
+      refuseInSubscription(info)
       const { nth } = context
       const values = chargeList(context, STATEMENT_COST + above + 1 + below, info)
       await room(context, values)
@@ -197,11 +209,4 @@ function neighborCount(where: string) {
       extensions: { check: checks.between(0, MAX_NEIGHBORS) },
     }),
   })).count
-}
-
-/** @throws {NthError} in a subscription, which is not told when the changes of other counters change a place */
-function refuseLive({ operation, fieldName }: GraphQLResolveInfo): void {
-  if (operation.operation !== 'subscription') return
-  const message = `A subscription cannot select \`${fieldName}\`, which changes when other counters do. Query it instead.`
-  throw new NthError('BAD_USER_INPUT', message, {})
 }

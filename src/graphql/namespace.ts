@@ -1,8 +1,5 @@
-import type { NamespaceState } from '../repository/namespaces.ts'
 import type { Nth } from '../repository/nth.ts'
-import type { Period as CalendarPeriod } from '../rules/calendar.ts'
-import { NthError } from '../rules/errors.ts'
-import { ALL_TIME } from '../rules/leaderboards.ts'
+import type { Retention } from '../rules/counter.ts'
 import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { builder, namespaceArgument, orNull, parts } from './builder.ts'
@@ -14,13 +11,16 @@ import {
   TrackedPeriodRef,
   withZone,
 } from './counter.ts'
-import { CounterEdge, CounterOrder, pageOfLeaderboard } from './leaderboard.ts'
+import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
 import { listedByName, pageByName, prefix } from './lists.ts'
 import { inNamespace, none, on, PREFIXED } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
-/** A namespace. All but its name is read on demand if it isn't known. */
-type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
+/** A namespace. Its retention is read on demand if it isn't known. */
+interface NamespaceSource {
+  name: string
+  retention?: Retention
+}
 
 /** The right to see the defaults of a namespace. */
 const toSeeDefaults = inNamespace('READ', ({ parent }) => parent.name, 'DEFINE')
@@ -42,15 +42,14 @@ builder.node(Namespace, {
       nullable: true,
       description: 'The periods for which it has leaderboards of what was added in them.',
       extensions: { right: toSeeDefaults },
-      resolve: async (namespace, _, { nth }) =>
-        (await stateOf(namespace, nth)).leaderboards.map(({ period }) => period),
+      resolve: async ({ name }, _, { nth }) => [...(await nth.namespaces.read(name)).leaderboards],
     }),
     counters: t.connection(
       {
         type: Counter,
         nullable: true,
         description:
-          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC. Null if the leaderboard of a period does not have all counters yet.',
+          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC. Null if the namespace has no leaderboards of `period`, or not with all counters yet.',
         args: {
           prefix,
           orderBy: t.arg({
@@ -62,13 +61,9 @@ builder.node(Namespace, {
           period: t.arg({
             type: Period,
             description:
-              'Orders by what was added in this period, which must be in `leaderboards`. Each counter has its own time zone, and is listed if something was added. It requires the order VALUE_DESC or VALUE_ASC.',
+              'Lists what was added in this period, which must be in `leaderboards`, by the time zone of each counter. It requires the order VALUE_DESC or VALUE_ASC.',
           }),
-          at: t.arg({
-            type: 'DateTime',
-            description:
-              'An instant in the period, by the time zone of the namespace. The default is now. The 12 last periods are kept.',
-          }),
+          at: t.arg({ type: 'DateTime', description: instantIn('namespace') }),
         },
         extensions: {
           check: checks.counterPage,
@@ -77,14 +72,11 @@ builder.node(Namespace, {
             prefix: orderBy === 'NAME_ASC' ? prefix : '',
           })),
         },
-        async resolve(namespace, { orderBy, period, at, ...args }, context, info) {
-          const { name } = namespace
+        async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
+          const { nth } = context
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page) =>
-              context.nth.counters.list(name, page),
-            )
-          const state = period ? await stateOf(namespace, context.nth) : undefined
-          const periodKey = state && period ? leaderboardIn(state, period, at, context.nth) : ALL_TIME
+            return pageByName<CounterSource>(args, context, info, (page) => nth.counters.list(name, page))
+          const periodKey = await periodKeyIn(name, { period, at }, nth)
           return periodKey === undefined
             ? null
             : pageOfLeaderboard(name, orderBy, periodKey, args, context, info)
@@ -185,25 +177,4 @@ builder.mutationField('defineNamespace', (t) =>
 
 function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth) {
   return retention ?? namespaces.read(name).then((read) => read.retention)
-}
-
-function stateOf({ name, retention, leaderboards }: NamespaceSource, { namespaces }: Nth) {
-  return retention && leaderboards ? { name, retention, leaderboards } : namespaces.read(name)
-}
-
-/**
- * The key of a period's leaderboard; undefined: it does not have all counters yet.
- *
- * @throws {NthError} BAD_USER_INPUT if the namespace does not have it
- */
-function leaderboardIn(
-  { name, retention, leaderboards }: NamespaceState,
-  period: CalendarPeriod,
-  at: Date | null | undefined,
-  nth: Nth,
-) {
-  const kept = leaderboards.find((leaderboard) => leaderboard.period === period)
-  if (kept) return kept.isFilled ? nth.leaderboard.periodKey(period, retention.timeZone, at) : undefined
-  const message = `Namespace ${JSON.stringify(name)} has no leaderboards of the period ${period}. Add it to its leaderboards with defineNamespace.`
-  throw new NthError('BAD_USER_INPUT', message, { argument: 'period' })
 }

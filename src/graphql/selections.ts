@@ -103,6 +103,12 @@ export function sumBelow(measure: SelectionMeasure, { fieldNodes, fragments }: I
   return sum
 }
 
+/** Refuses a field that depends on more than what a subscription watches. */
+export function refuseInSubscription({ fieldName, operation }: GraphQLResolveInfo): void {
+  if (operation.operation !== 'subscription') return
+  throw new NthError('BAD_USER_INPUT', `\`${fieldName}\` is not available in a subscription. Query it.`)
+}
+
 /** Fields whose value depends on the time. */
 const FIELDS = ['valueIn', 'history']
 
@@ -147,6 +153,7 @@ export const SMALL = 500
 const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
   ['place', 20],
+  ['changeOf', 20],
   ['history', 5],
   ['periods', 5],
   ['createdAt', 5],

@@ -1,31 +1,8 @@
 import { type Applied, onCounter, type Request } from '../commit/call.ts'
 import type { GroupCommit } from '../commit/groupCommit.ts'
-import {
-  COUNTER_EXISTS,
-  DEFINITION,
-  type DefinitionRow,
-  definitionIn,
-  JOIN_VALUE,
-  openedColumns,
-  STATE,
-  type StateRow,
-  stateIn,
-} from '../commit/periodStatements.ts'
-import type { FailoverDetector } from '../mysql/health.ts'
+import { COUNTER_EXISTS, JOIN_VALUE, STATE, type StateRow, stateIn } from '../commit/periodStatements.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
-import {
-  bytes,
-  firstVersion,
-  groupBy,
-  integer,
-  list,
-  type NamedRow,
-  nameIn,
-  pageByName,
-  REVISION_OF_NOW,
-  select,
-  selectByName,
-} from '../mysql/sql.ts'
+import { bytes, integer, pageByName, REVISION_OF_NOW, select, selectByName } from '../mysql/sql.ts'
 import {
   type CounterKey,
   type CounterOperation,
@@ -35,21 +12,24 @@ import {
   keyText,
   type PageByName,
   type Retention,
+  repeatedCount,
   unwritten,
 } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { OperationResult } from '../rules/idempotency.ts'
-import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row, Rows } from '../rules/rows.ts'
-import { batchReads, createRowCache } from './batches.ts'
+import { createSalt } from '../rules/subjects.ts'
+import { batchReads } from './batches.ts'
 import { openHistory } from './history.ts'
-import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
+import { openFirstCounts } from './subjects.ts'
 
 export interface CounterChange extends CounterResult {
   key: CounterKey
   at: Date
   /** Whether an earlier call with the same idempotency key made the change. */
   isReplayed: boolean
+  /** Whether the subject had counted before: then this is what that call returned, with `appliedDelta` 0. */
+  isAlreadyCounted: boolean
   isDeletion?: true
 }
 
@@ -85,6 +65,7 @@ export function openCounters({
   now,
 }: Means<CounterKey, CounterRow>) {
   const list = retried(database, listCounters)
+  const firstCount = openFirstCounts(database, now)
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
     ...batchReads(keyText, retried(database, readCounters)),
@@ -94,6 +75,34 @@ export function openCounters({
     /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
     incrementBy: (key: CounterKey, delta: number, options?: CallOptions) =>
       change(key, { kind: 'add', delta }, options),
+
+    /**
+     * Adds 1, unless the subject has counted.
+     *
+     * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
+     */
+    async countOnce(key: CounterKey, subject: string, options?: CallOptions) {
+      await ensureSalt(key)
+      return change(key, { kind: 'countOnce', subject }, options)
+    },
+
+    /** What a repeated `countOnce` would return now; null: the subject has not counted. */
+    async changeOf({ namespace, name }: CounterKey, subject: string): Promise<CounterChange | null> {
+      const key = { namespace, name }
+      const first = await firstCount(key, subject)
+      return first ? changeOf(key, repeatedCount(first), { at: first.at, isReplayed: false }) : null
+    },
+
+    /**
+     * Subtracts 1, if the subject has counted. Null: it has not.
+     *
+     * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
+     */
+    async uncount(key: CounterKey, subject: string, options?: CallOptions): Promise<CounterChange | null> {
+      await ensureSalt(key)
+      const done = await change(key, { kind: 'uncount', subject }, options)
+      return done.isUncounted ? null : done
+    },
 
     /**
      * Applies up to 1 000 additions: all or none. The same counter may occur several times.
@@ -168,6 +177,17 @@ export function openCounters({
     },
   }
 
+  /** Creates the salt of a counter that an older version created. */
+  async function ensureSalt(key: CounterKey): Promise<void> {
+    const { id, salt } = rows.cached(key) ?? (await rows.loadOrCreate(key, now()))
+    if (salt !== undefined) return
+    const statement = `update counter
+        set subject_salt = x'${createSalt()}'
+      where id = ${integer(id)} and subject_salt is null`
+    await database.withRetry((connection) => connection.query(statement))
+    rows.forget(key)
+  }
+
   async function change(
     key: CounterKey,
     operation: CounterOperation,
@@ -184,11 +204,29 @@ export function openCounters({
 type RevisionOption = Pick<Request, 'withRevision'>
 export type RequestOptions = CallOptions & Pick<Request, 'deadline'>
 
-function changeOf(key: CounterKey, result: OperationResult | undefined, applied: Applied): CounterChange {
+function changeOf(
+  key: CounterKey,
+  result: OperationResult | undefined,
+  applied: Pick<Applied, 'at' | 'isReplayed'>,
+): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
-  const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result
-  const { at, isReplayed } = applied
-  return { key, value, previousValue, appliedDelta, at, isReplayed, valuesIn, definition, revision }
+  const { value, previousValue, appliedDelta, valuesIn, countedAt, definition, revision } = result
+  const { isReplayed } = applied
+  const at = countedAt ?? applied.at
+  const isAlreadyCounted = countedAt !== undefined
+  return {
+    key,
+    value,
+    previousValue,
+    appliedDelta,
+    at,
+    isReplayed,
+    isAlreadyCounted,
+    valuesIn,
+    definition,
+    revision,
+    isUncounted: result.isUncounted,
+  }
 }
 
 export interface ResetSummary {
@@ -202,59 +240,6 @@ function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   if (!(error instanceof NthError)) throw error
   const message = `${error.message} ${resetCount} counters were reset.`
   throw new NthError(error.code, message, error.details, { cause: error })
-}
-
-export function openCounterRows(database: Database, failover: FailoverDetector) {
-  return createRowCache(database, failover, {
-    textOf: keyText,
-    read: readCounterRows,
-    create: createCounters,
-  })
-}
-
-type IdentifiedRow = DefinitionRow & NamedRow & Record<'id' | 'version', number>
-
-/** Reads counters' rows, by the texts of their keys. */
-export async function readCounterRows(connection: Connection, keys: readonly CounterKey[], incarnation = 0) {
-  const statement = selectByName(
-    keys,
-    'c.name',
-    (isNamed) =>
-      `select n.name as namespace, c.name, c.id, c.version, ${DEFINITION}
-         from namespace n
-         join counter c on c.namespace_id = n.id
-        where ${isNamed}`,
-  )
-  const rows = await select<IdentifiedRow>(connection, statement)
-  return new Map<string, CounterRow>(
-    rows.map((row) => {
-      const { id, version } = row
-      const key = `counter ${id} ${version}`
-      const definition = definitionIn(row)
-      const changedAt = Number.NEGATIVE_INFINITY
-      return [keyText(nameIn(row)), { kind: 'counter', key, id, version, incarnation, definition, changedAt }]
-    }),
-  )
-}
-
-/** Creates counters with their rows. Readers don't see them before their first change or definition. */
-async function createCounters(connection: Connection, keys: readonly CounterKey[], at: Date): Promise<void> {
-  for (const [namespace, siblings] of groupBy(keys, (key) => key.namespace)) {
-    const { id, time_zone, periods } = await findOrCreateNamespace(connection, namespace)
-    const rest = `${bytes(time_zone)}, ${bytes(periods)}`
-    await connection.query(
-      `insert into counter (namespace_id, name, version, time_zone, periods)
-       values ${list(siblings, ({ name }) => `(${integer(id)}, ${bytes(name)}, ${integer(firstVersion())}, ${rest})`)}`,
-    )
-    // Where the first change happens in the same periods, its statement finds them running.
-    const opened = openedColumns(runningAt(retentionOf(time_zone, periods), at.getTime()))
-    await connection.query(
-      `insert into counter_value (counter_id, slot, version, revision${opened.names})
-       select id, 0, version, ${REVISION_OF_NOW}${opened.values}
-         from counter
-        where namespace_id = ${integer(id)} and name in (${list(siblings, ({ name }) => bytes(name))})`,
-    )
-  }
 }
 
 const SELECT_COUNTERS = `select ${STATE}

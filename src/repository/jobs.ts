@@ -7,7 +7,7 @@ import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../rules/calendar.ts'
+import { DAY_MS, LONGEST_MS, PERIODS } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
 
 /** What a scheduled job runs with. */
@@ -229,27 +229,43 @@ async function sweepGroup(
   for (const period of PERIODS) {
     const kept = periods.find((tracked) => tracked.period === period)
     const keepDays = kept ? kept.keepDays : 1
-    if (keepDays === null) continue
     // A period that began before this instant ended at least so many days ago, in any time zone.
-    await deleteTotals(context, ids, period, context.now.getTime() - keepDays * DAY_MS - LONGEST_MS[period])
+    const endedFor = (days: number) => context.now.getTime() - days * DAY_MS - LONGEST_MS[period]
+    await deleteOfPeriod(context, 'counter_subject', ids, PERIOD_CODES[period], endedFor(1))
+    if (keepDays !== null)
+      await deleteOfPeriod(context, 'counter_history', ids, PERIOD_CODES[period], endedFor(keepDays))
   }
 }
 
-/** Deletes the history of deleted counters. Nobody writes it: ids are not reused. */
+/** Deletes the history and the subjects of deleted counters. Nobody writes them: ids are not reused. */
 function sweepDeleted(context: JobContext): Promise<void> {
   const deleted = `select id from deleted_counter order by id limit ${PAGE}`
   return deleteWithParts(context, { find: deleted, table: 'deleted_counter' }, async (ids) => {
-    for (const period of PERIODS) await deleteTotals(context, ids, period)
+    await deleteOfPeriod(context, 'counter_subject', ids, EVER)
+    for (const period of PERIODS)
+      for (const table of TABLES_OF_PERIODS) await deleteOfPeriod(context, table, ids, PERIOD_CODES[period])
   })
 }
 
-/** Deletes the totals of counters, whose ids are a list, for periods that began before an instant, or all. */
-function deleteTotals(context: JobContext, ids: string, period: Period, before?: number) {
+/** Tables of what counters have in periods. */
+const TABLES_OF_PERIODS = ['counter_history', 'counter_subject'] as const
+
+/** The code of no period: subjects that count once ever. */
+const EVER = 0
+
+/** Deletes what counters, whose ids are a list, have in periods that began before an instant, or in all. */
+function deleteOfPeriod(
+  context: JobContext,
+  table: (typeof TABLES_OF_PERIODS)[number],
+  ids: string,
+  code: number,
+  before?: number,
+) {
   const isPast = before === undefined ? '' : ` and start < ${startSecond(before)}`
-  const past = `select counter_id, period, start
-       from counter_history force index (primary)
-      where counter_id in (${ids}) and period = ${PERIOD_CODES[period]}${isPast}`
-  return deleteFound(context, past, eachFrom('counter_history'))
+  const past = `select counter_id, period, start${table === 'counter_subject' ? ', subject' : ''}
+       from ${table} force index (primary)
+      where counter_id in (${ids}) and period = ${code}${isPast}`
+  return deleteFound(context, past, eachFrom(table))
 }
 
 /** Retention of released and expired reservations without a number of their own, in days. */

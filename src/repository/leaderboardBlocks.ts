@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Connection } from '../mysql/pool.ts'
 import { groupBy, integer, list, select } from '../mysql/sql.ts'
 import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
@@ -22,23 +21,23 @@ const BLOCK = 1000
 /** Larger blocks are split. */
 export const MAX_BLOCK = 2 * BLOCK
 /** Rows that are laid out in one transaction: takes about 20 ms. */
-export const PART = 20_000
+const PART = 20_000
 
 /** Below all values. */
 export const LOWEST = Number.MIN_SAFE_INTEGER
 /** Above all values. */
 const HIGHEST = Number.MAX_SAFE_INTEGER + 1
 
-/** The rows of a leaderboard: their table, its index of values, and their condition. */
-export function rowsOf({ namespaceId, periodKey }: Leaderboard) {
-  const isAllTime = periodKey === ALL_TIME
-  const table = isAllTime ? 'leaderboard' : 'leaderboard_period'
-  const ofPeriod = isAllTime ? '' : ` and r.period_key = ${integer(periodKey)}`
-  return {
-    table: `${table} r`,
-    byValue: `${table} r force index (${table}_value)`,
-    are: `r.namespace_id = ${integer(namespaceId)}${ofPeriod}`,
-  }
+/** The table of leaderboards, which has an index named after the sorted column, and the condition of one's rows. */
+export function rowsOf(periodKey: number) {
+  if (periodKey === ALL_TIME) return { table: 'leaderboard', isOn: 'true' }
+  return { table: 'leaderboard_period', isOn: `r.period_key = ${integer(periodKey)}` }
+}
+
+/** The rows of a leaderboard in the order of their values, as `from … where …` without further conditions. */
+export function fromRowsOf({ namespaceId, periodKey }: Leaderboard): string {
+  const { table, isOn } = rowsOf(periodKey)
+  return `from ${table} r force index (${table}_value) where r.namespace_id = ${integer(namespaceId)} and ${isOn}`
 }
 
 /** The condition of a leaderboard's blocks. */
@@ -51,15 +50,14 @@ export function areBlocksOf({ namespaceId, periodKey }: Leaderboard): string {
  * and the next block as a subquery without references, as otherwise a server would count all higher values.
  */
 export function placeOf(leaderboard: Leaderboard, value: number, lowestFirst: boolean): string {
-  const { byValue, are } = rowsOf(leaderboard)
-  const blocks = areBlocksOf(leaderboard)
-  const [own, isBefore] = [integer(value), lowestFirst ? '<=' : '>']
-  const next = `(select min(from_value) from leaderboard_block where ${blocks} and from_value > ${own})`
-  return `if(exists (select 1 from leaderboard_block where ${blocks}), 1
-       + (select coalesce(sum(counters), 0) from leaderboard_block where ${blocks} and from_value ${isBefore} ${own})
-       ${lowestFirst ? '-' : '+'} (select count(*)
-            from ${byValue}
-           where ${are} and r.value ${lowestFirst ? '>=' : '>'} ${own} and r.value < coalesce(${next}, ${HIGHEST})), null)`
+  const blocks = `from leaderboard_block where ${areBlocksOf(leaderboard)}`
+  const [own, isBefore, isAfter] = [integer(value), lowestFirst ? '<=' : '>', lowestFirst ? '>=' : '>']
+  const next = `(select min(from_value) ${blocks} and from_value > ${own})`
+  const counted = `(select count(*) ${fromRowsOf(leaderboard)}
+           and r.value ${isAfter} ${own} and r.value < coalesce(${next}, ${HIGHEST}))`
+  return `if(exists (select 1 ${blocks}), cast(1
+       + (select coalesce(sum(counters), 0) ${blocks} and from_value ${isBefore} ${own})
+       ${lowestFirst ? '-' : '+'} ${counted} as signed), null)`
 }
 
 /** A row that enters a leaderboard, leaves it, or changes its value. Undefined: it is not there. */
@@ -71,37 +69,51 @@ export interface Move extends Leaderboard {
 /** Counts rows that were changed in the same transaction. */
 export async function countMoves(connection: Connection, moves: readonly Move[]): Promise<void> {
   if (moves.length === 0) return
-  const leaderboards = [...groupBy(moves, keyOf).values()]
+  const leaderboards = groupBy(moves, keyOf)
   const blocks = await select<Leaderboard & { from: number }>(
     connection,
     `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`
        from leaderboard_block
-      where ${leaderboards.map(areBlocksOfAll).join(' or ')}
+      where ${[...leaderboards.values()].map(areBlocksOfAll).join(' or ')}
       order by namespace_id, period_key, from_value`,
   )
   const blocksOf = groupBy(blocks, keyOf)
-  const changes: string[] = []
-  for (const own of leaderboards) {
-    const [leaderboard] = own
-    const key = keyOf(leaderboard)
-    const starts = blocksOf.get(key)?.map(({ from }) => from)
-    if (starts) {
-      for (const [from, counters] of changesOf(own, starts)) changes.push(`(${key}, ${from}, ${counters})`)
-    } else {
-      const { byValue, are } = rowsOf(leaderboard)
-      await connection.query(
-        `insert into leaderboard_block (namespace_id, period_key, from_value, counters)
-         select ${key}, ${LOWEST}, count(*) from ${byValue} where ${are}`,
-      )
+  const changes = new Map<string, number>()
+  for (const [key, own] of leaderboards) {
+    const present = blocksOf.get(key)
+    const add = (value: number | undefined, amount: number) => {
+      if (value === undefined || !present) return
+      const block = `${key}, ${startOf(present, value)}`
+      changes.set(block, (changes.get(block) ?? 0) + amount)
     }
+    for (const { before, after } of own) {
+      add(before, -1)
+      add(after, 1)
+    }
+    if (!present)
+      await connection.query(`${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${fromRowsOf(own[0])}`)
   }
-  if (changes.length === 0) return
+  const changed = [...changes].filter(([, counters]) => counters !== 0)
+  if (changed.length === 0) return
   await connection.query(
-    `insert into leaderboard_block (namespace_id, period_key, from_value, counters)
-     values ${changes.join(', ')}
+    `${INSERT_BLOCKS}
+     values ${changed.map(([block, counters]) => `(${block}, ${counters})`).join(', ')}
      on duplicate key update counters = counters + values(counters)`,
   )
 }
+
+/** The start of the block that has a value, by bisection. */
+function startOf(blocks: readonly { from: number }[], value: number): number {
+  let [low, high] = [0, blocks.length]
+  while (low + 1 < high) {
+    const middle = (low + high) >> 1
+    if ((blocks[middle]?.from ?? 0) <= value) low = middle
+    else high = middle
+  }
+  return blocks[low]?.from ?? LOWEST
+}
+
+const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
 
 /** The key of a leaderboard, as SQL. */
 function keyOf({ namespaceId, periodKey }: Leaderboard): string {
@@ -115,34 +127,6 @@ function areBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
   const blocks = areBlocksOf(moves[0])
   return `${blocks} and from_value <= ${highest} and from_value >= (
             select max(from_value) from leaderboard_block where ${blocks} and from_value <= ${lowest})`
-}
-
-/** How much the blocks change, by their starts: those of all blocks are sorted. */
-function changesOf(moves: readonly Move[], starts: readonly number[]): Map<number, number> {
-  const changes = new Map<number, number>()
-  const add = (value: number | undefined, amount: number) => {
-    if (value === undefined) return
-    const from = blockOf(starts, value)
-    const sum = (changes.get(from) ?? 0) + amount
-    if (sum === 0) changes.delete(from)
-    else changes.set(from, sum)
-  }
-  for (const { before, after } of moves) {
-    add(before, -1)
-    add(after, 1)
-  }
-  return changes
-}
-
-/** The start of the block that has a value. */
-function blockOf(starts: readonly number[], value: number): number {
-  let [low, high] = [0, starts.length - 1]
-  while (low < high) {
-    const middle = (low + high + 1) >> 1
-    if ((starts[middle] ?? value) <= value) low = middle
-    else high = middle - 1
-  }
-  return starts[low] ?? LOWEST
 }
 
 interface LeaderboardBlock {
@@ -161,56 +145,42 @@ export async function layOut(
   leaderboard: Leaderboard,
   value: number,
 ): Promise<number | undefined> {
-  const { byValue, are } = rowsOf(leaderboard)
-  const blocks = areBlocksOf(leaderboard)
-  const one = async (statement: string) =>
-    (await select<{ one: number | null }>(connection, statement))[0]?.one
-  const start = await one(
-    `select max(from_value) as one from leaderboard_block where ${blocks} and from_value <= ${integer(value)}`,
-  )
+  const rows = fromRowsOf(leaderboard)
+  const blocks = `from leaderboard_block where ${areBlocksOf(leaderboard)}`
+  const one = async (expression: string, rest: string) =>
+    (await select<{ one: number | null }>(connection, `select ${expression} as one ${rest}`))[0]?.one ??
+    undefined
+  const start = await one('max(from_value)', `${blocks} and from_value <= ${integer(value)}`)
   const from = start ?? LOWEST
   const last = await one(
-    `select r.value as one from ${byValue} where ${are} and r.value >= ${integer(from)} order by r.value limit 1 offset ${PART}`,
+    'r.value',
+    `${rows} and r.value >= ${integer(from)} order by r.value limit 1 offset ${PART}`,
   )
   // Equal values are in one block.
   const end =
-    last == null
-      ? null
-      : await one(`select min(r.value) as one from ${byValue} where ${are} and r.value > ${integer(last)}`)
+    last === undefined ? undefined : await one('min(r.value)', `${rows} and r.value > ${integer(last)}`)
   const isIn = (column: string, until: string) =>
-    `${column} >= ${integer(from)}${end == null ? '' : ` and ${column} ${until} ${integer(end)}`}`
+    `${column} >= ${integer(from)}${end === undefined ? '' : ` and ${column} ${until} ${integer(end)}`}`
   const [first = { start: from, counters: 0 }, ...others] = await select<LeaderboardBlock>(
     connection,
     `select min(value) as start, count(*) as counters
-       from (
-            select r.value, rank() over (order by r.value) as place
-              from ${byValue}
-             where ${are} and ${isIn('r.value', '<')}) ranked
+       from (select r.value, rank() over (order by r.value) as place ${rows} and ${isIn('r.value', '<')}) ranked
       group by (place - 1) div ${BLOCK}
       order by start`,
   )
   const written = [{ ...first, start: from }, ...others]
-  const present = await select<LeaderboardBlock>(
-    connection,
-    `select from_value as start, counters
-       from leaderboard_block
-      where ${blocks} and ${isIn('from_value', '<=')}
-      order by from_value`,
-  )
-  if (end != null) {
+  const present = `${blocks} and ${isIn('from_value', '<=')}`
+  if (end !== undefined) {
     const before =
-      start == null ? await one(`select count(*) as one from ${byValue} where ${are}`) : totalOf(present)
-    written.push({ start: end, counters: (before ?? 0) - totalOf(written) })
+      start === undefined ? await one('count(*)', rows) : await one('cast(sum(counters) as signed)', present)
+    const counters = written.reduce((left, block) => left - block.counters, before ?? 0)
+    written.push({ start: end, counters })
   }
-  if (isDeepStrictEqual(present, written)) return end ?? undefined
-  await connection.query(`delete from leaderboard_block where ${blocks} and ${isIn('from_value', '<=')}`)
+  await connection.query(`delete ${present}`)
+  const key = keyOf(leaderboard)
   await connection.query(
-    `insert into leaderboard_block (namespace_id, period_key, from_value, counters)
-     values ${list(written, ({ start, counters }) => `(${keyOf(leaderboard)}, ${integer(start)}, ${integer(counters)})`)}`,
+    `${INSERT_BLOCKS}
+     values ${list(written, ({ start, counters }) => `(${key}, ${integer(start)}, ${integer(counters)})`)}`,
   )
-  return end ?? undefined
-}
-
-function totalOf(blocks: readonly LeaderboardBlock[]): number {
-  return blocks.reduce((sum, { counters }) => sum + counters, 0)
+  return end
 }

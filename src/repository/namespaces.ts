@@ -11,7 +11,6 @@ import {
   type Retention,
   type RetentionChange,
 } from '../rules/counter.ts'
-import { changedLeaderboards, type LeaderboardPeriod } from '../rules/leaderboards.ts'
 import { type Change, withChange } from '../rules/names.ts'
 import { batchReads } from './batches.ts'
 
@@ -30,12 +29,18 @@ const HAS_CONTENT = `(exists (
 export interface NamespaceState {
   name: string
   retention: Retention
-  leaderboards: readonly LeaderboardPeriod[]
+  /** The periods for which it has leaderboards. */
+  leaderboards: readonly Period[]
+  /** Those that already have the counters which existed before. */
+  filled: readonly Period[]
 }
 
 export type NamespaceChange = RetentionChange & Change<{ leaderboards: readonly Period[] }>
 
-export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods' | 'leaderboards', Buffer>
+export type NamespaceRow = { id: number } & Record<
+  'name' | 'time_zone' | 'periods' | 'leaderboards' | 'filled_leaderboards',
+  Buffer
+>
 
 export function openNamespaces(database: Database, definitions: Database) {
   const readStates = async (rest: string) =>
@@ -43,7 +48,7 @@ export function openNamespaces(database: Database, definitions: Database) {
   const { read } = batchReads(
     ({ name }: { name: string }) => name,
     (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
-    ({ name }) => ({ name, retention: DEFAULT_RETENTION, leaderboards: [] }),
+    ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION, leaderboards: [], filled: [] }),
   )
   return {
     /** One that doesn't exist has the defaults. */
@@ -74,18 +79,18 @@ export function openNamespaces(database: Database, definitions: Database) {
           const present = namespaceIn(row)
           const change = { timeZone, periods: periods && periodsOf(periods) }
           const retention = withChange(present.retention, change, DEFAULT_RETENTION)
-          const changed = changedLeaderboards(present.leaderboards, chosen)
+          const leaderboards = chosen === undefined ? present.leaderboards : (chosen ?? [])
           const [counter] = await select(
             connection,
             `select id from counter where namespace_id = ${integer(row.id)} limit 1`,
           )
-          const leaderboards = counter ? changed : changed.map(({ period }) => ({ period, isFilled: true }))
+          const state = { name, retention, leaderboards, filled: counter ? present.filled : leaderboards }
           await connection.query(
             `update namespace
-                set ${namespaceSet({ retention, leaderboards })}
+                set ${namespaceSet(state)}
               where id = ${integer(row.id)}`,
           )
-          return { name, retention, leaderboards }
+          return state
         })
       }),
   }
@@ -111,42 +116,38 @@ async function readCreated(connection: Connection, name: string, locking = ''): 
 }
 
 function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]> {
-  return select(
-    connection,
-    `select n.id, n.name, n.time_zone, n.periods, n.leaderboards from namespace n ${rest}`,
-  )
+  return select(connection, `select ${NAMESPACE} from namespace n ${rest}`)
 }
 
-export function namespaceIn({ name, time_zone, periods, leaderboards }: NamespaceRow): NamespaceState {
+export function namespaceIn(row: NamespaceRow): NamespaceState {
   return {
-    name: name.toString(),
-    retention: retentionOf(time_zone, periods),
-    leaderboards: parseLeaderboards(leaderboards),
+    name: row.name.toString(),
+    retention: retentionOf(row.time_zone, row.periods),
+    leaderboards: leaderboardsIn(row.leaderboards),
+    filled: leaderboardsIn(row.filled_leaderboards),
   }
 }
 
+/** The columns of a namespace. Table alias: n. */
+export const NAMESPACE = 'n.id, n.name, n.time_zone, n.periods, n.leaderboards, n.filled_leaderboards'
+
 /** The assignments that store the definition of a namespace. */
-export function namespaceSet({ retention, leaderboards }: Omit<NamespaceState, 'name'>): string {
+export function namespaceSet({ retention, leaderboards, filled }: Omit<NamespaceState, 'name'>): string {
+  const textOf = (chosen: readonly Period[]) =>
+    bytes(PERIODS.filter((period) => leaderboards.includes(period) && chosen.includes(period)).join(','))
   return `time_zone = ${bytes(retention.timeZone)},
                     periods = ${bytes(periodsText(retention.periods))},
-                    leaderboards = ${bytes(leaderboardsText(leaderboards))}`
+                    leaderboards = ${textOf(leaderboards)},
+                    filled_leaderboards = ${textOf(filled)}`
+}
+
+/** Parses the columns of leaderboards: `DAY,MONTH`. */
+export function leaderboardsIn(column: Buffer): Period[] {
+  const texts = column.toString('latin1').split(',')
+  return PERIODS.filter((period) => texts.includes(period))
 }
 
 /** Parses the columns of a retention. */
 export function retentionOf(timeZone: Buffer, periods: Buffer): Retention {
   return { timeZone: timeZone.toString('latin1'), periods: parsePeriods(periods.toString('latin1')) }
-}
-
-/** Parses the column `leaderboards`. */
-export function parseLeaderboards(column: Buffer): LeaderboardPeriod[] {
-  const texts = column.toString('latin1').split(',')
-  return PERIODS.flatMap((period) => {
-    const text = texts.find((text) => text.startsWith(period))
-    return text === undefined ? [] : [{ period, isFilled: text === period }]
-  })
-}
-
-/** The column `leaderboards`: `DAY,MONTH?`. */
-export function leaderboardsText(leaderboards: readonly LeaderboardPeriod[]): string {
-  return leaderboards.map(({ period, isFilled }) => period + (isFilled ? '' : '?')).join(',')
 }

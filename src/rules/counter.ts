@@ -1,11 +1,25 @@
 import { calendarOf, PERIODS, type Period } from './calendar.ts'
-import { NthError } from './errors.ts'
+import { assertInvariant, NthError } from './errors.ts'
 import type { Leaderboard } from './leaderboards.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
 export interface Definition extends Bounds, Retention {
   /** Rows that its value is split across. 1: returned numbers are exact. */
   slots: number
+  /** The period in which a subject counts once; null: once ever. */
+  oncePer: Period | null
+}
+
+/** What a definition has besides its retention. */
+type Limits = Bounds & Pick<Definition, 'slots' | 'oncePer'>
+
+/** The default definition, without retention. */
+export const UNBOUNDED: Limits = {
+  minValue: null,
+  maxValue: null,
+  overflow: 'REJECT',
+  slots: 1,
+  oncePer: null,
 }
 
 /** Which totals are kept besides a counter's value. New counters take their namespace's. */
@@ -24,7 +38,7 @@ export interface TrackedPeriod {
   since: number | null
 }
 
-export type DefinitionChange = Change<Bounds & Pick<Definition, 'slots'>> & RetentionChange
+export type DefinitionChange = Change<Limits> & RetentionChange
 
 /** A change of retention. A counter's defaults are those of its namespace. */
 export type RetentionChange = Change<{ timeZone: string; periods: readonly PeriodChoice[] }>
@@ -62,7 +76,7 @@ function changedDefinition(
   value: number,
   at: number,
 ): Definition | NthError {
-  const changed = withChange<Bounds & Pick<Definition, 'slots'>>(present, change, { ...UNBOUNDED, slots: 1 })
+  const changed = withChange<Limits>(present, change, UNBOUNDED)
   const { minValue, maxValue, slots } = changed
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
     const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
@@ -102,8 +116,6 @@ export interface Bounds {
   /** Effect of an addition that would cross a bound: it is refused, or applied up to the bound. */
   overflow: 'REJECT' | 'SATURATE'
 }
-
-export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
 
 /** A bound that a value crosses. */
 type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
@@ -192,6 +204,10 @@ export interface LeaderboardEntry extends CounterState {
 export type CounterOperation =
   | { kind: 'add'; delta: number }
   | { kind: 'set'; to: number }
+  /** Adds 1, unless the subject has counted. */
+  | { kind: 'countOnce'; subject: string }
+  /** Subtracts 1, if the subject has counted, which it may then do again. */
+  | { kind: 'uncount'; subject: string }
   /** Changes the definition, never the value. */
   | { kind: 'define'; change: DefinitionChange }
   /** Deletes the row. Later operations count in a new one. */
@@ -204,6 +220,10 @@ export interface CounterResult {
   appliedDelta: number | null
   /** Totals of the tracked current periods, including this operation; undefined: not requested. */
   valuesIn?: PeriodValues | undefined
+  /** If the subject had counted before: when. Then this is what that call returned, with `appliedDelta` 0. */
+  countedAt?: Date | undefined
+  /** With `uncount`: the subject has not counted, so nothing was done. */
+  isUncounted?: true | undefined
   /** Definition of the row afterwards; undefined: it is deleted, or an earlier call changed it. */
   definition?: Definition | undefined
   /** Revision of the row afterwards; undefined: not requested, or an earlier call changed it. */
@@ -212,12 +232,21 @@ export interface CounterResult {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
+/** What a subject's call returned that counted. */
+export interface FirstCount {
+  value: number
+  at: Date
+  valuesIn: PeriodValues
+}
+
 /** State of a counter's row while operations are applied to it in order. What it refers to never changes. */
 export class RowState {
   value = 0
   definition: Definition
   /** Those of the tracked periods; undefined: not read, as they are not needed. */
   periodTotals: PeriodValues | undefined
+  /** Those that have counted, of the subjects of its operations. No all-or-nothing call, which may be undone, has one. */
+  subjects: Map<string, FirstCount> | undefined
   /** Number of operations that added to its value or set it. */
   counted = 0
   /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
@@ -239,6 +268,10 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
   switch (operation.kind) {
     case 'add':
       return add(row, operation.delta)
+    case 'countOnce':
+      return countOnce(row, operation.subject, at)
+    case 'uncount':
+      return uncount(row, operation.subject)
     case 'set':
       return set(row, operation.to)
     case 'define':
@@ -294,6 +327,35 @@ function addWithin(row: RowState, value: number, delta: number): CounterResult |
     row.added += BigInt(delta)
   }
   return become(row, value, delta)
+}
+
+function countOnce(row: RowState, subject: string, at: Date): CounterResult | NthError {
+  const subjects = subjectsOf(row)
+  const first = subjects.get(subject)
+  if (first) return repeatedCount(first)
+  const result = add(row, 1)
+  if (result instanceof NthError || result.appliedDelta === 0) return result
+  subjects.set(subject, { value: result.value, at, valuesIn: result.valuesIn ?? {} })
+  return result
+}
+
+/** What a repeated call of a subject returns. */
+export function repeatedCount({ value, valuesIn, at: countedAt }: FirstCount): CounterResult {
+  return { value, previousValue: value - 1, appliedDelta: 0, valuesIn, countedAt }
+}
+
+function uncount(row: RowState, subject: string): CounterResult | NthError {
+  const subjects = subjectsOf(row)
+  const { value } = row
+  if (!subjects.has(subject)) return { value, previousValue: value, appliedDelta: 0, isUncounted: true }
+  const result = add(row, -1)
+  if (!(result instanceof NthError) && result.appliedDelta !== 0) subjects.delete(subject)
+  return result
+}
+
+function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
+  assertInvariant(subjects !== undefined, 'the subjects of a row were read with it')
+  return subjects
 }
 
 function set(row: RowState, to: number): CounterResult | NthError {

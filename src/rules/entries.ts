@@ -130,6 +130,8 @@ const counterDefinition = z
     maxValue: integerOrNull,
     overflow: z.enum(['REJECT', 'SATURATE']),
     slots: between(1, MAX_SLOTS),
+    // Earlier versions don't write it.
+    oncePer: period.nullable().default(null),
     timeZone,
     periods: trackedPeriods,
   })
@@ -253,7 +255,9 @@ const line = z.discriminatedUnion('type', [
     timeZone,
     periods: trackedPeriods,
     // Missing if there are none, as earlier versions don't know it.
-    leaderboards: distinct(period, (chosen) => chosen).optional(),
+    leaderboards: distinct(period, (chosen) => chosen)
+      .readonly()
+      .optional(),
   }),
   // From other systems only its value is known: undefined parts stay as they are.
   z.strictObject({

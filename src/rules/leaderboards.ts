@@ -1,4 +1,4 @@
-import { calendarOf, HALF_MS, PERIODS, type Period, periodKeyOf } from './calendar.ts'
+import { calendarOf, HALF_MS, type Period, periodKeyOf } from './calendar.ts'
 
 /** A leaderboard of a namespace: of all time, or of a period in the time zone of each counter. */
 export interface Leaderboard {
@@ -9,26 +9,8 @@ export interface Leaderboard {
 /** The period key of the leaderboard by value. */
 export const ALL_TIME = 0
 
-/** A period for which a namespace has leaderboards. */
-export interface LeaderboardPeriod {
-  period: Period
-  /** Whether the counters that existed before are in it. */
-  isFilled: boolean
-}
-
 /** How many past leaderboards of a period are kept. */
 export const PAST_LEADERBOARDS = 12
-
-/** The leaderboards after a change, finest first. New ones must be filled. Null is none, and undefined no change. */
-export function changedLeaderboards(
-  present: readonly LeaderboardPeriod[],
-  chosen: readonly Period[] | null | undefined,
-): readonly LeaderboardPeriod[] {
-  if (chosen === undefined) return present
-  return PERIODS.filter((period) => chosen?.includes(period)).map(
-    (period) => present.find((before) => before.period === period) ?? { period, isFilled: false },
-  )
-}
 
 /** The leaderboards to which a counter's latest totals belong. */
 export interface LatestPeriods {

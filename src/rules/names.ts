@@ -25,14 +25,13 @@ export function nameFault(name: string): Fault | undefined {
   return name === '' ? { message: 'must not be empty' } : textFault(name)
 }
 
-/** The same for texts that may be empty: a sequence group's name, the prefix of a list. */
-export function textFault(text: string): Fault | undefined {
+/** The same for texts that may be empty: a sequence group's name, the prefix of a list. `max`: maximum characters. */
+export function textFault(text: string, max = MAX_NAME_LENGTH): Fault | undefined {
   // Checked first, so that very long texts are not scanned. A code point has one or two UTF-16 units, so most texts need
   // no counting.
   const { length } = text
-  if (length > 2 * MAX_NAME_LENGTH || (length > MAX_NAME_LENGTH && [...text].length > MAX_NAME_LENGTH)) {
-    return { message: `may have at most ${MAX_NAME_LENGTH} characters`, limit: MAX_NAME_LENGTH }
-  }
+  if (length > 2 * max || (length > max && [...text].length > max))
+    return { message: `may have at most ${max} characters`, limit: max }
   if (!text.isWellFormed())
     return { message: 'must be well-formed Unicode; it contains an unpaired surrogate' }
   return CONTROL_CHARACTER.test(text) ? { message: 'must not contain control characters' } : undefined

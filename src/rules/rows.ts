@@ -17,6 +17,8 @@ interface CachedRow {
 export interface CounterRow extends CachedRow {
   kind: 'counter'
   definition: Definition
+  /** With it subjects are hashed, in hexadecimal digits; undefined: it has none yet. */
+  salt: string | undefined
   /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
   changedAt: number
 }

@@ -19,16 +19,15 @@ it('returns the place of a counter: 1 is the highest, and equal values share one
   expect(none).toEqual({ place: null, neighbors: null })
 })
 
-it('includes what the same document has just changed', async () => {
+it('counts what was just changed, and no deleted counter', async () => {
   const { ask, set } = await listedService()
   await set({ a: 9, b: 5 })
-  const { increment } = await ask(
-    'mutation { incrementBy(name: "b", namespace: "n", delta: 10) { counter { place } } }',
-  ).then(({ incrementBy }) => ({ increment: incrementBy }))
-  expect(increment.counter.place).toBe(1)
-  const { deleteCounter } = await ask('mutation { deleteCounter(name: "b", namespace: "n") { value } }')
-  expect(deleteCounter.value).toBe(0)
-  expect((await ask('{ counter(name: "a", namespace: "n") { place } }')).counter.place).toBe(1)
+  // Under load, a copy that takes more than a second is not awaited.
+  const place = async () => (await ask('{ counter(name: "a", namespace: "n") { place } }')).counter.place
+  await ask('mutation { incrementBy(name: "b", namespace: "n", delta: 10) { value } }')
+  await expect.poll(place).toBe(2)
+  await ask('mutation { deleteCounter(name: "b", namespace: "n") { value } }')
+  await expect.poll(place).toBe(1)
 })
 
 const PAGE = `query($orderBy: CounterOrder!, $first: Int, $after: String, $last: Int, $before: String) {
@@ -117,11 +116,6 @@ it.each([
   [
     'a period of a list by name',
     '{ namespace { counters(period: DAY) { nodes { name } } } }',
-    { argument: 'period' },
-  ],
-  [
-    'a list of a period for which there is no leaderboard',
-    '{ namespace { counters(orderBy: VALUE_DESC, period: DAY) { nodes { name } } } }',
     { argument: 'period' },
   ],
   [

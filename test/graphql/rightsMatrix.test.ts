@@ -73,6 +73,13 @@ const operations: Operation[] = [
     within: inNamespace,
   },
   write('Mutation.increment', ['ADD', 'WRITE'], (named) => `increment${args(named)} { value }`),
+  write('Mutation.uncount', ['ADD', 'WRITE'], (named) => `uncount${args(named, 'subject: "s"')} { value }`),
+  {
+    of: 'Counter.changeOf',
+    scopes: ['ADD', 'WRITE'],
+    field: () => 'changeOf(subject: "s") { value }',
+    within: (named, field) => `counter${args(named)} { ${field} }`,
+  },
   write(
     'Mutation.incrementBy',
     ['ADD', 'WRITE'],

@@ -240,7 +240,7 @@ it.each([
 /** What a counter holds. */
 async function present(counters: Counters, name: string) {
   const { value, definition } = await counters.read(keyOf(name))
-  const { minValue, maxValue, overflow, slots } = definition ?? { ...UNBOUNDED, slots: 1 }
+  const { minValue, maxValue, overflow, slots } = definition ?? UNBOUNDED
   const added = await counters.valueIn(await known(counters, keyOf(name)), 'DAY')
   return { value, minValue, maxValue, overflow, slots, added }
 }

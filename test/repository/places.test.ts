@@ -1,11 +1,17 @@
+import { copyFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
+import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
 import { openTestNth } from '../support/server/nth.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
+const MIGRATIONS = join(import.meta.dirname, '../../schema/migrations')
 const NAMES = upTo(12).map((index) => `c${index}`)
 
 function placeAmong(values: readonly number[], value: number, lowestFirst: boolean): number {
@@ -159,4 +165,26 @@ it('counts anew what a process of an earlier version has changed without countin
   )
   await runLeaderboardJobs(target)
   expect(await wrongBlocks(target)).toEqual([])
+})
+
+it('counts the leaderboards of a database of the version before, whose migration may be interrupted', async () => {
+  const target = await freshDatabase({ migrated: false })
+  const folder = await temporaryDirectory()
+  const files = (await readdir(MIGRATIONS)).filter((name) => name < '0007')
+  for (const name of files) await copyFile(join(MIGRATIONS, name), join(folder, name))
+  await migrate(target, pathToFileURL(`${folder}/`))
+  await fill(target, [5, 9, 5])
+  await migrate(target)
+  await query(target, "delete from expansion where name = '0007_boards.sql'")
+  expect(await migrate(target)).toEqual(['0007_boards.sql'])
+  const { leaderboard } = openTestNth(target)
+  const places = () =>
+    Promise.all(
+      ['c1', 'c2', 'c3'].map((name) =>
+        leaderboard.place({ namespace: 'n', name, periodKey: 0, lowestFirst: false }),
+      ),
+    )
+  expect(await places()).toEqual([null, null, null])
+  await runLeaderboardJobs(target)
+  expect(await places()).toEqual([2, 1, 2])
 })

@@ -64,6 +64,32 @@ it('removes periods that are not kept any more, though not before they are over 
   expect(await counters.read(key)).toMatchObject({ value: 3 })
 })
 
+it('removes the subjects of past periods, and those of deleted counters', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-06-01T12:00:00Z')
+  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  await counters.countOnce({ ...key, name: 'once' }, 'ann')
+  await counters.countOnce({ ...key, name: 'deleted' }, 'ann')
+  await counters.delete({ ...key, name: 'deleted' })
+  await counters.define(key, { oncePer: 'DAY' })
+  for (const _ of upTo(4)) {
+    await counters.countOnce(key, 'ann')
+    now += DAY_MS
+  }
+  now -= DAY_MS
+  await sweep(openTestDatabase(target), new Date(now))
+  const starts = await query(
+    target,
+    'select from_unixtime(start) as start from counter_subject order by start',
+  )
+  // It is noon of the 4th. Days may have 25 hours and more.
+  expect(starts.map(({ start }) => start.toISOString().slice(0, 10))).toEqual([
+    '1970-01-01',
+    '2026-06-03',
+    '2026-06-04',
+  ])
+})
+
 it('keeps sums of the remaining rows right', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-03-01T12:00:00Z')

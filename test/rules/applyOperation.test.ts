@@ -22,6 +22,7 @@ function rowWith(value: number): RowState {
     value,
     definition: PLAIN,
     periodTotals: { DAY: 0 },
+    subjects: undefined,
     counted: 0,
     added: 0n,
     revision: undefined,

@@ -104,7 +104,13 @@ export function modelRows(table: Table): Rows<CounterKey, CounterRow> {
     }
     table.rows.set(name, stored)
     const { id, version, definition } = stored
-    const own = { kind: 'counter', key: `${id} ${version}`, incarnation: 0, changedAt: 0 } as const
+    const own = {
+      kind: 'counter',
+      key: `${id} ${version}`,
+      incarnation: 0,
+      changedAt: 0,
+      salt: undefined,
+    } as const
     const row: ModelRow = { ...own, name, id, version, definition }
     known.set(name, row)
     return row

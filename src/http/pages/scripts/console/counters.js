@@ -52,7 +52,7 @@ export const countersView = {
 }
 
 const STATE = 'id revision value updatedAt createdAt'
-const DEFINITION = 'minValue maxValue overflow slots timeZone periods { period keepDays }'
+const DEFINITION = 'minValue maxValue overflow oncePer slots timeZone periods { period keepDays }'
 const CHANGE = 'value previousValue appliedDelta'
 
 const COUNTER = `query Counter($name: String!, $namespace: String!) {
@@ -113,10 +113,12 @@ export const counterView = {
   },
 }
 
+const ONCE = { '': 'Ever', HOUR: 'An hour', DAY: 'A day', WEEK: 'A week', MONTH: 'A month', YEAR: 'A year' }
 const FIELDS = [
   ['minValue', 'Lowest value', { kind: 'number', placeholder: 'none' }],
   ['maxValue', 'Highest value', { kind: 'number', placeholder: 'none' }],
   ['overflow', 'At a bound', { kind: { REJECT: 'Reject', SATURATE: 'Add up to it' } }],
+  ['oncePer', 'A subject counts once', { kind: ONCE }],
   ['timeZone', 'Time zone', { hint: 'Empty: the namespace’s.' }],
   ['slots', 'Slots', { kind: 'number', hint: 'Above 1, numbers are not unique, and there are no bounds.' }],
 ]

@@ -1,0 +1,29 @@
+import { hash, randomBytes } from 'node:crypto'
+import { calendarOf, type Period } from './calendar.ts'
+import { type Fault, textFault } from './names.ts'
+
+/** Maximum length of a subject, in characters. */
+const MAX_SUBJECT_LENGTH = 255
+
+/** Why a text can't be a subject, as the predicate of a sentence about it; undefined: it can. */
+export function subjectFault(subject: string): Fault | undefined {
+  return subject === '' ? { message: 'must not be empty' } : textFault(subject, MAX_SUBJECT_LENGTH)
+}
+
+/** A new random salt, in hexadecimal digits. */
+export function createSalt(): string {
+  return randomBytes(16).toString('hex')
+}
+
+/**
+ * A subject as it is stored: 16 bytes of SHA-256, in hexadecimal digits. The salt of a counter or sequence keeps its
+ * subjects from being linked with those of others. Whoever can read the salt can test guesses.
+ */
+export function subjectHash(salt: string, subject: string): string {
+  return hash('sha256', salt + subject).slice(0, 32)
+}
+
+/** The start of the period in which a subject counts once, in milliseconds since 1970; 0 if it counts once ever. */
+export function onceSince(oncePer: Period | null, timeZone: string, at: number): number {
+  return oncePer === null ? 0 : calendarOf(timeZone).bucketAt(oncePer, at).start
+}

@@ -1,0 +1,216 @@
+// @module-tag random
+import fc from 'fast-check'
+import { Temporal } from 'temporal-polyfill'
+import { expect, it } from 'vitest'
+import type { CounterChange, Counters } from '../../src/repository/counters.ts'
+import type { Period } from '../../src/rules/calendar.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { meetsRareCases, runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+const RUNS = runSize(2, 8)
+const STEPS = 150
+const HOUR_MS = 3_600_000
+
+const key = { namespace: 'n', name: 'c' }
+const subject = fc.constantFrom('ann', 'bob', 'Ann', 'é', '😀')
+const idempotencyKey = fc.option(fc.constantFrom('k1', 'k2'), { nil: undefined, freq: 3 })
+const periods = ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const
+const change = fc.record(
+  {
+    oncePer: fc.constantFrom(null, ...periods),
+    timeZone: fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/New_York'),
+    minValue: fc.constantFrom(null, 0),
+    maxValue: fc.constantFrom(null, 8, 20),
+    overflow: fc.constantFrom('REJECT' as const, 'SATURATE' as const),
+  },
+  { requiredKeys: [] },
+)
+const operations = fc.oneof(
+  { weight: 12, arbitrary: fc.record({ kind: fc.constant('countOnce' as const), subject, idempotencyKey }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('uncount' as const), subject, idempotencyKey }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('add' as const), delta: fc.integer({ min: -3, max: 3 }) }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), to: fc.nat({ max: 8 }) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'delete' as const }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('wait' as const),
+      hours: fc.constantFrom(0.4, 1, 9, 24, 24 * 20),
+    }),
+  },
+)
+
+type Operation = typeof operations extends fc.Arbitrary<infer Value> ? Value : never
+type CountingOperation = Extract<Operation, { kind: 'countOnce' | 'uncount' }>
+
+const UNDEFINED = {
+  oncePer: null as Period | null,
+  timeZone: 'UTC',
+  minValue: null as number | null,
+  maxValue: null as number | null,
+  overflow: 'REJECT',
+}
+
+/** The start of a period, by Temporal. */
+function startOf(period: Period | null, timeZone: string, at: number): number {
+  if (period === null) return 0
+  const now = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
+  if (period === 'HOUR') return now.round({ smallestUnit: 'hour', roundingMode: 'floor' }).epochMilliseconds
+  const days = { DAY: 0, WEEK: now.dayOfWeek - 1, MONTH: now.day - 1, YEAR: now.dayOfYear - 1 }[period]
+  return now.startOfDay().subtract({ days }).startOfDay().epochMilliseconds
+}
+
+/** A plain map of one counter. What a call returned is kept as it was returned. */
+class Model {
+  at = Date.parse('2026-03-27T22:00:00Z')
+  value = 0
+  definition = UNDEFINED
+  readonly counted = new Map<string, CounterChange>()
+  readonly replays = new Map<string, unknown>()
+
+  placeOf(subject: string): string {
+    const { oncePer, timeZone } = this.definition
+    return `${oncePer} ${startOf(oncePer, timeZone, this.at)} ${subject}`
+  }
+
+  /** The value after an addition of 1 or -1; undefined: refused. */
+  valueAfter(delta: number): number | undefined {
+    const { minValue, maxValue, overflow } = this.definition
+    const value = this.value + delta
+    if (value >= (minValue ?? -Infinity) && value <= (maxValue ?? Infinity)) return value
+    const isBeyond = delta > 0 ? value > (maxValue ?? Infinity) : value < (minValue ?? -Infinity)
+    if (overflow === 'REJECT') return undefined
+    return isBeyond ? Math.min(maxValue ?? Infinity, Math.max(minValue ?? -Infinity, value)) : value
+  }
+}
+
+/** What is compared of a change. */
+function shown({ value, previousValue, appliedDelta, valuesIn, at }: CounterChange) {
+  return { value, previousValue, appliedDelta, valuesIn, at }
+}
+
+it('agrees with a plain map, through two processes, over changes of the hour, day and zone', async () => {
+  const seen = new Map<string, number>()
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.record({ operation: operations, process: fc.nat({ max: 1 }) }), {
+        minLength: STEPS,
+        maxLength: STEPS,
+      }),
+      async (steps) => {
+        const model = new Model()
+        const target = await freshDatabase()
+        const now = () => new Date(model.at)
+        const processes = upTo(2).map(() => openTestNth(target, { now }).counters)
+        for (const { operation, process } of steps) {
+          const counters = processes[process]
+          if (!counters) throw new Error('There are two')
+          const what = await check(model, counters, operation)
+          seen.set(what, (seen.get(what) ?? 0) + 1)
+          expect(await counters.read(key)).toMatchObject({ value: model.value })
+          const first = model.counted.get(model.placeOf('ann'))
+          const read = await processes[1 - process]?.changeOf(key, 'ann')
+          expect(read && shown(read)).toEqual(first ? { ...shown(first), appliedDelta: 0 } : null)
+        }
+      },
+    ),
+    { numRuns: RUNS, endOnFailure: true },
+  )
+  const rare = [
+    'counted',
+    'already counted',
+    'refused',
+    'nothing left',
+    'replayed',
+    'uncounted',
+    'not counted',
+  ]
+  if (meetsRareCases()) for (const what of rare) expect([what, seen.has(what)]).toEqual([what, true])
+})
+
+async function check(model: Model, counters: Counters, operation: Operation): Promise<string> {
+  switch (operation.kind) {
+    case 'wait':
+      model.at += operation.hours * HOUR_MS
+      break
+    case 'delete':
+      await counters.delete(key)
+      model.value = 0
+      model.definition = UNDEFINED
+      model.counted.clear()
+      break
+    case 'reset':
+    case 'add': {
+      const { kind } = operation
+      const done =
+        kind === 'reset' ? counters.reset(key, operation.to) : counters.incrementBy(key, operation.delta)
+      const after = await done.catch(() => undefined)
+      if (after) model.value = after.value
+      break
+    }
+    case 'define': {
+      const after = await counters.define(key, operation.change).catch(() => undefined)
+      if (after) model.definition = { ...model.definition, ...operation.change }
+      break
+    }
+    default:
+      return checkCounting(model, counters, operation)
+  }
+  return operation.kind
+}
+
+async function checkCounting(
+  model: Model,
+  counters: Counters,
+  operation: CountingOperation,
+): Promise<string> {
+  const { kind, subject, idempotencyKey } = operation
+  const request = [kind, subject]
+  // A key belongs to one request.
+  const unique = idempotencyKey && `${idempotencyKey} ${request}`
+  const claim = unique === undefined ? undefined : claimOf('n', unique, request)
+  const done = await counters[kind](key, subject, { claim }).catch((error: { code: string }) => error.code)
+  const replay = unique === undefined ? undefined : model.replays.get(unique)
+  const result = done && typeof done === 'object' ? shown(done) : done
+  if (replay !== undefined) {
+    expect(result).toEqual(replay)
+    return 'replayed'
+  }
+  const place = model.placeOf(subject)
+  const first = model.counted.get(place)
+  const keep = <Outcome extends string>(outcome: Outcome): Outcome => {
+    if (unique !== undefined && typeof done !== 'string') model.replays.set(unique, result)
+    return outcome
+  }
+  if (kind === 'countOnce' && first) {
+    expect(done).toEqual(
+      expect.objectContaining({ ...shown(first), appliedDelta: 0, isAlreadyCounted: true }),
+    )
+    return keep('already counted')
+  }
+  if (kind === 'uncount' && !first) {
+    expect(done).toBeNull()
+    return keep('not counted')
+  }
+  const delta = kind === 'uncount' ? -1 : 1
+  const value = model.valueAfter(delta)
+  if (value === undefined) {
+    expect(done).toBe('LIMIT_REACHED')
+    return keep('refused')
+  }
+  if (done === null || typeof done === 'string') throw new Error(`Expected ${value}, got ${done}`)
+  const appliedDelta = value - model.value
+  expect(done).toMatchObject({ value, previousValue: model.value, appliedDelta, isAlreadyCounted: false })
+  model.value = value
+  if (appliedDelta === 0) return keep('nothing left')
+  if (kind === 'countOnce') model.counted.set(place, done)
+  else model.counted.delete(place)
+  return keep(kind === 'uncount' ? 'uncounted' : 'counted')
+}
