@@ -66,6 +66,15 @@ it('documents for every list argument how many items it accepts', () => {
   const limits = lists.flatMap(({ name, type, extensions }) =>
     String(type).startsWith('[') ? [[name, extensions.maxItems]] : [],
   )
-  const expected = { names: 500, ids: 500, changes: 1000, periods: 5, grants: 100, scopes: 6, origins: 100 }
+  const expected = {
+    names: 500,
+    ids: 500,
+    changes: 1000,
+    periods: 5,
+    leaderboards: 5,
+    grants: 100,
+    scopes: 6,
+    origins: 100,
+  }
   expect(Object.fromEntries(limits)).toEqual(expected)
 })

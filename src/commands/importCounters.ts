@@ -20,11 +20,12 @@ import {
   select,
 } from '../mysql/sql.ts'
 import { readCounterRows } from '../repository/counterRows.ts'
-import { copyRows } from '../repository/leaderboard.ts'
+import { copyRows } from '../repository/leaderboardSync.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import { keyText, UNBOUNDED } from '../rules/counter.ts'
 import type { EntryOf, StoredPeriodTotal } from '../rules/entries.ts'
+import { PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import {
   type CounterMerge,
   mergeCounter,
@@ -205,7 +206,8 @@ on duplicate key update value = values(value)`,
   }
   await copyRows(
     connection,
-    located.map(({ id }) => id),
+    located.map(({ id }) => id).sort((a, b) => a - b),
+    { now, past: PAST_LEADERBOARDS },
   )
 }
 

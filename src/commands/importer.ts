@@ -1,12 +1,10 @@
-import { periodsText } from '../commit/periodStatements.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
 import { grantsText, readKeys } from '../repository/apiKeys.ts'
-import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
-import type { Retention } from '../rules/counter.ts'
+import { NAMESPACE, type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
@@ -100,18 +98,20 @@ async function importNamespaces(
 ): Promise<Result[]> {
   const results: Result[] = []
   for (const entry of entries) {
-    const set = retentionSet(entry)
     const [row] = await select<NamespaceRow>(
       connection,
-      `select id, name, time_zone, periods
-         from namespace force index (namespace_name)
-        where name = ${bytes(entry.name)}
+      `select ${NAMESPACE}
+         from namespace n force index (namespace_name)
+        where n.name = ${bytes(entry.name)}
           for update`,
     )
-    if (!row) {
+    const present = row ? namespaceIn(row) : undefined
+    const { leaderboards = present?.leaderboards ?? [] } = entry
+    const set = namespaceSet({ retention: entry, leaderboards, filled: present?.filled ?? [] })
+    if (!row || !present) {
       await connection.query(`insert into namespace set name = ${bytes(entry.name)}, ${set}`)
       results.push({ outcome: 'created' })
-    } else if (retentionSet(retentionOf(row.time_zone, row.periods)) === set) {
+    } else if (namespaceSet(present) === set) {
       results.push({ outcome: 'unchanged' })
     } else if (overwrite) {
       await connection.query(`update namespace set ${set} where id = ${integer(row.id)}`)
@@ -119,10 +119,6 @@ async function importNamespaces(
     } else results.push({ outcome: 'unchanged', note: OTHER_DEFINITION })
   }
   return results
-}
-
-function retentionSet({ timeZone, periods }: Retention): string {
-  return `time_zone = ${bytes(timeZone)}, periods = ${bytes(periodsText(periods))}`
 }
 
 /** Creates missing keys, with the same id where it is free, and revokes those that were revoked. */

@@ -23,7 +23,7 @@ import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
-import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
+import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import type { Entry, EntryOf, EntryType, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
@@ -104,11 +104,13 @@ async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> 
   const rows = rowsOf<NamespaceRow>(
     connection,
     { id: idIn },
-    `select id, name, time_zone, periods
-       from namespace`,
+    `select ${NAMESPACE}
+       from namespace n`,
   )
-  for await (const { name, time_zone, periods } of rows)
-    yield { type: 'namespace', name: name.toString(), ...retentionOf(time_zone, periods) }
+  for await (const row of rows) {
+    const { name, retention, leaderboards } = namespaceIn(row)
+    yield { type: 'namespace', name, ...retention, ...(leaderboards.length > 0 && { leaderboards }) }
+  }
 }
 
 /** Counters in the order of their ids. One with a long history has several entries. */

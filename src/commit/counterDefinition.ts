@@ -7,14 +7,12 @@ import { type CounterWork, mayRedefine } from './batch.ts'
 import { closePeriods, definitionSet, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
 import type { FlushText } from './statements.ts'
 
-/** Locks the definitions of counters and their leaderboard rows, where work may change or delete them. */
+/** Locks the definitions of counters, where work may change or delete them. */
 export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
   for (const work of works) {
     if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
-    const id = integer(work.row.id)
     text.statements.push(
-      `select id from counter force index (primary) where id = ${id} for update`,
-      `select counter_id from leaderboard force index (primary) where counter_id = ${id} for update`,
+      `select id from counter force index (primary) where id = ${integer(work.row.id)} for update`,
     )
   }
 }
@@ -35,12 +33,11 @@ export function redefine(row: CounterRow, definition: Definition, at: Date, firs
   ]
 }
 
-/** Deletes a locked counter for good: its id is never reused. The sweep deletes its history. */
+/** Deletes a locked counter for good: its id is never reused. The sweep deletes its history, the next copy its leaderboard rows. */
 export function remove({ id }: CounterRow): string[] {
   return [
     `delete from counter_value where counter_id = ${integer(id)}`,
     `delete from counter where id = ${integer(id)}`,
-    `delete from leaderboard where counter_id = ${integer(id)}`,
     `insert ignore into deleted_counter (id) values (${integer(id)})`,
   ]
 }

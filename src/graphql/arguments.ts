@@ -1,7 +1,8 @@
 import { getNamedType } from 'graphql'
 import { type CounterDelta, MAX_CHANGES } from '../repository/counters.ts'
 import { MAX_BUCKETS } from '../repository/history.ts'
-import { LAST_INSTANT, PERIODS, timeZoneNamed } from '../rules/calendar.ts'
+import type { NamespaceChange } from '../repository/namespaces.ts'
+import { FIRST_INSTANT, LAST_INSTANT, PERIODS, timeZoneNamed } from '../rules/calendar.ts'
 import {
   type CounterKey,
   type DefinitionChange,
@@ -153,7 +154,12 @@ export const definition: Check<DefinitionChange> = ({ minValue, maxValue, slots,
   return rangeFault(slots, 1, MAX_SLOTS, 'slots') ?? retentionFault(retention)
 }
 
-export const namespaceDefinition: Check<RetentionChange> = retentionFault
+export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...retention }) => {
+  const periods = leaderboards ?? []
+  const repeated = periods.findIndex((period, index) => periods.indexOf(period) < index)
+  if (repeated >= 0) return { message: `repeats ${periods[repeated]}`, path: ['leaderboards', repeated] }
+  return retentionFault(retention)
+}
 
 /** The other checks depend on the current definition. */
 export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) => {
@@ -213,11 +219,26 @@ export const pageSize = between(0, MAX_ITEMS)
 export const page = lastFault('first')
 export const historyRange = lastFault('from')
 
-/** Like `page`. Only the order by name has an index to find a prefix. */
+/** Like `page`. Only the order by name has an index to find a prefix, and only values are kept for periods. */
 export const counterPage: Check<Record<string, unknown>> = (args) => {
   const isUnindexed = args.prefix !== '' && args.orderBy !== 'NAME_ASC'
   const fault = isUnindexed ? { message: 'requires the order NAME_ASC', path: ['prefix'] } : undefined
-  return page(args) ?? fault
+  const isByValue = args.orderBy === 'VALUE_DESC' || args.orderBy === 'VALUE_ASC'
+  const isOrdered = args.period == null || isByValue
+  const other = isOrdered
+    ? leaderboard(args)
+    : { message: 'requires the order VALUE_DESC or VALUE_ASC', path: ['period'] }
+  return page(args) ?? fault ?? other
+}
+
+/** The arguments that choose a leaderboard. */
+export const leaderboard: Check<Record<string, unknown>> = ({ period, at }) => {
+  if (at == null) return undefined
+  if (period == null) return { message: 'requires "period"', path: ['at'] }
+  // The type of the argument is DateTime.
+  const time = (at as Date).getTime()
+  const isNear = time >= FIRST_INSTANT && time <= LAST_INSTANT
+  return isNear ? undefined : { message: 'must be in the years 1000 to 2099', path: ['at'] }
 }
 
 /** Checks that `last` and another argument are not both given. */
@@ -228,6 +249,6 @@ function lastFault(other: string): Check<Record<string, unknown>> {
       : { message: `cannot be combined with "${other}"`, path: ['last'] }
 }
 
-function between(min: number, max: number): Check<number> {
+export function between(min: number, max: number): Check<number> {
   return (number) => rangeFault(number, min, max)
 }

@@ -72,8 +72,8 @@ export interface CounterSource
     Partial<Pick<CounterState, Instant>> {
   /** After a change: undefined unless it was selected. */
   revision: number | undefined
-  /** Its value and position in a leaderboard. */
-  listed?: { value: number; position: LeaderboardPosition }
+  /** Its value, position and place on a leaderboard. */
+  listed?: { value: number; position: LeaderboardPosition; place: () => Promise<number | null> }
 }
 
 export const Counter = builder.objectRef<CounterSource>('Counter')

@@ -13,7 +13,7 @@ import { chargeList, room } from './selections.ts'
 const DEFAULT_PAGE_SIZE = 50
 
 /** Cost of a page besides its items, counted in items: each page is a statement of its own. */
-const STATEMENT_COST = 50
+export const STATEMENT_COST = 50
 
 export const prefix = textArgument('Only names that start with this text.')
 

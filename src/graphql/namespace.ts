@@ -1,17 +1,18 @@
 import type { Nth } from '../repository/nth.ts'
-import type { LeaderboardEntry, Page, Retention } from '../rules/counter.ts'
+import type { Retention } from '../rules/counter.ts'
 import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { builder, namespaceArgument, orNull, parts } from './builder.ts'
-import { Counter, type CounterSource, TrackedPeriodInput, TrackedPeriodRef, withZone } from './counter.ts'
 import {
-  connectionOf,
-  type LeaderboardPosition,
-  leaderboardCursors,
-  listedByName,
-  pageByName,
-  prefix,
-} from './lists.ts'
+  Counter,
+  type CounterSource,
+  Period,
+  TrackedPeriodInput,
+  TrackedPeriodRef,
+  withZone,
+} from './counter.ts'
+import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
+import { listedByName, pageByName, prefix } from './lists.ts'
 import { inNamespace, none, on, PREFIXED } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
@@ -20,34 +21,6 @@ interface NamespaceSource {
   name: string
   retention?: Retention
 }
-
-/** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
-function withRanks(
-  counters: readonly LeaderboardEntry[],
-  { after, before, fromEnd }: Page<LeaderboardPosition>,
-) {
-  const start = fromEnd ? before?.rank : after ? after.rank : 0
-  const step = fromEnd ? -1 : 1
-  return counters.map(({ sortKey, listedValue, ...counter }, index) => {
-    const rank = start === undefined ? 0 : start + step * (index + 1)
-    // More counters may precede it now than when the cursor was created.
-    const position = { ...sortKey, rank: rank > 0 ? rank : undefined }
-    return { ...counter, listed: { value: listedValue, position } }
-  })
-}
-
-const CounterOrder = builder.enumType('CounterOrder', {
-  description: 'The order of a list of counters.',
-  values: {
-    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
-    VALUE_DESC: { description: 'Highest value first. The list may be about a second behind.' },
-    VALUE_ASC: { description: 'Lowest value first. The list may be about a second behind.' },
-    UPDATED_AT_DESC: {
-      description:
-        'Latest change first, and counters that never changed last. The list may be about a second behind.',
-    },
-  },
-})
 
 /** The right to see the defaults of a namespace. */
 const toSeeDefaults = inNamespace('READ', ({ parent }) => parent.name, 'DEFINE')
@@ -64,12 +37,19 @@ builder.node(Namespace, {
       timeZone: [orNull('String'), 'The IANA time zone of new counters and sequences.', toSeeDefaults],
       periods: [orNull([TrackedPeriodRef]), 'The periods whose totals new counters keep.', toSeeDefaults],
     }),
+    leaderboards: t.field({
+      type: [Period],
+      nullable: true,
+      description: 'The periods for which it has leaderboards of what was added in them.',
+      extensions: { right: toSeeDefaults },
+      resolve: async ({ name }, _, { nth }) => [...(await nth.namespaces.read(name)).leaderboards],
+    }),
     counters: t.connection(
       {
         type: Counter,
         nullable: true,
         description:
-          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC.',
+          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC. Null if the namespace has no leaderboards of `period`, or not with all counters yet.',
         args: {
           prefix,
           orderBy: t.arg({
@@ -78,6 +58,12 @@ builder.node(Namespace, {
             defaultValue: 'NAME_ASC',
             description: 'The order of the list.',
           }),
+          period: t.arg({
+            type: Period,
+            description:
+              'Lists what was added in this period, which must be in `leaderboards`, by the time zone of each counter. It requires the order VALUE_DESC or VALUE_ASC.',
+          }),
+          at: t.arg({ type: 'DateTime', description: instantIn('namespace') }),
         },
         extensions: {
           check: checks.counterPage,
@@ -86,34 +72,18 @@ builder.node(Namespace, {
             prefix: orderBy === 'NAME_ASC' ? prefix : '',
           })),
         },
-        resolve({ name }, { orderBy, ...args }, context, info) {
-          const { counters } = context.nth
+        async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
+          const { nth } = context
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
-          const cursors = leaderboardCursors[orderBy]
-          const list = async (page: Page<LeaderboardPosition>) =>
-            withRanks(await counters.listLeaderboard(name, { order: orderBy, ...page }), page)
-          return connectionOf(args, context, info, cursors, list, ({ listed }) => listed.position)
+            return pageByName<CounterSource>(args, context, info, (page) => nth.counters.list(name, page))
+          const periodKey = await periodKeyIn(name, { period, at }, nth)
+          return periodKey === undefined
+            ? null
+            : pageOfLeaderboard(name, orderBy, periodKey, args, context, info)
         },
       },
       { name: 'CounterConnection', description: 'A page of counters.' },
-      {
-        name: 'CounterEdge',
-        description: 'A counter in a list.',
-        fields: (t) => ({
-          rank: t.int({
-            nullable: true,
-            description:
-              'The position in this order, starting at 1, counted from the cursor. Null if the order is by name, or if the position is unknown.',
-            resolve: ({ node }) => node.listed?.position.rank ?? null,
-          }),
-          value: t.field({
-            type: 'SafeInt',
-            description: 'The value in the list. It may be a second older than `node.value`.',
-            resolve: ({ node }) => node.listed?.value ?? node.value,
-          }),
-        }),
-      },
+      CounterEdge,
     ),
     sequences: t.connection(
       {
@@ -180,6 +150,12 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
       extensions: { maxItems: checks.MAX_PERIODS },
       description:
         'All periods whose totals new counters keep, or [] for none. The default is HOUR for 90 days, and DAY and MONTH forever.',
+    }),
+    leaderboards: t.field({
+      type: [Period],
+      extensions: { maxItems: checks.MAX_PERIODS },
+      description:
+        'All periods for which leaderboards of what was added in them are kept: that of the current period, and of the 12 before it. A counter that does not track the period is not on them. Existing counters are added within a minute or so. The default is none.',
     }),
   }),
 })

@@ -152,6 +152,7 @@ export const SMALL = 500
  */
 const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
+  ['place', 20],
   ['changeOf', 20],
   ['numbersOf', 20],
   ['history', 5],

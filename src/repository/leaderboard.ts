@@ -1,23 +1,27 @@
-import {
-  COUNTER_EXISTS,
-  JOIN_VALUE,
-  REVISION,
-  STATE,
-  type StateRow,
-  stateIn,
-  UPDATED_AT,
-  VALUE,
-} from '../commit/periodStatements.ts'
+import { JOIN_VALUE, STATE, type StateRow, stateIn } from '../commit/periodStatements.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
-import { bytes, EPOCH, instant, integer, list, select } from '../mysql/sql.ts'
+import { bytes, EPOCH, instant, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import type { LeaderboardEntry, LeaderboardOrder, LeaderboardPage, SortKey } from '../rules/counter.ts'
+import { type Period, periodKeyOf } from '../rules/calendar.ts'
+import type {
+  CounterKey,
+  LeaderboardEntry,
+  LeaderboardOrder,
+  LeaderboardPage,
+  SortKey,
+} from '../rules/counter.ts'
+import { ALL_TIME } from '../rules/leaderboards.ts'
+import { joinNames } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'
-import { deleteFound, eachFrom, type JobContext, repeat, type ScheduledJob } from './jobs.ts'
+import { batchReads } from './batches.ts'
+import { repeat } from './jobs.ts'
+import { placeOf, rowsOf } from './leaderboardBlocks.ts'
+import { copyToLeaderboard } from './leaderboardSync.ts'
 
 interface ListedRow extends StateRow {
   id: number
+  namespace_id: number
   listed_value: number
   /** Null: never changed. */
   listed_at: Date | null
@@ -35,8 +39,12 @@ const indexes = {
  * `force index` and this form of the condition: otherwise MariaDB scans all rows before it, or all with the same value.
  * Measured on 10.11, in the middle of a million: 0.4 ms rather than 1.2 s.
  */
-export async function listLeaderboard(connection: Connection, namespace: string, page: LeaderboardPage) {
-  const { order, after, before, limit, fromEnd } = page
+export async function listLeaderboard(
+  connection: Connection,
+  namespace: string,
+  page: LeaderboardPage,
+): Promise<LeaderboardEntry[]> {
+  const { order, after, before, limit, fromEnd, periodKey = ALL_TIME } = page
   const { sortedBy, isDescending, literal } = indexes[order]
   const column = `r.${sortedBy}`
   const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']
@@ -45,15 +53,16 @@ export async function listLeaderboard(connection: Connection, namespace: string,
     const by = literal(sortedBy)
     return `(${column} ${side} ${by} or ${column} = ${by} and r.counter_id ${side} ${integer(id)})`
   }
-  const conditions = [`n.name = ${bytes(namespace)}`]
+  const { table, isOn } = rowsOf(periodKey)
+  const conditions = [`n.name = ${bytes(namespace)}`, isOn]
   if (after) conditions.push(beyond(after, behind))
   if (before) conditions.push(beyond(before, ahead))
   const rows = await select<ListedRow>(
     connection,
-    `select ${STATE}, c.id,
-            r.value as listed_value, nullif(r.updated_at, ${EPOCH}) as listed_at
+    `select ${STATE}, c.id, r.namespace_id, r.value as listed_value,
+            ${periodKey === ALL_TIME ? `nullif(r.updated_at, ${EPOCH})` : 'null'} as listed_at
        from namespace n
-       join leaderboard r force index (leaderboard_${sortedBy}) on r.namespace_id = n.id
+       join ${table} r force index (${table}_${sortedBy}) on r.namespace_id = n.id
        join counter c on c.id = r.counter_id
        join counter_value v on ${JOIN_VALUE}
       where ${conditions.join(' and ')}
@@ -62,12 +71,131 @@ export async function listLeaderboard(connection: Connection, namespace: string,
   )
   return rows.map((row) => ({
     ...stateIn(row),
+    leaderboard: { namespaceId: row.namespace_id, periodKey },
     listedValue: row.listed_value,
     sortKey: {
       sortedBy: order === 'UPDATED_AT_DESC' ? (row.listed_at?.getTime() ?? 0) : row.listed_value,
       id: row.id,
     },
   }))
+}
+
+/** A counter on a leaderboard, and its order. */
+export interface LeaderboardKey extends CounterKey {
+  periodKey: number
+  lowestFirst: boolean
+}
+
+/** Where a counter is on a leaderboard. */
+interface ListedPosition extends LeaderboardKey {
+  id: number
+  namespaceId: number
+  value: number
+}
+
+/** Reads the positions of counters that are on their leaderboards. */
+async function readPositions(
+  connection: Connection,
+  keys: readonly LeaderboardKey[],
+): Promise<ListedPosition[]> {
+  const selects = keys.map(({ namespace, name, periodKey }, index) => {
+    const { table, isOn } = rowsOf(periodKey)
+    return `select ${index} as number, c.id, n.id as namespaceId, r.value
+       from namespace n
+       join counter c on c.namespace_id = n.id
+       join ${table} r on r.counter_id = c.id
+      where n.name = ${bytes(namespace)} and c.name = ${bytes(name)} and ${isOn}`
+  })
+  const rows = await select<Omit<ListedPosition, keyof LeaderboardKey> & { number: number }>(
+    connection,
+    unionOf(selects),
+  )
+  return rows.flatMap(({ number, ...row }) =>
+    keys.slice(number, number + 1).map((key) => ({ ...key, ...row })),
+  )
+}
+
+/** Null: the leaderboard has not been counted yet. */
+type Place = { place: number | null }
+
+/** Reads the places of counters that are on their leaderboards. Those whose values change meanwhile are read again. */
+async function readPlaces(
+  connection: Connection,
+  keys: readonly LeaderboardKey[],
+): Promise<(LeaderboardKey & Place)[]> {
+  const positions = await readPositions(connection, keys)
+  if (positions.length === 0) return []
+  const selects = positions.map(({ id, value, periodKey, lowestFirst, namespaceId }, index) => {
+    const { table, isOn } = rowsOf(periodKey)
+    return `select ${index} as number, ${placeOf({ namespaceId, periodKey }, value, lowestFirst)} as place
+       from ${table} r
+      where r.counter_id = ${integer(id)} and r.value = ${integer(value)} and ${isOn}`
+  })
+  const places = new Map(
+    (await select<Place & { number: number }>(connection, unionOf(selects))).map(({ number, place }) => [
+      number,
+      place,
+    ]),
+  )
+  const placed = positions.flatMap((key, index) => {
+    const place = places.get(index)
+    return place === undefined ? [] : [{ ...key, place }]
+  })
+  const changed = positions.filter((_, index) => !places.has(index))
+  return changed.length > 0 ? [...placed, ...(await readPlaces(connection, changed))] : placed
+}
+
+/**
+ * Reads the places of entries that follow each other on a leaderboard: that of the first one, and that of the first with
+ * another value, from which those behind it are counted.
+ */
+async function readPlacesOf(
+  connection: Connection,
+  entries: readonly LeaderboardEntry[],
+  lowestFirst: boolean,
+) {
+  const second = entries.findIndex(({ listedValue }) => listedValue !== entries[0]?.listedValue)
+  const selects = [0, second]
+    .flatMap((index) => entries[index] ?? [])
+    .map(
+      ({ leaderboard, listedValue }) => `select ${placeOf(leaderboard, listedValue, lowestFirst)} as place`,
+    )
+  const [first, next] = selects.length > 0 ? await select<Place>(connection, unionOf(selects)) : []
+  let place = first?.place ?? null
+  return entries.map(({ listedValue }, index) => {
+    if (next && index > 0 && listedValue !== entries[index - 1]?.listedValue)
+      place = next.place && next.place + index - second
+    return place
+  })
+}
+
+function unionOf(selects: readonly string[]): string {
+  return selects.join('\nunion all\n')
+}
+
+/** Reads the entries around a counter, and its own. If its value has changed meanwhile, reads again. */
+async function readNeighbors(
+  connection: Connection,
+  key: LeaderboardKey,
+  above: number,
+  below: number,
+): Promise<LeaderboardEntry[] | null> {
+  const [own] = await readPositions(connection, [key])
+  if (!own) return null
+  const { namespace, id, periodKey, value: sortedBy, lowestFirst } = own
+  const page = { order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey } as const
+  const before = { ...page, before: { sortedBy, id }, limit: above, fromEnd: true }
+  // It follows this position itself.
+  const after = { sortedBy, id: lowestFirst ? id - 1 : id + 1 }
+  const higher = await listLeaderboard(connection, namespace, before)
+  const lower = await listLeaderboard(connection, namespace, {
+    ...page,
+    after,
+    limit: below + 1,
+    fromEnd: false,
+  })
+  if (lower[0]?.sortKey.id !== id) return readNeighbors(connection, key, above, below)
+  return [...higher.reverse(), ...lower]
 }
 
 /** Pause between two copies, in milliseconds. */
@@ -86,7 +214,7 @@ const COPY_TIMEOUT_MS = 1000
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
  */
-export function openLeaderboard(database: Database, notices: Notices) {
+export function openLeaderboard(database: Database, now: () => Date, notices: Notices) {
   const marked = new Set<number>()
   let tookMs = 0
   let running: Promise<void> = Promise.resolve()
@@ -105,7 +233,7 @@ export function openLeaderboard(database: Database, notices: Notices) {
     marked.clear()
     const startedAt = performance.now()
     try {
-      await copyToLeaderboard(database, ids)
+      await copyToLeaderboard(database, ids, { now: now() })
     } catch (error) {
       for (const id of ids) marked.add(id)
       throw error
@@ -117,18 +245,43 @@ export function openLeaderboard(database: Database, notices: Notices) {
   /** Copies the marked rows, if that takes less than a second. */
   const refreshInTime = () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
 
+  /** Reads after a copy: at most a second behind, and with all changes made by this process. */
+  async function read<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    const deadline = database.deadline()
+    await refreshInTime()
+    return database.withRetry(work, deadline)
+  }
+
+  const places = batchReads<LeaderboardKey, LeaderboardKey & { place: number | null }>(
+    ({ namespace, name, periodKey, lowestFirst }) =>
+      joinNames(namespace, name, String(periodKey), String(lowestFirst)),
+    (keys) => read((connection) => readPlaces(connection, keys)),
+    (key) => ({ ...key, place: null }),
+  )
+
   return {
     /** Marks changed rows for the next copy. */
     mark(rows: readonly CounterRow[]): void {
       for (const { id } of rows) marked.add(id)
     },
 
-    /** At most a second behind. It includes all changes made by this process. */
-    async list(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]> {
-      const deadline = database.deadline()
-      await refreshInTime()
-      return database.withRetry((connection) => listLeaderboard(connection, namespace, page), deadline)
-    },
+    list: (namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]> =>
+      read((connection) => listLeaderboard(connection, namespace, page)),
+
+    /** The key of the period that contains an instant: by default, now. */
+    periodKey: (period: Period, timeZone: string, at?: Date | null) =>
+      periodKeyOf(period, timeZone, at ?? now()),
+
+    /** The place of a counter; null: it is not on that leaderboard. All reads of a tick share two statements. */
+    place: async (key: LeaderboardKey) => (await places.read(key)).place,
+
+    /** The places of entries that follow each other on a leaderboard; null: it has not been counted yet. */
+    placesOf: (entries: readonly LeaderboardEntry[], lowestFirst: boolean) =>
+      database.withRetry((connection) => readPlacesOf(connection, entries, lowestFirst)),
+
+    /** The counters around one, and itself; null: it is not on that leaderboard. */
+    neighbors: (key: LeaderboardKey, above: number, below: number) =>
+      read((connection) => readNeighbors(connection, key, above, below)),
 
     async close(): Promise<void> {
       await copying.close()
@@ -137,88 +290,9 @@ export function openLeaderboard(database: Database, notices: Notices) {
   }
 }
 
+export type Leaderboards = ReturnType<typeof openLeaderboard>
+
 /** Pause after a copy that took so long, in milliseconds. */
 export function pauseMs(tookMs: number): number {
   return Math.min(Math.max(PAUSE_PER_COPY * tookMs, DELAY.min), DELAY.max)
-}
-
-/** Rows of a copy. */
-const BATCH = 1000
-
-/** Copies counters' rows, whose ids are in any order. */
-async function copyToLeaderboard(database: Database, ids: readonly number[]): Promise<void> {
-  const ordered = ids.toSorted((a, b) => a - b)
-  for (let from = 0; from < ordered.length; from += BATCH)
-    await database.withRetry((connection) => copyRows(connection, ordered.slice(from, from + BATCH)))
-}
-
-/**
- * Copies counters' rows. If two copies run at once, the newer state wins; for equal states the later `updated_at`, as a
- * change by 0 does not raise the revision.
- */
-export async function copyRows(connection: Connection, ids: readonly number[]): Promise<void> {
-  await connection.query(
-    `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
-     select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${EPOCH}), ${REVISION}
-       from counter c
-       join counter_value v on ${JOIN_VALUE}
-      where c.id in (${list(ids, integer)}) and ${COUNTER_EXISTS}
-     on duplicate key update
-       value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
-       updated_at = case
-         when values(revision) > leaderboard.revision then values(updated_at)
-         when values(revision) = leaderboard.revision then greatest(values(updated_at), leaderboard.updated_at)
-         else leaderboard.updated_at
-       end,
-       revision = greatest(values(revision), leaderboard.revision)`,
-  )
-}
-
-/** Finds rows that were not copied. Due at start, as the process that this one replaces may have been killed. */
-export const leaderboardScan: ScheduledJob = {
-  name: 'scan leaderboard',
-  everyS: 600,
-  isDueAtStart: true,
-  run: scanLeaderboard,
-}
-
-/** Ids per statement of a scan: takes about 20 ms. */
-const PAGE = 10_000
-
-/**
- * Scans all counters for rows that were not copied to the leaderboard, and for copies of deleted counters. A failed page
- * stops no other.
- *
- * @throws the first failure, at the end
- */
-async function scanLeaderboard(context: JobContext): Promise<void> {
-  const { database, shouldContinue } = context
-  const failures: unknown[] = []
-  const [last] = await database.select<{ id: number | null }>('select max(id) as id from counter')
-  for (let from = 0; from < (last?.id ?? 0) && shouldContinue(); from += PAGE)
-    await scanPage(context, from, from + PAGE).catch((error) => failures.push(error))
-  if (failures.length > 0) throw failures[0]
-}
-
-/** Scans the ids above `from` and up to `to`. */
-async function scanPage(context: JobContext, from: number, to: number): Promise<void> {
-  const { database } = context
-  const stale = await database.select<{ id: number }>(
-    `select c.id
-       from counter c
-       join counter_value v on ${JOIN_VALUE}
-       left join leaderboard r on r.counter_id = c.id
-      where c.id > ${integer(from)} and c.id <= ${integer(to)}
-        and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
-  )
-  await copyToLeaderboard(
-    database,
-    stale.map(({ id }) => id),
-  )
-  // A copy that runs while a counter is deleted may recreate its row.
-  const orphans = `select r.counter_id
-       from leaderboard r
-       left join counter c on c.id = r.counter_id
-      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`
-  await deleteFound(context, orphans, eachFrom('leaderboard'))
 }

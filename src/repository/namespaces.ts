@@ -3,6 +3,7 @@ import { SEQUENCE_EXISTS } from '../commit/reservations.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
+import { PERIODS, type Period } from '../rules/calendar.ts'
 import {
   DEFAULT_RETENTION,
   type PageByName,
@@ -10,7 +11,7 @@ import {
   type Retention,
   type RetentionChange,
 } from '../rules/counter.ts'
-import { withChange } from '../rules/names.ts'
+import { type Change, withChange } from '../rules/names.ts'
 import { batchReads } from './batches.ts'
 
 /** Whether readers see a counter or a sequence in it. */
@@ -25,17 +26,29 @@ const HAS_CONTENT = `(exists (
                where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
 
 /** A namespace, with the default time zone and periods of what is created in it. */
-type NamespaceState = { name: string; retention: Retention }
+export interface NamespaceState {
+  name: string
+  retention: Retention
+  /** The periods for which it has leaderboards. */
+  leaderboards: readonly Period[]
+  /** Those that already have the counters which existed before. */
+  filled: readonly Period[]
+}
 
-export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
+export type NamespaceChange = RetentionChange & Change<{ leaderboards: readonly Period[] }>
+
+export type NamespaceRow = { id: number } & Record<
+  'name' | 'time_zone' | 'periods' | 'leaderboards' | 'filled_leaderboards',
+  Buffer
+>
 
 export function openNamespaces(database: Database, definitions: Database) {
   const readStates = async (rest: string) =>
-    (await database.withRetry((connection) => readRows(connection, rest))).map(stateIn)
+    (await database.withRetry((connection) => readRows(connection, rest))).map(namespaceIn)
   const { read } = batchReads(
     ({ name }: { name: string }) => name,
     (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
-    ({ name }) => ({ name, retention: DEFAULT_RETENTION }),
+    ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION, leaderboards: [], filled: [] }),
   )
   return {
     /** One that doesn't exist has the defaults. */
@@ -49,25 +62,35 @@ export function openNamespaces(database: Database, definitions: Database) {
     },
 
     /**
-     * Sets the defaults for counters and sequences created from now on. Creates the namespace if it doesn't exist.
+     * Sets the defaults for counters and sequences created from now on, and the leaderboards. Creates the namespace if it
+     * doesn't exist.
      *
      * @throws {NthError} UNAVAILABLE; safe to retry
      */
-    define: (name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> =>
+    define: (
+      name: string,
+      { timeZone, periods, leaderboards: chosen }: NamespaceChange,
+    ): Promise<NamespaceState> =>
       definitions.withRetry(async (connection) => {
         // Created on its own first: another session may create it at the same time.
         await findOrCreateNamespace(connection, name).catch(unlessTaken)
         return inTransaction(connection, async () => {
           const row = await readCreated(connection, name, 'for update')
+          const present = namespaceIn(row)
           const change = { timeZone, periods: periods && periodsOf(periods) }
-          const retention = withChange(stateIn(row).retention, change, DEFAULT_RETENTION)
+          const retention = withChange(present.retention, change, DEFAULT_RETENTION)
+          const leaderboards = chosen === undefined ? present.leaderboards : (chosen ?? [])
+          const [counter] = await select(
+            connection,
+            `select id from counter where namespace_id = ${integer(row.id)} limit 1`,
+          )
+          const state = { name, retention, leaderboards, filled: counter ? present.filled : leaderboards }
           await connection.query(
             `update namespace
-                set time_zone = ${bytes(retention.timeZone)},
-                    periods = ${bytes(periodsText(retention.periods))}
+                set ${namespaceSet(state)}
               where id = ${integer(row.id)}`,
           )
-          return { name, retention }
+          return state
         })
       }),
   }
@@ -93,11 +116,35 @@ async function readCreated(connection: Connection, name: string, locking = ''): 
 }
 
 function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]> {
-  return select(connection, `select n.id, n.name, n.time_zone, n.periods from namespace n ${rest}`)
+  return select(connection, `select ${NAMESPACE} from namespace n ${rest}`)
 }
 
-function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
-  return { name: name.toString(), retention: retentionOf(time_zone, periods) }
+export function namespaceIn(row: NamespaceRow): NamespaceState {
+  return {
+    name: row.name.toString(),
+    retention: retentionOf(row.time_zone, row.periods),
+    leaderboards: leaderboardsIn(row.leaderboards),
+    filled: leaderboardsIn(row.filled_leaderboards),
+  }
+}
+
+/** The columns of a namespace. Table alias: n. */
+export const NAMESPACE = 'n.id, n.name, n.time_zone, n.periods, n.leaderboards, n.filled_leaderboards'
+
+/** The assignments that store the definition of a namespace. */
+export function namespaceSet({ retention, leaderboards, filled }: Omit<NamespaceState, 'name'>): string {
+  const textOf = (chosen: readonly Period[]) =>
+    bytes(PERIODS.filter((period) => leaderboards.includes(period) && chosen.includes(period)).join(','))
+  return `time_zone = ${bytes(retention.timeZone)},
+                    periods = ${bytes(periodsText(retention.periods))},
+                    leaderboards = ${textOf(leaderboards)},
+                    filled_leaderboards = ${textOf(filled)}`
+}
+
+/** Parses the columns of leaderboards: `DAY,MONTH`. */
+export function leaderboardsIn(column: Buffer): Period[] {
+  const texts = column.toString('latin1').split(',')
+  return PERIODS.filter((period) => texts.includes(period))
 }
 
 /** Parses the columns of a retention. */

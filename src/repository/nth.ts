@@ -10,7 +10,8 @@ import { type ApiKeys, openApiKeys } from './apiKeys.ts'
 import { openCounterRows } from './counterRows.ts'
 import { openCounters } from './counters.ts'
 import { openJobs, sweeps } from './jobs.ts'
-import { leaderboardScan, openLeaderboard } from './leaderboard.ts'
+import { type Leaderboards, openLeaderboard } from './leaderboard.ts'
+import { leaderboardJobs } from './leaderboardSync.ts'
 import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaces } from './namespaces.ts'
@@ -22,6 +23,7 @@ export type Nth = Pick<
   'checkDatabase' | 'counters' | 'namespaces' | 'sequences'
 > & {
   apiKeys: Omit<ApiKeys, 'close'>
+  leaderboard: Pick<Leaderboards, 'neighbors' | 'periodKey' | 'place' | 'placesOf'>
   live: Pick<Live, 'open' | 'watch' | 'closeFeed'>
 }
 
@@ -53,10 +55,10 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const database = openDatabase(hosts, { ...shared, isCausal: !options.eventualReads })
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
-  const leaderboard = openLeaderboard(database, notices)
+  const leaderboard = openLeaderboard(database, now, notices)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, keyTtlMs } = options
-  const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), leaderboardScan], notices) : undefined
+  const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), ...leaderboardJobs], notices) : undefined
   const apiKeys = openApiKeys(database, definitions, now, notices)
   const namespaces = openNamespaces(database, definitions)
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
@@ -95,6 +97,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   return {
     apiKeys,
     counters: { ...counters, listLeaderboard: leaderboard.list },
+    leaderboard,
     live,
     namespaces,
     sequences,

@@ -1,5 +1,6 @@
 import { calendarOf, PERIODS, type Period } from './calendar.ts'
 import { assertInvariant, NthError } from './errors.ts'
+import type { Leaderboard } from './leaderboards.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
 export interface Definition extends Bounds, Retention {
@@ -179,6 +180,8 @@ export interface PageByName extends Page<string> {
 
 export interface LeaderboardPage extends Page<SortKey> {
   order: LeaderboardOrder
+  /** The period of the leaderboard, of which only values are sorted. Default: of all time. */
+  periodKey?: number | undefined
 }
 
 /** Ties are ordered by creation: newest first in descending orders, oldest first in ascending ones. */
@@ -193,7 +196,8 @@ export interface SortKey {
 /** A counter as it is now, with its place in the leaderboard. */
 export interface LeaderboardEntry extends CounterState {
   sortKey: SortKey
-  /** The value it is sorted by, which may be a second older. */
+  leaderboard: Leaderboard
+  /** The value on the leaderboard, which may be a second older. */
   listedValue: number
 }
 

@@ -259,7 +259,16 @@ const idempotencyKeyLine = z.strictObject({
 })
 
 const line = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('namespace'), name, timeZone, periods: trackedPeriods }),
+  z.strictObject({
+    type: z.literal('namespace'),
+    name,
+    timeZone,
+    periods: trackedPeriods,
+    // Missing if there are none, as earlier versions don't know it.
+    leaderboards: distinct(period, (chosen) => chosen)
+      .readonly()
+      .optional(),
+  }),
   // From other systems only its value is known: undefined parts stay as they are.
   z.strictObject({
     type: z.literal('counter'),

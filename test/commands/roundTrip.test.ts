@@ -1,12 +1,15 @@
 // @module-tag random
 import { expect, it } from 'vitest'
 import { encodeId } from '../../src/graphql/arguments.ts'
+import { DAY_MS } from '../../src/rules/calendar.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
+import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
 import { wholeState } from '../support/database/wholeState.ts'
 import { fillWithAnything, NAMESPACES } from '../support/model/anyState.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { createRandom, runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 import { entriesIn, exported, imported } from '../support/server/transfer.ts'
 
@@ -62,4 +65,32 @@ it('exports the same lines from the copy, in whatever order', { tags: 'slow' }, 
       .map((line) => JSON.stringify(line))
       .toSorted()
   expect(sorted(await exported(after))).toEqual(sorted(text))
+})
+
+it('carries over which leaderboards a namespace has, and places what was added in past periods, too', async () => {
+  const [before, after] = [await freshDatabase(), await freshDatabase()]
+  let now = Date.now()
+  const { counters, namespaces } = openTestNth(before, { now: () => new Date(now) })
+  await namespaces.define('n', { leaderboards: ['MONTH', 'DAY'] })
+  now -= 3 * DAY_MS
+  for (const [name, delta] of Object.entries({ a: 3, b: 7 }))
+    await counters.incrementBy({ namespace: 'n', name }, delta)
+  const day = now
+  now += 3 * DAY_MS
+  await counters.incrementBy({ namespace: 'n', name: 'a' }, 5)
+  const text = await exported(before)
+  await imported(after, text)
+  expect((await imported(after, text, '--overwrite')).errors).toContain('Namespaces: 1 unchanged.')
+  await runLeaderboardJobs(after)
+  const { ask } = await startService({ target: after })
+  const { namespace, ...places } = await ask(
+    `query($day: DateTime) {
+      namespace(name: "n") { leaderboards }
+      a: counter(name: "a", namespace: "n") { today: place(period: DAY) earlier: place(period: DAY, at: $day) }
+      b: counter(name: "b", namespace: "n") { today: place(period: DAY) earlier: place(period: DAY, at: $day) }
+    }`,
+    { day: new Date(day) },
+  )
+  expect(namespace.leaderboards).toEqual(['DAY', 'MONTH'])
+  expect(places).toEqual({ a: { today: 1, earlier: 2 }, b: { today: null, earlier: 1 } })
 })

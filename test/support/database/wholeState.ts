@@ -20,7 +20,7 @@ export async function wholeState(
     const { data, errors } = await send(
       `query($name: String!) {
         namespace(name: $name) {
-          timeZone periods { period keepDays }
+          timeZone periods { period keepDays } leaderboards
           top: counters(first: 100, orderBy: VALUE_DESC) { nodes { value } }
           sequences(first: 100) { nodes { ${SEQUENCE} } }
         }

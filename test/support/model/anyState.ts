@@ -40,6 +40,7 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
   await namespaces.define('shop', {
     timeZone: 'Asia/Kathmandu',
     periods: [{ period: 'WEEK', keepDays: 400 }],
+    leaderboards: ['DAY', 'WEEK'],
   })
   await namespaces.define('empty', { timeZone: 'Europe/Berlin' })
 

@@ -1,0 +1,212 @@
+import type { DefaultConnectionArguments } from '@pothos/plugin-relay'
+import type { GraphQLResolveInfo } from 'graphql'
+import type { Nth } from '../repository/nth.ts'
+import type { Period as CalendarPeriod } from '../rules/calendar.ts'
+import type { LeaderboardEntry, LeaderboardOrder, Page } from '../rules/counter.ts'
+import { ALL_TIME } from '../rules/leaderboards.ts'
+import * as checks from './arguments.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
+import { Counter, type CounterSource, Period } from './counter.ts'
+import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
+import { on } from './rights.ts'
+import { chargeList, refuseInSubscription, room } from './selections.ts'
+
+export const CounterOrder = builder.enumType('CounterOrder', {
+  description: 'The order of a list of counters.',
+  values: {
+    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
+    VALUE_DESC: { description: 'Highest value first. The list may be about a second behind.' },
+    VALUE_ASC: { description: 'Lowest value first. The list may be about a second behind.' },
+    UPDATED_AT_DESC: {
+      description:
+        'Latest change first, and counters that never changed last. The list may be about a second behind.',
+    },
+  },
+})
+
+export const CounterEdge = builder.edgeObject({
+  type: Counter,
+  name: 'CounterEdge',
+  description: 'A counter in a list.',
+  fields: (t) => ({
+    rank: t.int({
+      nullable: true,
+      description:
+        'The position in this order, starting at 1, counted from the cursor. Null if the order is by name, or if the position is unknown.',
+      resolve: ({ node }) => node.listed?.position.rank ?? null,
+    }),
+    place: t.int({
+      nullable: true,
+      description:
+        'The place by value in this order, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. Null if the order is not by value.',
+      resolve: ({ node }, _, __, info) => {
+        refuseInSubscription(info)
+        return node.listed?.place() ?? null
+      },
+    }),
+    value: t.field({
+      type: 'SafeInt',
+      description:
+        'The value in the list: in the leaderboard of a period, what was added in it. It may be a second older than `node`.',
+      resolve: ({ node }) => node.listed?.value ?? node.value,
+    }),
+  }),
+})
+
+/** Returns a page of a leaderboard. */
+export function pageOfLeaderboard(
+  namespace: string,
+  order: LeaderboardOrder,
+  periodKey: number,
+  args: DefaultConnectionArguments,
+  context: Context,
+  info: GraphQLResolveInfo,
+) {
+  const { nth } = context
+  const list = async (page: Page<LeaderboardPosition>) => {
+    const entries = await nth.counters.listLeaderboard(namespace, { order, periodKey, ...page })
+    const listed = page.fromEnd ? entries.toReversed() : entries
+    const counters = listedIn(listed, order, nth, ranksOf(listed.length, page))
+    return page.fromEnd ? counters.reverse() : counters
+  }
+  return connectionOf(args, context, info, leaderboardCursors[order], list, ({ listed }) => listed.position)
+}
+
+/** The ranks of a page, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
+function ranksOf(length: number, { after, before, fromEnd }: Page<LeaderboardPosition>) {
+  const start = fromEnd ? before?.rank && before.rank - length : after ? after.rank && after.rank + 1 : 1
+  return (index: number) => {
+    // More counters may precede it now than when the cursor was created.
+    const rank = start === undefined ? 0 : start + index
+    return rank > 0 ? rank : undefined
+  }
+}
+
+/** Adds positions and places to entries that follow each other on a leaderboard. Places are read if one is selected. */
+function listedIn(
+  entries: readonly LeaderboardEntry[],
+  order: LeaderboardOrder,
+  { leaderboard }: Nth,
+  rankOf: (index: number) => number | undefined = () => undefined,
+) {
+  let places: Promise<(number | null)[]> | undefined
+  const placeAt = async (index: number) => {
+    if (order === 'UPDATED_AT_DESC') return null
+    places ??= leaderboard.placesOf(entries, order === 'VALUE_ASC')
+    return (await places)[index] ?? null
+  }
+  return entries.map(({ sortKey, listedValue, leaderboard: _, ...counter }, index) => {
+    const position = { ...sortKey, rank: rankOf(index) }
+    return { ...counter, listed: { value: listedValue, position, place: () => placeAt(index) } }
+  })
+}
+
+const toSeeOthers = on('READ', 'all names of the namespace', ({ parent }) => ({
+  namespace: parent.namespace,
+  prefix: '',
+}))
+
+export const instantIn = (zone: string) =>
+  `An instant in the period, by the time zone of the ${zone}. The default is now. The last 12 periods before that are kept.`
+
+/** The arguments that choose a leaderboard. */
+const chosen = builder.args((t) => ({
+  period: t.field({
+    type: Period,
+    description:
+      'By what was added in this period, which must be in `leaderboards` of the namespace. By default, by value.',
+  }),
+  at: t.field({ type: 'DateTime', description: instantIn('counter') }),
+  lowestFirst: t.boolean({
+    required: true,
+    defaultValue: false,
+    description: 'Whether the lowest value is in the first place.',
+  }),
+}))
+
+interface ChosenPeriod {
+  period?: CalendarPeriod | null | undefined
+  at?: Date | null | undefined
+}
+
+/**
+ * The key of a period by the time zone of a counter, or of its namespace; undefined: that has no leaderboard of it, or not
+ * with all counters yet.
+ */
+export async function periodKeyIn(
+  namespace: string,
+  { period, at }: ChosenPeriod,
+  { namespaces, leaderboard }: Nth,
+  counter?: CounterSource,
+) {
+  if (!period) return ALL_TIME
+  const { filled, retention } = await namespaces.read(namespace)
+  const { timeZone } = counter?.definition ?? retention
+  return filled.includes(period) ? leaderboard.periodKey(period, timeZone, at) : undefined
+}
+
+/** A counter on a leaderboard; undefined: see `periodKeyIn`. */
+async function keyOn(
+  counter: CounterSource,
+  { lowestFirst, ...period }: ChosenPeriod & { lowestFirst: boolean },
+  nth: Nth,
+) {
+  const { namespace, name } = counter
+  const periodKey = await periodKeyIn(namespace, period, nth, counter)
+  return periodKey === undefined ? undefined : { namespace, name, periodKey, lowestFirst }
+}
+
+const extensions = { check: checks.leaderboard, right: toSeeOthers }
+const MAX_NEIGHBORS = 50
+
+builder.objectFields(Counter, (t) => ({
+  place: t.int({
+    nullable: true,
+    description:
+      'The place by value in its namespace, or by what was added in a period, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. It may be about a second behind. Null if the counter is not on that leaderboard: it was never changed or defined, or nothing was added in the period, or the namespace has no such leaderboard, or not with all counters yet. Not in subscriptions.',
+    args: chosen,
+    extensions,
+    async resolve(counter, args, { nth }, info) {
+      refuseInSubscription(info)
+      const key = await keyOn(counter, args, nth)
+      return key ? nth.leaderboard.place(key) : null
+    },
+  }),
+  neighbors: t.field({
+    type: [CounterEdge],
+    nullable: true,
+    description:
+      'The counters around this one on the leaderboard, in its order, with this one. Null if the counter is not on it. Not in subscriptions.',
+    args: {
+      above: neighborCount('above it'),
+      below: neighborCount('below it'),
+      ...chosen,
+    },
+    extensions,
+    async resolve(counter, { above, below, ...args }, context, info) {
+      refuseInSubscription(info)
+      const { nth } = context
+      const values = chargeList(context, STATEMENT_COST + above + 1 + below, info)
+      await room(context, values)
+      const key = await keyOn(counter, args, nth)
+      const entries = key ? await nth.leaderboard.neighbors(key, above, below) : null
+      if (!entries) return null
+      await room(context, values)
+      const order = args.lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC'
+      const { encode } = leaderboardCursors[order]
+      return listedIn(entries, order, nth).map((node) => ({ node, cursor: encode(node.listed.position) }))
+    },
+  }),
+}))
+
+function neighborCount(where: string) {
+  return builder.args((t) => ({
+    count: t.int({
+      required: true,
+      defaultValue: 2,
+      description: `The number of counters ${where}, 0 to ${MAX_NEIGHBORS}.`,
+      extensions: { check: checks.between(0, MAX_NEIGHBORS) },
+    }),
+  })).count
+}

@@ -1,0 +1,104 @@
+// @module-tag random
+import fc from 'fast-check'
+import { Temporal } from 'temporal-polyfill'
+import { expect, it } from 'vitest'
+import { freshDatabase } from '../support/database/database.ts'
+import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
+import { runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+const HOUR_MS = 3_600_000
+const ZONES = ['UTC', 'Asia/Tokyo', 'America/New_York', 'Asia/Kathmandu'] as const
+const PERIODS = ['HOUR', 'DAY', 'WEEK', 'MONTH'] as const
+
+/** Names a period of a zone, independently of the code under test. */
+function periodName(period: (typeof PERIODS)[number], timeZone: string, at: number): string {
+  const local = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
+  if (period === 'HOUR') return local.toPlainDateTime().toString().slice(0, 13)
+  if (period === 'DAY') return local.toPlainDate().toString()
+  return period === 'WEEK' ? `${local.yearOfWeek} ${local.weekOfYear}` : `${local.year} ${local.month}`
+}
+
+const changes = fc.array(
+  fc.record({
+    counter: fc.nat(5),
+    process: fc.nat(1),
+    delta: fc.integer({ min: -2, max: 4 }),
+    waits: fc.oneof({ weight: 5, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(HOUR_MS / 4) }),
+  }),
+  { maxLength: 10 },
+)
+
+it('places counters by what was added in the periods of their own time zones, now and in the past', async () => {
+  const rounds = fc.array(fc.record({ changes, waits: fc.nat(40 * 24 * HOUR_MS) }), {
+    minLength: 1,
+    maxLength: 5,
+  })
+  const period = fc.constantFrom(...PERIODS)
+  const from = fc.constantFrom('2026-03-08T05:10:00Z', '2026-10-31T14:50:00Z', '2026-12-31T23:59:00Z')
+  await fc.assert(
+    fc.asyncProperty(rounds, period, from, fc.boolean(), async (rounds, period, from, isAskedLate) => {
+      const target = await freshDatabase()
+      let now = Date.parse(from)
+      const clock = { now: () => new Date(now) }
+      const processes = [openTestNth(target, clock), openTestNth(target, clock)] as const
+      const [{ counters, namespaces, leaderboard }] = processes
+      const keep = () => namespaces.define('n', { leaderboards: [period] })
+      if (!isAskedLate) await keep()
+      const zoneOf = (counter: number) => ZONES[counter % ZONES.length] ?? 'UTC'
+      for (let counter = 0; counter < 6; counter++) {
+        const definition = { timeZone: zoneOf(counter), periods: [{ period }], slots: counter === 5 ? 3 : 1 }
+        await counters.define({ namespace: 'n', name: `c${counter}` }, definition)
+      }
+      const added = new Map<string, number>()
+      const instants: number[] = []
+
+      async function check(): Promise<void> {
+        for (const at of instants.slice(-8)) {
+          const totals = ZONES.flatMap((_, index) => [index, index + 4]).flatMap((counter) => {
+            if (counter > 5) return []
+            return [{ counter, name: periodName(period, zoneOf(counter), at) }]
+          })
+          for (const { counter, name } of totals) {
+            // Of the same period: each counter's own.
+            const board = [...added].filter(([key, value]) => key.startsWith(`${name} `) && value !== 0)
+            const value = added.get(`${name} c${counter}`) ?? 0
+            const expected = value === 0 ? null : 1 + board.filter(([, other]) => other > value).length
+            const periodKey = leaderboard.periodKey(period, zoneOf(counter), new Date(at))
+            const key = { namespace: 'n', name: `c${counter}`, periodKey, lowestFirst: false }
+            expect({ at, counter, place: await leaderboard.place(key) }).toEqual({
+              at,
+              counter,
+              place: expected,
+            })
+          }
+        }
+        expect(await wrongBlocks(target)).toEqual([])
+      }
+
+      for (const { changes, waits } of rounds) {
+        for (const { counter, process, delta, waits } of changes) {
+          await processes[process === 1 ? 1 : 0].counters.incrementBy(
+            { namespace: 'n', name: `c${counter}` },
+            delta,
+          )
+          const key = `${periodName(period, zoneOf(counter), now)} c${counter}`
+          added.set(key, (added.get(key) ?? 0) + delta)
+          instants.push(now)
+          now += waits
+        }
+        const page = { order: 'VALUE_DESC', limit: 1, fromEnd: false } as const
+        await Promise.all(processes.map(({ counters }) => counters.listLeaderboard('n', page)))
+        if (!isAskedLate) await check()
+        now += waits
+      }
+      if (!isAskedLate) return
+      await keep()
+      // What was added so long ago is not kept.
+      instants.splice(0, instants.length, ...instants.filter((at) => now - at < 10 * HOUR_MS))
+      await runLeaderboardJobs(target, new Date(now))
+      await check()
+    }),
+    { numRuns: runSize(4, 60) },
+  )
+})

@@ -1,0 +1,190 @@
+import { copyFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { Target } from '../../src/mysql/settings.ts'
+import { migrate } from '../../src/repository/migrate.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
+
+const MIGRATIONS = join(import.meta.dirname, '../../schema/migrations')
+const NAMES = upTo(12).map((index) => `c${index}`)
+
+function placeAmong(values: readonly number[], value: number, lowestFirst: boolean): number {
+  return 1 + values.filter((other) => (lowestFirst ? other < value : other > value)).length
+}
+
+it('gives each counter its place among the values, equal ones the same, while two processes change them', async () => {
+  const operation = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.record({ kind: fc.constant('add' as const), delta: fc.integer({ min: -3, max: 3 }) }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({ kind: fc.constant('set' as const), to: fc.integer({ min: -5, max: 5 }) }),
+    },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const) }) },
+  )
+  const step = fc.array(fc.record({ name: fc.constantFrom(...NAMES), process: fc.nat(1), operation }), {
+    minLength: 1,
+    maxLength: 15,
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 6 }), async (steps) => {
+      const target = await freshDatabase()
+      const processes = [openTestNth(target), openTestNth(target)]
+      const values = new Map<string, number>()
+      for (const changes of steps) {
+        for (const { name, process, operation } of changes) {
+          const { counters } = processes[process] ?? {}
+          const key = { namespace: 'n', name }
+          if (operation.kind === 'add') {
+            await counters?.incrementBy(key, operation.delta)
+            values.set(name, (values.get(name) ?? 0) + operation.delta)
+          } else if (operation.kind === 'set') {
+            await counters?.reset(key, operation.to)
+            values.set(name, operation.to)
+          } else {
+            await counters?.delete(key)
+            values.delete(name)
+          }
+        }
+        // The first read of each process copies what that process has changed.
+        const page = { order: 'VALUE_DESC', limit: 1, fromEnd: false } as const
+        await Promise.all(processes.map(({ counters }) => counters.listLeaderboard('n', page)))
+        for (const lowestFirst of [false, true]) {
+          const [{ leaderboard } = openTestNth(target)] = processes
+          const places = await Promise.all(
+            NAMES.map((name) => leaderboard.place({ namespace: 'n', name, periodKey: 0, lowestFirst })),
+          )
+          const expected = NAMES.map((name) => {
+            const value = values.get(name)
+            return value === undefined ? null : placeAmong([...values.values()], value, lowestFirst)
+          })
+          expect(places).toEqual(expected)
+        }
+        expect(await wrongBlocks(target)).toEqual([])
+      }
+    }),
+    { numRuns: 10 },
+  )
+})
+
+/** Fills the namespace 1 with counters c1 … of some values, as a version without blocks would have left it. */
+async function fill(target: Target, values: readonly number[]): Promise<void> {
+  const rows = (literalOf: (value: number, id: number) => string) =>
+    values.map((value, index) => literalOf(value, index + 1)).join(', ')
+  await query(
+    target,
+    "insert into namespace (id, name) values (1, 'n')",
+    `insert into counter (id, namespace_id, name) values ${rows((_, id) => `(${id}, 1, 'c${id}')`)}`,
+    `insert into counter_value (counter_id, slot, version, value, revision, created_at)
+     values ${rows((value, id) => `(${id}, 0, 1, ${value}, 1, utc_timestamp())`)}`,
+    `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
+     values ${rows((value, id) => `(${id}, 1, ${value}, '1970-01-01', 1)`)}`,
+  )
+}
+
+it('counts blocks of a thousand, and never splits equal values, while two processes change them', async () => {
+  const target = await freshDatabase({ isReused: false })
+  const values = upTo(9000).map((id) => (id <= 3000 ? 7 : id))
+  await fill(target, values)
+  const processes = [openTestNth(target), openTestNth(target)]
+  const [{ leaderboard, counters } = openTestNth(target)] = processes
+  const placeOfC = (id: number, lowestFirst = false) =>
+    leaderboard.place({ namespace: 'n', name: `c${id}`, periodKey: 0, lowestFirst })
+  expect(await placeOfC(1)).toBe(null)
+  await runLeaderboardJobs(target)
+  expect([await placeOfC(9000), await placeOfC(3001), await placeOfC(1)]).toEqual([1, 6000, 6001])
+  expect([await placeOfC(9000, true), await placeOfC(3001, true), await placeOfC(1, true)]).toEqual([
+    9000, 3001, 1,
+  ])
+  const sizes = async () =>
+    (await query(target, 'select counters from leaderboard_block order by from_value')).map(
+      (row) => row.counters,
+    )
+  expect(await sizes()).toEqual([3000, 1000, 1000, 1000, 1000, 1000, 1000])
+  // Most of them move to the top, where one block grows.
+  const raise = async (from: number, process: number) => {
+    for (let id = from; id <= 9000; id += 1000) {
+      const changes = upTo(400).map((index) => ({
+        name: `c${Math.min(id + index, 9000)}`,
+        delta: 9000 + process,
+      }))
+      await processes[process]?.counters.incrementMany('n', changes)
+      await processes[process]?.counters.listLeaderboard('n', {
+        order: 'VALUE_DESC',
+        limit: 1,
+        fromEnd: false,
+      })
+    }
+  }
+  await Promise.all([
+    raise(1, 0),
+    raise(201, 1),
+    runLeaderboardJobs(target),
+    counters.delete({ namespace: 'n', name: 'c9' }),
+  ])
+  await Promise.all(
+    processes.map(({ counters }) =>
+      counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 1, fromEnd: false }),
+    ),
+  )
+  expect(await wrongBlocks(target)).toEqual([])
+  expect(Math.max(...(await sizes()))).toBeGreaterThan(2000)
+  await runLeaderboardJobs(target)
+  expect(await wrongBlocks(target)).toEqual([])
+  const current = await query(
+    target,
+    'select cast(c.name as char) as name, v.value from counter c join counter_value v on v.counter_id = c.id',
+  )
+  const sorted = current.map(({ value }) => Number(value))
+  for (const { name, value } of current.filter((_, index) => index % 500 === 0)) {
+    const place = await leaderboard.place({ namespace: 'n', name, periodKey: 0, lowestFirst: false })
+    expect(place).toBe(placeAmong(sorted, value, false))
+  }
+  for (const { from_value, counters } of await query(target, 'select * from leaderboard_block'))
+    if (counters > 2000)
+      expect(sorted.filter((value) => value === 7).length, `block from ${from_value}`).toBeGreaterThan(1000)
+})
+
+it('counts anew what a process of an earlier version has changed without counting', async () => {
+  const target = await freshDatabase()
+  await fill(target, upTo(30))
+  await runLeaderboardJobs(target)
+  await query(
+    target,
+    'update leaderboard set value = 100 where counter_id <= 10',
+    'delete from leaderboard where counter_id = 20',
+    'update leaderboard_block set counters = -4',
+  )
+  await runLeaderboardJobs(target)
+  expect(await wrongBlocks(target)).toEqual([])
+})
+
+it('counts the leaderboards of a database of the version before, whose migration may be interrupted', async () => {
+  const target = await freshDatabase({ migrated: false })
+  const folder = await temporaryDirectory()
+  const files = (await readdir(MIGRATIONS)).filter((name) => name < '0007')
+  for (const name of files) await copyFile(join(MIGRATIONS, name), join(folder, name))
+  await migrate(target, pathToFileURL(`${folder}/`))
+  await fill(target, [5, 9, 5])
+  await migrate(target)
+  await query(target, "delete from expansion where name = '0007_boards.sql'")
+  expect(await migrate(target)).toEqual(['0007_boards.sql'])
+  const { leaderboard } = openTestNth(target)
+  const places = () =>
+    Promise.all(
+      ['c1', 'c2', 'c3'].map((name) =>
+        leaderboard.place({ namespace: 'n', name, periodKey: 0, lowestFirst: false }),
+      ),
+    )
+  expect(await places()).toEqual([null, null, null])
+  await runLeaderboardJobs(target)
+  expect(await places()).toEqual([2, 1, 2])
+})
