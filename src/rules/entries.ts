@@ -43,6 +43,8 @@ const sha256 = hexadecimal(64)
 /** The hash of a subject, or what it is hashed with. */
 const digits32 = hexadecimal(32)
 
+const valuesIn = z.partialRecord(period, integer)
+
 /** Subjects with what their first calls returned. */
 function subjects<Shape extends z.ZodRawShape>(others: Shape) {
   return z.array(z.strictObject({ subject: digits32, value: integer, ...others })).min(1)
@@ -242,9 +244,9 @@ const apiKeyLine = z.strictObject({
   lastUsedAt: instant.nullable(),
 })
 
-/** Results as `idempotencyKeys.ts` stores them: of a counter a list, of a sequence an object. */
+/** Results as `keyStatements.ts` stores them: of a counter a list, of a sequence an object. */
 const result = z.union([
-  z.tuple([integer, integer, integerOrNull]).rest(z.partialRecord(z.enum(PERIODS), integer)),
+  z.tuple([integer, integer, integerOrNull, valuesIn.optional(), integerOrNull.optional()]),
   z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
 ])
 
@@ -321,7 +323,7 @@ const line = z.discriminatedUnion('type', [
     subjectSalt: digits32,
     period: period.nullable(),
     start: instantBefore(2106),
-    subjects: subjects({ at: instant, valuesIn: z.partialRecord(period, integer) }),
+    subjects: subjects({ at: instant, valuesIn }),
   }),
   z.strictObject({
     type: z.literal('sequenceGroupSubjects'),

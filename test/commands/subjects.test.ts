@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { stopClock } from '../support/model/periods.ts'
@@ -252,4 +253,26 @@ it('restores subjects, and moves no number of theirs on', async () => {
   expect(await other.counters.countOnce(likes, 'bob')).toMatchObject({ value: 52, isAlreadyCounted: false })
   expect((await other.sequences.nextOnce(tickets, 'ann')).issued.value).toBe(1)
   expect((await other.sequences.nextOnce(tickets, 'bob')).issued.value).toBe(52)
+})
+
+it('restores the results of idempotency keys that were used with a subject', async () => {
+  const [before, after] = [await freshDatabase(), await freshDatabase()]
+  const claimed = (key: string) => ({ claim: claimOf('n', key, []) })
+  const callsTo = ({ counters, sequences }: Nth) =>
+    Promise.all([
+      counters.countOnce(likes, 'ann', claimed('again')),
+      counters.uncount({ namespace: 'n', name: 'other' }, 'ann', claimed('none')),
+      sequences.nextOnce(tickets, 'ann', claimed('ticket')),
+    ])
+  const one = openTestNth(before)
+  await one.counters.countOnce(likes, 'ann')
+  await one.sequences.nextOnce(tickets, 'ann')
+  await callsTo(one)
+  const directory = join(await temporaryDirectory(), 'backup')
+  expect((await runCommand(before, ['backup', directory])).code).toBe(0)
+  const { code, errors } = await runCommand(after, ['restore', directory])
+  expect([code, errors]).toEqual([0, expect.stringContaining('Idempotency keys: 3 created.')])
+  const results = await callsTo(openTestNth(after))
+  expect(results).toEqual(await callsTo(one))
+  expect(results).toMatchObject([{ isAlreadyCounted: true, isReplayed: true }, null, { isReplayed: true }])
 })
