@@ -19,7 +19,7 @@ import {
   REVISION_OF_NOW,
   select,
 } from '../mysql/sql.ts'
-import { readCounterRows } from '../repository/counterRows.ts'
+import { readCounterRows } from '../repository/counters.ts'
 import { copyRows } from '../repository/leaderboardSync.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'

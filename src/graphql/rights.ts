@@ -1,6 +1,5 @@
 import { type GraphQLResolveInfo, getNamedType } from 'graphql'
 import type { CounterDelta } from '../repository/counters.ts'
-import { NthError } from '../rules/errors.ts'
 import { joinNames, splitNames } from '../rules/names.ts'
 import {
   type Caller,
@@ -121,9 +120,11 @@ export function toAdd(
   changesOf: (args: Arguments) => readonly CounterDelta[],
   isMany = false,
 ): Right {
-  const check: Right['check'] = (context, { args }) =>
-    add(context, args.namespace, changesOf(args), { isMany, subject: undefined })
-  return { scope: 'ADD', covers, check }
+  return {
+    scope: 'ADD',
+    covers,
+    check: (context, { args }) => add(context, args.namespace, changesOf(args), isMany),
+  }
 }
 
 /** A right to add 1 to a counter, also for a subject. */
@@ -131,8 +132,8 @@ export const toIncrement: Right = {
   scope: 'ADD',
   covers: 'the name, and the subject',
   check(context, { args: { namespace, name, subject: named } }) {
-    const subject = assertSubject(context.caller, 'ADD', { namespace, name }, named)
-    add(context, namespace, [{ name, delta: 1 }], { isMany: false, subject })
+    const subject = subjectFor(context.caller, 'ADD', { namespace, name }, named)
+    add(context, namespace, [{ name, delta: 1 }], false, subject)
     return subject === undefined ? undefined : { subject }
   },
 }
@@ -142,7 +143,8 @@ function add(
   context: Context,
   namespace: string,
   changes: readonly CounterDelta[],
-  { isMany, subject }: { isMany: boolean; subject: string | undefined },
+  isMany: boolean,
+  subject?: string,
 ): undefined {
   const { caller } = context
   const added = new Map(context.added)
@@ -165,7 +167,7 @@ export const toNumber: Right = {
   scope: 'NUMBER',
   covers: 'the name, `count`, and the subject',
   check({ caller }, { args: { namespace, name, count, subject: named } }) {
-    const subject = assertSubject(caller, 'NUMBER', { namespace, name }, named)
+    const subject = subjectFor(caller, 'NUMBER', { namespace, name }, named)
     const limit = maxCountFor(caller, { namespace, name }, subject)
     if (count > limit) throw refusal(caller, 'NUMBER', { limit })
     return subject === undefined ? undefined : { subject }
@@ -178,15 +180,9 @@ export function onSubject(scope: CountingScope, targetOf: (call: FieldCall) => G
     scope,
     covers: 'the name, and the subject',
     check({ caller }, call) {
-      assertSubject(caller, scope, targetOf(call), call.args.subject)
+      subjectFor(caller, scope, targetOf(call), call.args.subject)
     },
   }
-}
-
-function assertSubject(...call: Parameters<typeof subjectFor>): string | undefined {
-  const subject = subjectFor(...call)
-  if (subject instanceof NthError) throw subject
-  return subject
 }
 
 /** A right to read the sequence of a reservation that was reached otherwise. */

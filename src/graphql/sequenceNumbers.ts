@@ -177,8 +177,7 @@ builder.mutationFields((t) => ({
       // Before anything is issued: numbers that can't be listed would be lost.
       if (args.count <= MAX_LISTED) charge(context, args.count * (sumBelow(countValues, info) + texts))
       const [key, options] = [sequenceGroupKey(args), callOptions(args, context, info)]
-      // Most calls have none, and don't check it.
-      const numbered = args.subject == null ? undefined : subjectIn(args)
+      const numbered = subjectIn(args)
       if (numbered === undefined) return context.nth.sequences.next(key, args.count, options)
       if (args.count > 1) throw inputError({ message: 'must be 1 with a subject', limit: 1, path: ['count'] })
       return context.nth.sequences.nextOnce(key, numbered, options)

@@ -7,12 +7,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { makeBadge } from 'badge-maker'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
+import { inputError } from '../graphql/arguments.ts'
+import { withRetention } from '../graphql/counter.ts'
+import type { Notices } from '../operations/log.ts'
+import type { Nth } from '../repository/nth.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
-import { textFault } from '../rules/names.ts'
+import { faultAt, nameFault, textFault } from '../rules/names.ts'
+import { isAllowed, refusal } from '../rules/rights.ts'
+import type { Authenticate } from './authentication.ts'
 import type { Credential } from './credentials.ts'
-import { isWrite, rejectWrite, sendText, withHeaders } from './errors.ts'
-import type { ReadFor } from './graphqlHandler.ts'
+import { faultIn, isWrite, maskError, rejectWrite, sendText, withHeaders } from './errors.ts'
 import { escaped } from './pages.ts'
 import { hasTag } from './requests.ts'
 
@@ -25,6 +30,8 @@ const MAX_IMAGES = 500
 /** Maximum UTF-16 units of a text in an image. Each takes up to 11 pixels. */
 const MAX_SHOWN = 64
 
+const VARY = ['vary', 'Origin, Authorization']
+
 /** If an image contained a script, it would not run. */
 const SAFE = ['x-content-type-options', 'nosniff', 'content-security-policy', "default-src 'none'"]
 
@@ -34,18 +41,6 @@ const NOT_XML = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/g
 /** A slash in a namespace is percent-encoded. One in a name may be: some proxies decode it. */
 export const BADGE_PATH = /^\/badge\/(counter|sequence)\/([^/]*)\/(.*)\.(svg|json)$/
 
-const KEY = '$namespace: String!, $name: String!'
-const COUNTER = 'counter(namespace: $namespace, name: $name)'
-const VALUE = `query CounterBadge(${KEY}) { ${COUNTER} { number: value } }`
-const VALUE_IN = `query PeriodBadge(${KEY}, $period: Period!) { ${COUNTER} { number: valueIn(period: $period) } }`
-const LAST = `query SequenceBadge(${KEY}, $group: String!) {
-  sequence(namespace: $namespace, name: $name) { group(name: $group) { lastFormatted } }
-}`
-
-/** What the queries of counters, and that of sequences, return. */
-type Value = { counter: { number: number | null } }
-type Last = { sequence: { group: { lastFormatted: string | null } } }
-
 /** Colors by name, and styles, as Shields has them. */
 const COLORS =
   'brightgreen green yellowgreen yellow orange red blue grey gray lightgrey lightgray success important critical informational inactive'
@@ -53,11 +48,9 @@ const COLOR = new RegExp(`^(#?([\\da-f]{3}){1,2}|${COLORS.replaceAll(' ', '|')})
 const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social'] as const
 
 /** The message of each check is what is supported. */
+const text = z.string().refine((written) => !textFault(written), '191 characters, no control characters')
 const appearance = {
-  label: z
-    .string()
-    .refine((text) => !textFault(text), '191 characters, no control characters')
-    .optional(),
+  label: text.optional(),
   color: z.string().toLowerCase().regex(COLOR, `six hexadecimal digits, ${COLORS}`).default('blue'),
   style: z.enum(STYLES, STYLES.join(', ')).default('flat'),
 }
@@ -71,7 +64,7 @@ const counterParameters = parameters({
   format: z.literal('compact', 'compact').optional(),
   locale: z.string().refine(isLocale, 'languages such as de or pt-BR').default('en'),
 })
-const sequenceParameters = parameters({ ...appearance, group: z.string().default('') })
+const sequenceParameters = parameters({ ...appearance, group: text.default('') })
 
 function parameters<Shape extends z.ZodRawShape>(shape: Shape) {
   return z.strictObject(shape, Object.keys(shape).join(', '))
@@ -104,7 +97,7 @@ interface Badge {
 }
 
 /** Creates the function that answers requests for badges. */
-export function createBadges(readFor: ReadFor) {
+export function createBadges(nth: Nth, authenticate: Authenticate, notices: Notices) {
   const images = new LRUCache({
     max: MAX_IMAGES,
     memoMethod: (_: string, _cached: string | undefined, { context }: { context: Badge }) => draw(context),
@@ -113,18 +106,30 @@ export function createBadges(readFor: ReadFor) {
   async function badgeFor(path: string, request: IncomingMessage, credential?: Credential): Promise<Badge> {
     const [, kind, ...parts] = BADGE_PATH.exec(path) ?? []
     const [namespace = '', name = ''] = parts.map(decoded)
-    const read = <Data>(query: string, others = {}) =>
-      readFor<Data>(request, credential, { query, variables: { namespace, name, ...others } })
+    const fault = faultAt(['namespace'], nameFault(namespace)) ?? faultAt(['name'], nameFault(name))
+    if (fault) throw inputError(fault)
+    const { caller } = await authenticate(request, credential)
+    if (!isAllowed(caller, 'READ', { namespace, name })) throw refusal(caller, 'READ')
     if (kind === 'sequence') {
       const { group, label = name, color, style } = parse(sequenceParameters, request)
-      const { sequence } = await read<Last>(LAST, { group })
-      return { label, message: sequence.group.lastFormatted ?? '0', color, style }
+      const { lastFormatted } = await nth.sequences.readSequenceGroup({ namespace, sequence: name, group })
+      return { label, message: lastFormatted ?? '0', color, style }
     }
     const { period, format, locale, label = name, color, style } = parse(counterParameters, request)
-    const { counter } = await (period ? read<Value>(VALUE_IN, { period }) : read<Value>(VALUE))
-    if (counter.number === null) throw new NthError('BAD_USER_INPUT', 'This period is not tracked.')
+    const counter = await nth.counters.read({ namespace, name })
+    const number = period
+      ? await withRetention(counter, nth, (retention) => nth.counters.valueIn(retention, period))
+      : counter.value
+    if (number === null) throw new NthError('BAD_USER_INPUT', 'This period is not tracked.')
     const numbers = new Intl.NumberFormat([locale, 'en'], { notation: format ?? 'standard' })
-    return { label, message: numbers.format(counter.number), color, style }
+    return { label, message: numbers.format(number), color, style }
+  }
+
+  function refused(error: unknown): Badge {
+    const fault = faultIn(error)
+    if (fault !== undefined) notices.fault(fault)
+    const { message } = maskError(error)
+    return { label: 'Nth', message, color: 'lightgrey', style: 'flat', isError: true }
   }
 
   /**
@@ -144,24 +149,10 @@ export function createBadges(readFor: ReadFor) {
       : ['application/json', `${JSON.stringify({ schemaVersion: 1, ...badge })}\n`]
     const tag = `W/"${hash('sha1', body, 'base64url')}"`
     const cacheControl = badge.isError ? 'no-store' : `max-age=${MAX_AGE_S}`
-    withHeaders(response, [
-      'etag',
-      tag,
-      'cache-control',
-      cacheControl,
-      'vary',
-      'Origin, Authorization',
-      ...SAFE,
-    ])
+    withHeaders(response, ['etag', tag, 'cache-control', cacheControl, ...VARY, ...SAFE])
     if (hasTag(request, tag)) return response.writeHead(304).end()
     return sendText(response, `${type}; charset=utf-8`, body)
   }
-}
-
-/** The badge for an error that callers may see. */
-function refused(error: unknown): Badge {
-  if (!(error instanceof NthError)) throw error
-  return { label: 'Nth', message: error.message, color: 'lightgrey', style: 'flat', isError: true }
 }
 
 /** A part of the path of an address. */

@@ -12,7 +12,6 @@ import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { LONG_TEXT, roomForText } from '../graphql/selections.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
-import { type ErrorCode, NthError } from '../rules/errors.ts'
 import type { Access, Authenticate } from './authentication.ts'
 import type { ReadBody } from './body.ts'
 import type { Release, Reserve } from './connections.ts'
@@ -64,53 +63,21 @@ interface ApiExchange {
 /** Characters of a response that is encoded in a tick of its own: for the longest, 10 MB, it takes 10 ms. */
 const LONG_RESPONSE = 1_000_000
 
-export type ReadFor = ReturnType<typeof createGraphqlHandler>['readFor']
-
-/** Creates the functions that answer requests to the API, and read for others. */
+/** Creates the function that answers requests to the API. */
 export function createGraphqlHandler({
   api: { yoga, executeCompiled, persistedQueries },
   readBody,
   reserve,
   release,
   authenticate,
-}: HandlerOptions) {
+}: HandlerOptions): Handler {
   const { getResultForParams, fetchAPI, logger } = yoga
 
-  const answerCall: Handler = (request, response, headers, credential) => {
+  return (request, response, headers, credential) => {
     const note = new RequestNote(request)
     const exchange: ApiExchange = { request, response, headers, note, length: request.url?.length ?? 0 }
     if (!requestTrace.start.hasSubscribers) return handle(exchange, credential)
     return requestTrace.tracePromise(handle, workOf(exchange), undefined, exchange, credential)
-  }
-
-  /**
-   * Executes a query of this server for a request that isn't one to the API: by the rights of its caller, within the same
-   * limits, and measured like one. Throws the first error.
-   */
-  async function readFor<Data>(
-    request: IncomingMessage,
-    credential: Credential | undefined,
-    params: { query: string; variables: Record<string, string> },
-  ): Promise<Data> {
-    const note = new RequestNote(request)
-    try {
-      const access = await authenticate(request, credential)
-      note.caller = access.caller
-      const { length } = params.query
-      if (!reserve(request, length * HEAP_BYTES_A_CHARACTER, length)) throw overloaded()
-      // A query has no stream.
-      const result = (await resultOf({ request, note, length: 0 }, params, access)) as ExecutionResult
-      const [error] = result.errors ?? []
-      // Each error that leaves has a code of the table.
-      if (error) throw new NthError(error.extensions.code as ErrorCode, error.message)
-      // It is what the query selects.
-      return result.data as Data
-    } catch (error) {
-      if (error instanceof NthError) note.code = error.code
-      throw error
-    } finally {
-      note.measure()
-    }
   }
 
   async function handle(exchange: ApiExchange, credential: Credential | undefined): Promise<unknown> {
@@ -176,11 +143,7 @@ export function createGraphqlHandler({
     return send(exchange, result, type)
   }
 
-  async function resultOf(
-    { request, note, length }: Pick<ApiExchange, 'request' | 'note' | 'length'>,
-    params: GraphQLParams,
-    access: Access,
-  ) {
+  async function resultOf({ request, note, length }: ApiExchange, params: GraphQLParams, access: Access) {
     const { caller, takeChanges } = access
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
@@ -247,8 +210,6 @@ export function createGraphqlHandler({
     response.writeHead(status, all)
     response.end(body)
   }
-
-  return { answerCall, readFor }
 }
 
 const NOT_ACCEPTABLE =

@@ -142,8 +142,8 @@ export async function listen(options: ListenOptions) {
   const maxBytes = heapBytes * STREAMS_SHARE
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
   const api = createApi({ nth, notices, liveQueries })
-  const { answerCall, readFor } = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
-  const answerBadge = createBadges(readFor)
+  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
+  const answerBadge = createBadges(nth, authenticate, notices)
 
   function handle(request: IncomingMessage, response: ServerResponse): unknown {
     const health = HEALTH_PATH.exec(request.url ?? '')?.[1]
@@ -169,7 +169,7 @@ export async function listen(options: ListenOptions) {
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = origins.hostFault(request.headers.host ?? 'localhost')
     const isCall = isGraphql && (request.method === 'POST' || !isPage(request))
-    if (isCall && !hostError) return answerCall(request, response, headers, credential)
+    if (isCall && !hostError) return graphql(request, response, headers, credential)
     withHeaders(response, headers)
     if (path === '/metrics' && !hostError) return answerMetrics(request, response, credential)
     if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')

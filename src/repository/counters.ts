@@ -1,9 +1,32 @@
 import { type Applied, onCounter, type Request } from '../commit/call.ts'
 import type { GroupCommit } from '../commit/groupCommit.ts'
-import { COUNTER_EXISTS, JOIN_VALUE, STATE, type StateRow, stateIn } from '../commit/periodStatements.ts'
+import {
+  COUNTER_EXISTS,
+  DEFINITION,
+  type DefinitionRow,
+  definitionIn,
+  JOIN_VALUE,
+  openedColumns,
+  STATE,
+  type StateRow,
+  stateIn,
+} from '../commit/periodStatements.ts'
 import { COUNTS } from '../commit/subjectStatements.ts'
+import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
-import { bytes, pageByName, REVISION_OF_NOW, select, selectByName } from '../mysql/sql.ts'
+import {
+  bytes,
+  firstVersion,
+  groupBy,
+  integer,
+  list,
+  type NamedRow,
+  nameIn,
+  pageByName,
+  REVISION_OF_NOW,
+  select,
+  selectByName,
+} from '../mysql/sql.ts'
 import {
   type CounterKey,
   type CounterOperation,
@@ -18,9 +41,12 @@ import {
 } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { OperationResult } from '../rules/idempotency.ts'
+import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row, Rows } from '../rules/rows.ts'
-import { batchReads } from './batches.ts'
+import { createSalt } from '../rules/subjects.ts'
+import { batchReads, createRowCache } from './batches.ts'
 import { openHistory } from './history.ts'
+import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
 import { openSubjects } from './subjects.ts'
 
 export interface CounterChange extends CounterResult {
@@ -229,6 +255,67 @@ function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   if (!(error instanceof NthError)) throw error
   const message = `${error.message} ${resetCount} counters were reset.`
   throw new NthError(error.code, message, error.details, { cause: error })
+}
+
+export function openCounterRows(database: Database, failover: FailoverDetector) {
+  return createRowCache(database, failover, {
+    textOf: keyText,
+    read: readCounterRows,
+    create: createCounters,
+  })
+}
+
+type IdentifiedRow = DefinitionRow &
+  NamedRow &
+  Record<'id' | 'version', number> & { subject_salt: Buffer | null }
+
+/** Reads counters' rows, by the texts of their keys. */
+export async function readCounterRows(connection: Connection, keys: readonly CounterKey[], incarnation = 0) {
+  const statement = selectByName(
+    keys,
+    'c.name',
+    (isNamed) =>
+      `select n.name as namespace, c.name, c.id, c.version, c.subject_salt, ${DEFINITION}
+         from namespace n
+         join counter c on c.namespace_id = n.id
+        where ${isNamed}`,
+  )
+  const rows = await select<IdentifiedRow>(connection, statement)
+  return new Map<string, CounterRow>(
+    rows.map((row) => {
+      const { id, version } = row
+      const key = `counter ${id} ${version}`
+      const definition = definitionIn(row)
+      const salt = row.subject_salt?.toString('hex')
+      const changedAt = Number.NEGATIVE_INFINITY
+      const counter = { kind: 'counter', key, id, version, incarnation, definition, salt, changedAt } as const
+      return [keyText(nameIn(row)), counter]
+    }),
+  )
+}
+
+/** Creates counters with their rows. Readers don't see them before their first change or definition. */
+async function createCounters(connection: Connection, keys: readonly CounterKey[], at: Date): Promise<void> {
+  for (const [namespace, siblings] of groupBy(keys, (key) => key.namespace)) {
+    const { id, time_zone, periods } = await findOrCreateNamespace(connection, namespace)
+    const rest = `${bytes(time_zone)}, ${bytes(periods)}`
+    await connection.query(
+      `insert into counter (namespace_id, name, version, time_zone, periods, subject_salt)
+       values ${list(
+         siblings,
+         ({ name }) =>
+           `(${integer(id)}, ${bytes(name)}, ${integer(firstVersion())}, ${rest}, x'${createSalt()}')`,
+       )}`,
+    )
+    // Where the first change happens in the same periods, its statement finds them running.
+    const opened = openedColumns(runningAt(retentionOf(time_zone, periods), at.getTime()))
+    await connection.query(
+      `insert into counter_value (counter_id, slot, version, revision${opened.names})
+       select id, 0, version, ${REVISION_OF_NOW}${opened.values}
+         from counter
+        where namespace_id = ${integer(id)} and name in (${list(siblings, ({ name }) => bytes(name))})`,
+    )
+  }
 }
 
 const SELECT_COUNTERS = `select ${STATE}

@@ -248,32 +248,34 @@ export function isOnceOnly(caller: Caller, scope: CountingScope, target: GrantTa
 }
 
 /**
- * The subject for which a call counts, or why the caller may not; undefined: for none. Reading what a subject counted, and
- * taking it back, requires the same.
+ * The subject for which a call counts; undefined: for none. Reading what a subject counted, and taking it back, requires the
+ * same.
  *
  * @param named as the caller named it
+ * @throws {NthError} if the caller may not count for it
  */
 export function subjectFor(
   caller: Caller,
   scope: CountingScope,
   target: GrantTarget,
   named: string | null | undefined,
-): string | undefined | NthError {
-  if (!isAllowed(caller, scope, target)) return refusal(caller, scope)
+): string | undefined {
+  if (!isAllowed(caller, scope, target)) throw refusal(caller, scope)
   const mustName = isOnceOnly(caller, scope, target)
   const subject = named ?? (mustName ? caller.subject : undefined)
-  if (subject === undefined) return mustName ? onceOnlyRefusal(scope) : undefined
+  if (subject === undefined && mustName) throw onceOnlyRefusal(scope)
+  if (subject === undefined) return undefined
   const isOwn = caller.subject === undefined || caller.subject === subject
   if (!isOwn && !isAllowed(caller, 'WRITE', target)) {
     const message =
       'A token may name only its own `sub` as the subject, unless it has the scope WRITE for this name.'
-    return new NthError('FORBIDDEN', message)
+    throw new NthError('FORBIDDEN', message)
   }
   // A character has one or two UTF-16 units.
   const isShort = subject.length < 2 * MIN_SUBJECT_LENGTH && [...subject].length < MIN_SUBJECT_LENGTH
   if (mustName && isShort && caller.key?.origins) {
     const message = `Argument "subject" must have at least ${MIN_SUBJECT_LENGTH} characters with this key: use a random token, never an id.`
-    return new NthError('BAD_USER_INPUT', message, { argument: 'subject', limit: MIN_SUBJECT_LENGTH })
+    throw new NthError('BAD_USER_INPUT', message, { argument: 'subject', limit: MIN_SUBJECT_LENGTH })
   }
   return subject
 }

@@ -48,10 +48,13 @@ const anyone = (...grants: Grant[]): Caller => ({ kind: 'ANONYMOUS', identity: '
 
 /** The subject, or the code and details of the error. */
 function subjectOf(caller: Caller, named?: string, scope: CountingScope = 'ADD') {
-  const subject = subjectFor(caller, scope, TARGET, named)
-  if (!(subject instanceof NthError)) return subject
-  const { code, ...details } = subject.extensions
-  return Object.keys(details).length > 0 ? [code, details] : code
+  try {
+    return subjectFor(caller, scope, TARGET, named)
+  } catch (error) {
+    if (!(error instanceof NthError)) throw error
+    const { code, ...details } = error.extensions
+    return Object.keys(details).length > 0 ? [code, details] : code
+  }
 }
 
 it.each<CountingScope>(['ADD', 'NUMBER'])('lets a token name only its own subject with %s', (scope) => {
