@@ -1,11 +1,5 @@
 import { redefine } from '../commit/counterDefinition.ts'
-import {
-  closePeriods,
-  DEFINITION_COLUMNS,
-  definitionValues,
-  NO_PERIODS,
-  PERIOD_CODES,
-} from '../commit/periodStatements.ts'
+import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES } from '../commit/periodStatements.ts'
 import { subjectLiteral } from '../commit/subjectStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
@@ -250,13 +244,14 @@ async function executeEach(connection: Connection, statements: readonly string[]
 async function createCounters(connection: Connection, merged: readonly MergedCounter[]) {
   const missing = merged.filter(({ row }) => !row)
   if (missing.length === 0) return new Map<string, CounterRow>()
-  const values = missing.flatMap(({ entry, namespaceId, definition, salt = createSalt() }) => {
+  const columns = missing.flatMap(({ entry, namespaceId, definition, salt = createSalt() }) => {
     if (!definition) return []
-    const name = `${integer(namespaceId)}, ${bytes(entry.name)}, ${subjectLiteral(salt)}, ${firstVersion()}`
-    return `(${name}, ${definitionValues(definition).join(', ')})`
+    const row = { namespace_id: integer(namespaceId), name: bytes(entry.name), version: firstVersion() }
+    return { ...row, subject_salt: subjectLiteral(salt), ...definitionColumns(definition) }
   })
   await connection.query(
-    `insert into counter (namespace_id, name, subject_salt, version, ${DEFINITION_COLUMNS.join(', ')}) values ${values.join(', ')}`,
+    `insert into counter (${Object.keys(columns[0] ?? {}).join(', ')})
+     values ${list(columns, (row) => `(${Object.values(row).join(', ')})`)}`,
   )
   const created = await readCounterRows(
     connection,

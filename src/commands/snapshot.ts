@@ -4,8 +4,8 @@ import {
   COUNTER_EXISTS,
   definitionIn,
   JOIN_VALUE,
-  PERIOD_CODES,
   type PeriodsRow,
+  periodCoded,
   STATE,
   type StateRow,
   stateIn,
@@ -212,7 +212,7 @@ export interface TotalRow extends Record<'id' | 'period' | 'start', number> {
 }
 
 export function totalIn({ period: code, start, value }: TotalRow): StoredPeriodTotal {
-  const period = PERIODS.find((name) => PERIOD_CODES[name] === code)
+  const period = periodCoded(code)
   if (!period) throw new Error(`Unknown period in the database: ${code}`)
   return { period, start, value: BigInt(value) }
 }
@@ -326,7 +326,7 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
       type: 'counterSubjects',
       ...nameIn(row),
       subjectSalt: row.subject_salt.toString('hex'),
-      period: PERIODS.find((period) => PERIOD_CODES[period] === row.period) ?? null,
+      period: periodCoded(row.period),
       start: new Date(1000 * row.start),
       subjects: subjects.map((one) => ({ ...hashIn(one), ...COUNTS.firstIn(one) })),
     }

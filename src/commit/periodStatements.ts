@@ -79,8 +79,8 @@ const unbounded = new LRUCache<string, Definition>({
   max: 1000,
   memoMethod(text) {
     const [slots, once, timeZone = '', periods = ''] = text.split(' ')
-    const oncePer = PERIODS.find((period) => PERIOD_CODES[period] === Number(once)) ?? null
-    return { ...UNBOUNDED, slots: Number(slots), oncePer, timeZone, periods: parsePeriods(periods) }
+    const kept = { slots: Number(slots), oncePer: periodCoded(Number(once)) }
+    return { ...UNBOUNDED, ...kept, timeZone, periods: parsePeriods(periods) }
   },
 })
 
@@ -91,27 +91,24 @@ export function definitionIn(row: DefinitionRow): Definition {
   return { ...definition, minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
 }
 
-/** The columns that store a definition, and their values in the same order. */
-export const DEFINITION_COLUMNS = [
-  'min_value',
-  'max_value',
-  'saturates',
-  'slots',
-  'once_per',
-  'time_zone',
-  'periods',
-]
-
-export function definitionValues(definition: Definition): string[] {
+/** The columns that store a definition, with their values. */
+export function definitionColumns(definition: Definition): Record<string, string> {
   const { minValue, maxValue, overflow, slots, oncePer, timeZone, periods } = definition
-  const limits = [orNull(minValue, integer), orNull(maxValue, integer), String(overflow === 'SATURATE')]
-  return [...limits, integer(slots), periodCode(oncePer), bytes(timeZone), bytes(periodsText(periods))]
+  return {
+    min_value: orNull(minValue, integer),
+    max_value: orNull(maxValue, integer),
+    saturates: String(overflow === 'SATURATE'),
+    slots: integer(slots),
+    once_per: periodCode(oncePer),
+    time_zone: bytes(timeZone),
+    periods: bytes(periodsText(periods)),
+  }
 }
 
 /** The assignments that store a definition. */
 export function definitionSet(definition: Definition): string {
-  const values = definitionValues(definition)
-  return DEFINITION_COLUMNS.map((column, index) => `${column} = ${values[index]}`).join(',\n       ')
+  const columns = Object.entries(definitionColumns(definition))
+  return columns.map(([column, value]) => `${column} = ${value}`).join(',\n       ')
 }
 
 /** Period codes in the database. */
@@ -120,6 +117,11 @@ export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, 
 /** The code of a period; 0: none. */
 export function periodCode(period: Period | null): string {
   return period === null ? '0' : String(PERIOD_CODES[period])
+}
+
+/** The period of a code; null: none. */
+export function periodCoded(code: number | null): Period | null {
+  return PERIODS.find((period) => PERIOD_CODES[period] === code) ?? null
 }
 
 /** Parses the column `periods`. */

@@ -1,5 +1,4 @@
 import { bytes, instant, integer, list, orNull } from '../mysql/sql.ts'
-import { PERIODS } from '../rules/calendar.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import type { ReservationState, SequenceGroupKey, StoredReservation } from '../rules/sequence.ts'
 import {
@@ -8,7 +7,7 @@ import {
   type Position,
   type SequenceDefinition,
 } from '../rules/sequenceDefinition.ts'
-import { PERIOD_CODES } from './periodStatements.ts'
+import { PERIOD_CODES, periodCoded } from './periodStatements.ts'
 
 /** States by their code in the database. */
 const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
@@ -125,7 +124,7 @@ export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefini
     maxValue: row.max_value,
     cycle: row.cycles === 1,
     format: row.its_format?.toString() ?? null,
-    restartEvery: PERIODS.find((period) => PERIOD_CODES[period] === row.restart_every) ?? null,
+    restartEvery: periodCoded(row.restart_every),
     allowRepeats: row.allow_repeats === 1,
     timeZone: row.its_zone.toString('latin1'),
     gapless: row.gapless === 1,

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ResultSetHeader } from 'mysql2'
 import { RETENTION_DAYS } from '../commit/fence.ts'
-import { PERIOD_CODES, parsePeriods, startSecond } from '../commit/periodStatements.ts'
+import { PERIOD_CODES, parsePeriods, periodCoded, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
@@ -230,10 +230,10 @@ async function sweepGroup(
     const kept = periods.find((tracked) => tracked.period === period)
     const keepDays = kept ? kept.keepDays : 1
     // A period that began before this instant ended at least so many days ago, in any time zone.
-    const endedFor = (days: number) => context.now.getTime() - days * DAY_MS - LONGEST_MS[period]
-    await deleteOfPeriod(context, 'counter_subject', ids, PERIOD_CODES[period], endedFor(1))
-    if (keepDays !== null)
-      await deleteOfPeriod(context, 'counter_history', ids, PERIOD_CODES[period], endedFor(keepDays))
+    const endedFor = (days: number) =>
+      `counter_id in (${ids}) and period = ${PERIOD_CODES[period]} and start < ${startSecond(context.now.getTime() - days * DAY_MS - LONGEST_MS[period])}`
+    await deleteIn(context, 'counter_subject', endedFor(1))
+    if (keepDays !== null) await deleteIn(context, 'counter_history', endedFor(keepDays))
   }
 }
 
@@ -241,31 +241,23 @@ async function sweepGroup(
 function sweepDeleted(context: JobContext): Promise<void> {
   const deleted = `select id from deleted_counter order by id limit ${PAGE}`
   return deleteWithParts(context, { find: deleted, table: 'deleted_counter' }, async (ids) => {
-    await deleteOfPeriod(context, 'counter_subject', ids, EVER)
-    for (const period of PERIODS)
-      for (const table of TABLES_OF_PERIODS) await deleteOfPeriod(context, table, ids, PERIOD_CODES[period])
+    await deleteIn(context, 'counter_history', `counter_id in (${ids})`)
+    await deleteIn(context, 'counter_subject', `counter_id in (${ids})`)
   })
 }
 
-/** Tables of what counters have in periods. */
-const TABLES_OF_PERIODS = ['counter_history', 'counter_subject'] as const
+/** Primary keys of what counters and sequence groups have in periods. */
+const KEYS = {
+  counter_history: 'counter_id, period, start',
+  counter_subject: 'counter_id, period, start, subject',
+  sequence_value: 'group_id, period_key',
+  sequence_subject: 'group_id, period_key, subject',
+}
 
-/** The code of no period: subjects that count once ever. */
-const EVER = 0
-
-/** Deletes what counters, whose ids are a list, have in periods that began before an instant, or in all. */
-function deleteOfPeriod(
-  context: JobContext,
-  table: (typeof TABLES_OF_PERIODS)[number],
-  ids: string,
-  code: number,
-  before?: number,
-) {
-  const isPast = before === undefined ? '' : ` and start < ${startSecond(before)}`
-  const past = `select counter_id, period, start${table === 'counter_subject' ? ', subject' : ''}
-       from ${table} force index (primary)
-      where counter_id in (${ids}) and period = ${code}${isPast}`
-  return deleteFound(context, past, eachFrom(table))
+/** Deletes the rows of a table that meet a condition on its primary key. */
+function deleteIn(context: JobContext, table: keyof typeof KEYS, condition: string): Promise<number> {
+  const found = `select ${KEYS[table]} from ${table} force index (primary) where ${condition}`
+  return deleteFound(context, found, eachFrom(table))
 }
 
 /** Retention of released and expired reservations without a number of their own, in days. */
@@ -299,8 +291,8 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
   return deleteWithParts(context, { find: groups, table: 'sequence_group' }, async (ids) => {
     const reservations = `select token from reservation where group_id in (${ids})`
     await deleteFound(context, reservations, eachFrom('reservation'))
-    await deletePeriods(context, 'sequence_value', ids)
-    await deletePeriods(context, 'sequence_subject', ids)
+    await deleteIn(context, 'sequence_value', `group_id in (${ids})`)
+    await deleteIn(context, 'sequence_subject', `group_id in (${ids})`)
   })
 }
 
@@ -322,23 +314,17 @@ async function sweepSubjects(context: JobContext): Promise<void> {
     )
     for (const alike of groupBy(groups, ({ code, zone }) => `${code} ${zone}`).values()) {
       const [{ code, zone }] = alike
-      const period = PERIODS.find((each) => PERIOD_CODES[each] === code) ?? null
-      const past = `between 1 and ${integer(periodKeyOf(period, zone.toString('latin1'), before) - 1)}`
+      const first = integer(periodKeyOf(periodCoded(code), zone.toString('latin1'), before))
       const ids = list(alike, ({ id }) => integer(id))
-      await deletePeriods(context, 'sequence_subject', ids, past)
+      // 0 is the key of sequences that don't restart.
+      await deleteIn(
+        context,
+        'sequence_subject',
+        `group_id in (${ids}) and period_key > 0 and period_key < ${first}`,
+      )
     }
     from = groups.at(-1)?.id
   }
-}
-
-type TableOfGroups = 'sequence_value' | 'sequence_subject'
-
-/** Deletes what sequence groups, whose ids are a list, have in some periods, or in all. */
-function deletePeriods(context: JobContext, table: TableOfGroups, ids: string, which = '>= 0') {
-  const found = `select group_id, period_key${table === 'sequence_subject' ? ', subject' : ''}
-       from ${table} force index (primary)
-      where group_id in (${ids}) and period_key ${which}`
-  return deleteFound(context, found, eachFrom(table))
 }
 
 /**
