@@ -174,12 +174,7 @@ builder.mutationFields((t) => ({
     extensions: { right: onSubject('ADD', ({ args }) => keyIn(args)) },
     description:
       'Takes back what a subject counted, such as a like: subtracts 1 now, also from the current periods. The subject may then count again. Null if it has not counted.',
-    args: {
-      name,
-      subject: requiredSubject('Who counted.'),
-      namespace,
-      idempotencyKey,
-    },
+    args: { name, subject: requiredSubject('Who counted.'), namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
       context.nth.counters.uncount(keyIn(args), args.subject, changeOptions(args, context, info)),
   }),

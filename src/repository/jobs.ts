@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ResultSetHeader } from 'mysql2'
 import { RETENTION_DAYS } from '../commit/fence.ts'
-import { PERIOD_CODES, parsePeriods, periodCoded, startSecond } from '../commit/periodStatements.ts'
+import { PERIOD_CODES, parsePeriods, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
@@ -296,32 +296,31 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
   })
 }
 
-type RestartingRow = { id: number; code: number; zone: Buffer }
+type GroupWithSubjects = { id: number; zone: Buffer }
 
-/** Deletes the subjects of periods that ended a day ago or earlier. */
+/** Deletes the subjects of periods that ended a day ago or earlier, also of those in which a sequence restarted once. */
 async function sweepSubjects(context: JobContext): Promise<void> {
   const { database, now, shouldContinue } = context
   const before = new Date(now.getTime() - DAY_MS)
   let from: number | undefined = 0
   while (from !== undefined && shouldContinue()) {
-    const groups: RestartingRow[] = await database.select<RestartingRow>(
-      `select g.id, s.restart_every as code, s.time_zone as zone
+    const groups: GroupWithSubjects[] = await database.select<GroupWithSubjects>(
+      `select g.id, s.time_zone as zone
          from sequence_group g force index (primary)
          join sequence s on s.id = g.sequence_id
-        where g.id > ${integer(from)} and s.restart_every is not null
+        where g.id > ${integer(from)}
+          and exists (select 1 from sequence_subject u where u.group_id = g.id and u.period_key > 0)
         order by g.id
         limit ${PAGE}`,
     )
-    for (const alike of groupBy(groups, ({ code, zone }) => `${code} ${zone}`).values()) {
-      const [{ code, zone }] = alike
-      const first = integer(periodKeyOf(periodCoded(code), zone.toString('latin1'), before))
+    for (const [zone, alike] of groupBy(groups, (group) => group.zone.toString('latin1'))) {
+      const past = PERIODS.map((period) => {
+        const key = periodKeyOf(period, zone, before)
+        // Keys of different periods have different numbers of digits.
+        return `period_key between ${10 ** (String(key).length - 1)} and ${integer(key - 1)}`
+      })
       const ids = list(alike, ({ id }) => integer(id))
-      // 0 is the key of sequences that don't restart.
-      await deleteIn(
-        context,
-        'sequence_subject',
-        `group_id in (${ids}) and period_key > 0 and period_key < ${first}`,
-      )
+      await deleteIn(context, 'sequence_subject', `group_id in (${ids}) and (${past.join(' or ')})`)
     }
     from = groups.at(-1)?.id
   }

@@ -286,3 +286,21 @@ it('removes the subjects of past periods a day after their end, and those of del
   await sweepSequences({ database, now, shouldContinue: () => true })
   expect(await periods()).toEqual([0])
 })
+
+it('deletes the subjects of past periods also of a sequence that restarts less often now, or never', async () => {
+  const target = await freshDatabase()
+  const database = openTestDatabase(target)
+  let now = new Date('2026-06-01T12:00:00Z')
+  const { sequences } = openTestNth(target, { now: () => now })
+  for (const later of ['MONTH', null] as const) {
+    const name = `daily, later ${later}`
+    await sequences.define({ namespace: 'n', name }, { restartEvery: 'DAY', allowRepeats: true })
+    await sequences.nextOnce({ ...key, sequence: name }, 'ann')
+    await sequences.define({ namespace: 'n', name }, { restartEvery: later })
+    await sequences.nextOnce({ ...key, sequence: name }, 'ann')
+  }
+  now = new Date('2026-06-03T12:00:00Z')
+  await sweepSequences({ database, now, shouldContinue: () => true })
+  const rows = await query(target, 'select period_key from sequence_subject order by period_key')
+  expect(rows.map((row) => row.period_key)).toEqual([0, 202606])
+})
