@@ -1,10 +1,9 @@
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, instant, integer, list, orNull } from '../mysql/sql.ts'
-import { PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
+import { calendarOf, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { FirstCount } from '../rules/counter.ts'
 import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
 import type { FirstNumber } from '../rules/sequence.ts'
-import { onceSince } from '../rules/subjects.ts'
 import { COLUMNS, type PeriodsRow, periodCode, startSecond } from './periodStatements.ts'
 import type { FlushText, Reader } from './statements.ts'
 
@@ -128,7 +127,8 @@ export const COUNTS = subjectTable<CounterRow, FirstCount>({
   key: ['counter_id', 'period', 'start', 'subject'],
   columns: ['value', 'counted_at', ...PERIODS.map((period) => COLUMNS[period].added)],
   placeOf({ id, definition: { oncePer, timeZone } }, at) {
-    return [integer(id), periodCode(oncePer), startSecond(onceSince(oncePer, timeZone, at.getTime()))]
+    const since = oncePer === null ? 0 : calendarOf(timeZone).bucketAt(oncePer, at.getTime()).start
+    return [integer(id), periodCode(oncePer), startSecond(since)]
   },
   valuesOf({ value, at, valuesIn }) {
     const added = PERIODS.map((period) => orNull(valuesIn[period] ?? null, integer))

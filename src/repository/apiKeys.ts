@@ -204,21 +204,17 @@ type StoredGrant = Omit<Grant, 'onceOnly'> & { onceScopes?: readonly Scope[] }
  * has it has no scopes there, so that 0.2.0 refuses what it allows.
  */
 export function grantsText(grants: readonly Grant[]): string {
-  const stored = grants.map(
-    ({ onceOnly, ...grant }): StoredGrant =>
-      onceOnly ? { ...grant, scopes: [], onceScopes: grant.scopes } : grant,
-  )
-  return JSON.stringify(stored)
+  const storedAs = ({ onceOnly, ...grant }: Grant): StoredGrant =>
+    onceOnly ? { ...grant, scopes: [], onceScopes: grant.scopes } : grant
+  return JSON.stringify(grants.map(storedAs))
 }
 
 function grantsIn(text: string): Grant[] {
   // Written by `grantsText` only, or by an earlier version.
   const stored = JSON.parse(text) as StoredGrant[]
-  return stored.map(({ onceScopes, scopes, ...grant }) => ({
-    ...grant,
-    scopes: onceScopes ?? scopes,
-    onceOnly: onceScopes !== undefined,
-  }))
+  return stored.map(({ onceScopes, scopes, ...grant }) => {
+    return { ...grant, scopes: onceScopes ?? scopes, onceOnly: onceScopes !== undefined }
+  })
 }
 
 /** Repeatable: the hash is unique. */

@@ -187,8 +187,23 @@ function executeAll(connection: Connection, statements: readonly string[]): Prom
   })
 }
 
-/** Counters per statement: takes a few milliseconds. */
+/** Counters or sequence groups per statement: takes a few milliseconds. */
 const PAGE = 500
+
+/** The rows that a select with a condition finds, in pages in the order of their ids. */
+async function* pagesOf<Row extends { id: number }>(
+  { database, shouldContinue }: JobContext,
+  selection: string,
+): AsyncGenerator<Row[]> {
+  let last: number | undefined = 0
+  while (last !== undefined && shouldContinue()) {
+    const page: Row[] = await database.select<Row>(
+      `${selection} and id > ${integer(last)} order by id limit ${PAGE}`,
+    )
+    yield page
+    last = page.at(-1)?.id
+  }
+}
 
 type TrackedCounterRow = { id: number; periods: Buffer }
 
@@ -199,22 +214,12 @@ type TrackedCounterRow = { id: number; periods: Buffer }
  * @throws the first failure, after it has continued with the other counters
  */
 export async function sweepPeriods(context: JobContext): Promise<void> {
-  const { database, shouldContinue } = context
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
-  let from: number | undefined = 0
-  while (from !== undefined && shouldContinue()) {
-    const counters: TrackedCounterRow[] = await database.select<TrackedCounterRow>(
-      `select id, periods
-         from counter force index (primary)
-        where id > ${integer(from)}
-        order by id
-        limit ${PAGE}`,
-    )
-    const groups = groupBy(counters, ({ periods }) => String(periods))
-    for (const group of groups.values()) await sweepGroup(context, group).catch(onFailure)
-    from = counters.at(-1)?.id
-  }
+  const counters = 'select id, periods from counter force index (primary) where true'
+  for await (const page of pagesOf<TrackedCounterRow>(context, counters))
+    for (const group of groupBy(page, ({ periods }) => String(periods)).values())
+      await sweepGroup(context, group).catch(onFailure)
   await sweepDeleted(context).catch(onFailure)
   if (failures.length > 0) throw failures[0]
 }
@@ -300,20 +305,12 @@ type GroupWithSubjects = { id: number; zone: Buffer }
 
 /** Deletes the subjects of periods that ended a day ago or earlier, also of those in which a sequence restarted once. */
 async function sweepSubjects(context: JobContext): Promise<void> {
-  const { database, now, shouldContinue } = context
-  const before = new Date(now.getTime() - DAY_MS)
-  let from: number | undefined = 0
-  while (from !== undefined && shouldContinue()) {
-    const groups: GroupWithSubjects[] = await database.select<GroupWithSubjects>(
-      `select g.id, s.time_zone as zone
-         from sequence_group g force index (primary)
-         join sequence s on s.id = g.sequence_id
-        where g.id > ${integer(from)}
-          and exists (select 1 from sequence_subject u where u.group_id = g.id and u.period_key > 0)
-        order by g.id
-        limit ${PAGE}`,
-    )
-    for (const [zone, alike] of groupBy(groups, (group) => group.zone.toString('latin1'))) {
+  const before = new Date(context.now.getTime() - DAY_MS)
+  const groups = `select id, (select s.time_zone from sequence s where s.id = sequence_id) as zone
+       from sequence_group g force index (primary)
+      where exists (select 1 from sequence_subject u where u.group_id = g.id and u.period_key > 0)`
+  for await (const page of pagesOf<GroupWithSubjects>(context, groups))
+    for (const [zone, alike] of groupBy(page, (group) => group.zone.toString('latin1'))) {
       const past = PERIODS.map((period) => {
         const key = periodKeyOf(period, zone, before)
         // Keys of different periods have different numbers of digits.
@@ -322,8 +319,6 @@ async function sweepSubjects(context: JobContext): Promise<void> {
       const ids = list(alike, ({ id }) => integer(id))
       await deleteIn(context, 'sequence_subject', `group_id in (${ids}) and (${past.join(' or ')})`)
     }
-    from = groups.at(-1)?.id
-  }
 }
 
 /**

@@ -1,5 +1,4 @@
 import { hash, randomBytes } from 'node:crypto'
-import { calendarOf, type Period } from './calendar.ts'
 import { type Fault, textFault } from './names.ts'
 
 /** Maximum length of a subject, in characters. */
@@ -21,9 +20,4 @@ export function createSalt(): string {
  */
 export function subjectHash(salt: string, subject: string): string {
   return hash('sha256', salt + subject).slice(0, 32)
-}
-
-/** The start of the period in which a subject counts once, in milliseconds since 1970; 0 if it counts once ever. */
-export function onceSince(oncePer: Period | null, timeZone: string, at: number): number {
-  return oncePer === null ? 0 : calendarOf(timeZone).bucketAt(oncePer, at).start
 }
