@@ -45,11 +45,13 @@ create table if not exists counter_subject (
   primary key (counter_id, period, start, subject)
 ) engine = InnoDB;
 
--- The subjects of sequence groups, in a period of the sequence, with the number of each and its text.
+-- The subjects of sequence groups, in a period of the sequence, with the number of each and its text. A restart in that
+-- period begins another generation, in which a subject gets another number, in the same row.
 create table if not exists sequence_subject (
   group_id bigint unsigned not null,
   period_key int unsigned not null,
   subject binary(16) not null,
+  generation int unsigned not null,
   value bigint not null,
   formatted blob not null,
   issued_at datetime(3) not null,

@@ -34,8 +34,8 @@ export async function run(args: string[]): Promise<void> {
   if ((await readdir(directory)).length > 0)
     throw new Error(`The directory ${directory} is not empty. Give each backup a directory of its own.`)
   await withDatabase(async (target) => {
-    const at = await withSnapshot(target, async ({ at, entries }) => {
-      await writeFile(join(directory, BACKUP_FILE), jsonlTexts(at, entries(BACKED_UP)), 0o600)
+    const at = await withSnapshot(target, async ({ at, hasSubjects, entries }) => {
+      await writeFile(join(directory, BACKUP_FILE), jsonlTexts(at, hasSubjects, entries(BACKED_UP)), 0o600)
       return at
     })
     console.log(`Backed up as of ${at.toISOString()} into ${directory}.`)

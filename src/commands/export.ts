@@ -39,9 +39,11 @@ export async function run(args: string[]): Promise<void> {
     throw new Error(`--format must be jsonl or csv; it is "${format}".`)
   if (spreadsheet && format !== 'csv') throw new Error('--spreadsheet also needs --format csv.')
   await withDatabase(async (target) => {
-    const isWhole = await withSnapshot(target, ({ at, entries }) => {
+    const isWhole = await withSnapshot(target, ({ at, hasSubjects, entries }) => {
       const texts =
-        format === 'csv' ? csvTexts(entries(EXPORTED_AS_CSV), spreadsheet) : jsonlTexts(at, entries(EXPORTED))
+        format === 'csv'
+          ? csvTexts(entries(EXPORTED_AS_CSV), spreadsheet)
+          : jsonlTexts(at, hasSubjects, entries(EXPORTED))
       return output === undefined ? writeToStdout(texts) : writeFile(output, texts).then(() => true)
     })
     if (isWhole) console.error(LEFT_OUT[format])

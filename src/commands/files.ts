@@ -15,15 +15,17 @@ export const EXPORTED: ReadonlySet<EntryType> = new Set([
   'sequence',
   'sequenceGroup',
   'reservation',
+  'counterSubjects',
+  'sequenceGroupSubjects',
 ])
 
 /** What a CSV has. */
 export const EXPORTED_AS_CSV: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
 
 /** Entries of a snapshot as JSON Lines. */
-export async function* jsonlTexts(at: Date, entries: AsyncIterable<Entry>): AsyncGenerator<string> {
+export async function* jsonlTexts(at: Date, hasSubjects: boolean, entries: AsyncIterable<Entry>) {
   let lines = 0
-  yield headerLine(version, at)
+  yield headerLine(version, at, hasSubjects)
   for await (const entry of entries) {
     yield lineOf(entry)
     lines++

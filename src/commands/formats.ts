@@ -275,8 +275,9 @@ function headerIn(part: TextLine | LineFault): Date {
 }
 
 /** The first line of an export. `at`: the instant whose state it shows, by the database's clock. */
-export function headerLine(version: string, at: Date): string {
-  return `${JSON.stringify({ type: 'nth', formatVersion: FORMAT_VERSION, version, at })}\n`
+export function headerLine(version: string, at: Date, hasSubjects: boolean): string {
+  const formatVersion = hasSubjects ? FORMAT_VERSION : FORMAT_VERSION - 1
+  return `${JSON.stringify({ type: 'nth', formatVersion, version, at })}\n`
 }
 
 /** The last line of an export: without it, a file is not whole. */
@@ -295,7 +296,12 @@ function fieldsOf(entry: Entry): object {
     case 'counter':
       return {
         ...entry,
-        definition: entry.definition && { ...entry.definition, periods: tracked(entry.definition.periods) },
+        definition: entry.definition && {
+          ...entry.definition,
+          // Earlier versions refuse it.
+          oncePer: entry.definition.oncePer ?? undefined,
+          periods: tracked(entry.definition.periods),
+        },
         history: historyFields(entry),
       }
     case 'counterHistory':

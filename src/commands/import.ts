@@ -84,7 +84,7 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
     if (!takesKeys && (type === 'apiKey' || type === 'idempotencyKey'))
       return 'only nth restore takes API keys and results of idempotency keys'
     // These continue what another line has.
-    if (type === 'counterHistory' || type === 'sequenceGroupPeriods') return undefined
+    if (type === 'counterHistory' || type === 'sequenceGroupPeriods' || 'subjects' in entry) return undefined
     // Short, as all keys of a file are kept.
     const key = hash('sha256', `${type} ${keyOf(entry)}`, 'buffer').toString('latin1', 0, 12)
     const before = lineOf.get(key)
@@ -130,15 +130,17 @@ const MAX_NOTES = 20
 export async function importAll(target: Target, source: Source, options: ImportOptions): Promise<number> {
   const importer = openImporter(target, options)
   const progress = createProgress(process.stderr)
-  /** How many entries of a type had an outcome, by both. */
+  /** How many entries or subjects of a type had an outcome, by both. */
   const counts = new Map<string, number>()
   let [entries, notes, refusals] = [0, 0, 0]
   // The last lines of the last batch that was applied, and of the last one that was begun.
   let [applied, begun] = [0, 0]
 
-  function note({ line, entry }: Placed, { outcome, note }: Result): void {
-    const key = `${entry.type} ${outcome}`
-    counts.set(key, (counts.get(key) ?? 0) + 1)
+  function note({ line, entry }: Placed, { outcome, note, subjects = { [outcome]: 1 } }: Result): void {
+    for (const [each, count] of Object.entries(subjects)) {
+      const key = `${entry.type} ${each}`
+      counts.set(key, (counts.get(key) ?? 0) + count)
+    }
     if (outcome === 'refused') refusals++
     if (!note || ++notes > MAX_NOTES + 1) return
     progress.clear()
@@ -185,6 +187,8 @@ const KINDS: Partial<Record<EntryType, string>> = {
   sequence: 'Sequences',
   sequenceGroup: 'Sequence groups',
   reservation: 'Reservations',
+  counterSubjects: 'Subjects of counters',
+  sequenceGroupSubjects: 'Subjects of sequence groups',
   apiKey: 'API keys',
   idempotencyKey: 'Idempotency keys',
 }
@@ -193,7 +197,7 @@ function summaryOf(counts: ReadonlyMap<string, number>): string[] {
   return Object.entries(KINDS).flatMap(([type, title]) => {
     const parts = OUTCOMES.flatMap((outcome) => {
       const count = counts.get(`${type} ${outcome}`)
-      return count === undefined ? [] : `${count} ${outcome}`
+      return count ? `${count} ${outcome}` : []
     })
     return parts.length > 0 ? `${title}: ${parts.join(', ')}.` : []
   })
@@ -226,6 +230,7 @@ async function* batchesOf(source: Source): AsyncGenerator<ReadonlyMap<string, Pl
 function sizeOf(entry: Entry): number {
   const slots = entry.type === 'counter' ? (entry.definition?.slots ?? 1) : 1
   if ('history' in entry) return entry.history.length + slots
+  if ('subjects' in entry) return entry.subjects.length
   return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
 }
 
@@ -248,6 +253,7 @@ export function described(entry: Entry): string {
       return `namespace ${quoted(entry.name)}`
     case 'counter':
     case 'counterHistory':
+    case 'counterSubjects':
       return `counter ${quoted(entry.name)} in ${quoted(entry.namespace)}`
     case 'sequence':
       return `sequence ${quoted(entry.name)} in ${quoted(entry.namespace)}`

@@ -6,6 +6,7 @@ import {
   NO_PERIODS,
   PERIOD_CODES,
 } from '../commit/periodStatements.ts'
+import { subjectLiteral } from '../commit/subjectStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
   bytes,
@@ -29,12 +30,16 @@ import {
   type CounterMerge,
   mergeCounter,
   mergeHistory,
+  newSalt,
+  OTHER_SALT,
   type PresentCounter,
   type Result,
+  refused,
   totalKey,
 } from '../rules/merge.ts'
 import type { CounterRow } from '../rules/rows.ts'
-import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
+import { createSalt } from '../rules/subjects.ts'
+import { ChangedMeanwhileError, hasRows, type ImportContext } from './importContext.ts'
 import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './snapshot.ts'
 
 type CounterLine = EntryOf<'counter'> | EntryOf<'counterHistory'>
@@ -70,8 +75,12 @@ export async function importCounters(
     for (const entry of siblings) {
       const row = rows.get(keyText(entry))
       const present = row ?? missing
-      const { written, ...result } =
-        entry.type === 'counter'
+      const subjects = `counter_subject force index (primary) where counter_id = ${row?.counter.id}`
+      const isOther =
+        row && 'subjectSalt' in entry && newSalt(row, entry) && (await hasRows(connection, subjects))
+      const { written, ...result }: CounterMerge = isOther
+        ? refused(OTHER_SALT)
+        : entry.type === 'counter'
           ? mergeCounter(present, entry, context)
           : mergeHistory(present, entry, context)
       results.push(result)
@@ -83,9 +92,9 @@ export async function importCounters(
 }
 
 /** Locks counters, and reads them with the totals that their entries have. */
-async function lockCounters(
+export async function lockCounters(
   connection: Connection,
-  entries: readonly CounterLine[],
+  entries: readonly Pick<CounterLine, 'namespace' | 'name' | 'history'>[],
 ): Promise<Map<string, PresentRow>> {
   const found = await readCounterRows(connection, entries)
   if (found.size === 0) return new Map()
@@ -116,7 +125,8 @@ async function lockCounters(
       }
       const exists = slots.some(({ created_at }) => created_at !== null)
       const value = Number(slots.reduce((sum, { value }) => sum + BigInt(value), 0n))
-      return [text, { counter, exists, value, definition: counter.definition, totals }]
+      const { definition, salt } = counter
+      return [text, { counter, exists, value, definition, salt, totals }]
     }),
   )
 }
@@ -207,13 +217,19 @@ async function closeOrRedefine(
   merged: readonly MergedCounter[],
 ): Promise<void> {
   const closed: number[] = []
-  for (const { entry, row, definition, isCleared, totals } of merged) {
+  for (const { entry, row, salt, isCleared, totals, ...written } of merged) {
     if (!row) continue
     const { id } = row.counter
+    // Processes that have cached the counter notice a new salt by the version of its definition.
+    const definition = written.definition ?? (salt && row.definition)
     if (definition) {
       const createdAt = entry.type === 'counter' ? entry.createdAt : undefined
       const at = row.exists ? now : (createdAt ?? now)
       await executeEach(connection, redefine(row.counter, definition, at, undefined))
+      if (salt)
+        await connection.query(
+          `update counter set subject_salt = ${subjectLiteral(salt)} where id = ${integer(id)}`,
+        )
       if (isCleared) await connection.query(`delete from counter_history where counter_id = ${integer(id)}`)
     } else if (totals.length > 0) closed.push(id)
   }
@@ -234,13 +250,13 @@ async function executeEach(connection: Connection, statements: readonly string[]
 async function createCounters(connection: Connection, merged: readonly MergedCounter[]) {
   const missing = merged.filter(({ row }) => !row)
   if (missing.length === 0) return new Map<string, CounterRow>()
-  const values = missing.flatMap(({ entry, namespaceId, definition }) => {
+  const values = missing.flatMap(({ entry, namespaceId, definition, salt = createSalt() }) => {
     if (!definition) return []
-    const name = `${integer(namespaceId)}, ${bytes(entry.name)}, ${firstVersion()}`
+    const name = `${integer(namespaceId)}, ${bytes(entry.name)}, ${subjectLiteral(salt)}, ${firstVersion()}`
     return `(${name}, ${definitionValues(definition).join(', ')})`
   })
   await connection.query(
-    `insert into counter (namespace_id, name, version, ${DEFINITION_COLUMNS.join(', ')}) values ${values.join(', ')}`,
+    `insert into counter (namespace_id, name, subject_salt, version, ${DEFINITION_COLUMNS.join(', ')}) values ${values.join(', ')}`,
   )
   const created = await readCounterRows(
     connection,

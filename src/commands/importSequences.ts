@@ -5,6 +5,7 @@ import {
   sequenceDefinitionSet,
   storePositions,
 } from '../commit/reservations.ts'
+import { subjectLiteral } from '../commit/subjectStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
   bytes,
@@ -31,6 +32,8 @@ import type { EntryOf, GroupPeriod, LatestNumbers } from '../rules/entries.ts'
 import {
   mergePosition,
   mergeSequence,
+  newSalt,
+  OTHER_SALT,
   OUTCOMES,
   type PositionMerge,
   type PresentPosition,
@@ -40,12 +43,13 @@ import {
 } from '../rules/merge.ts'
 import type { SequenceGroupKey, SequenceKey } from '../rules/sequence.ts'
 import type { PastFormat, SequenceDefinition } from '../rules/sequenceDefinition.ts'
-import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
+import { ChangedMeanwhileError, hasRows, type ImportContext } from './importContext.ts'
 
 /** A locked sequence. */
 interface PresentSequenceRow {
   id: number
   version: number
+  salt: string | undefined
   isDefined: boolean
   definition: SequenceDefinition
   formatHistory: readonly PastFormat[]
@@ -68,6 +72,13 @@ export async function importSequences(
   const results: Result[] = []
   for (const entry of entries) {
     const row = rows.get(keyText(entry))
+    const subjects = `sequence_group g force index (sequence_group_name)
+       join sequence_subject u force index (primary) on u.group_id = g.id
+      where g.sequence_id = ${row?.id}`
+    if (row && newSalt(row, entry) && (await hasRows(connection, subjects))) {
+      results.push(refused(OTHER_SALT))
+      continue
+    }
     const present = row ? { ...row, ...(await useOf(connection, row.id, row.version)) } : UNUSED
     const exists = (row?.isDefined ?? false) || present.used.isNamed || present.used.isUnnamed
     const { written, ...result } = mergeSequence({ ...present, exists }, entry, context)
@@ -86,7 +97,7 @@ interface MergedSequence extends NonNullable<SequenceMerge['written']> {
 
 async function writeSequence(
   { connection }: ImportContext,
-  { entry, id: present, exists, definition, formatHistory }: MergedSequence,
+  { entry, id: present, exists, definition, salt, formatHistory }: MergedSequence,
 ): Promise<void> {
   const id = present ?? (await findOrCreateSequence(connection, entry, entry.createdAt))
   if (!definition) {
@@ -100,6 +111,7 @@ async function writeSequence(
     `update sequence
    set ${sequenceDefinitionSet(definition, formatHistory)},
        is_defined = ${entry.isDefined || exists},
+       subject_salt = ${salt ? subjectLiteral(salt) : 'subject_salt'},
        definitions = definitions + 1,
        version = version + 1,
        created_at = ${exists ? 'created_at' : instant(entry.createdAt)}
@@ -109,7 +121,8 @@ async function writeSequence(
 }
 
 type PresentSequence = SequenceDefinitionRow &
-  Record<'id' | 'version' | 'is_defined', number> & { format_history: Buffer | null }
+  Record<'id' | 'version' | 'is_defined', number> &
+  Record<'format_history' | 'subject_salt', Buffer | null>
 
 /** Locks sequences, given and returned by the texts of their keys. */
 async function lockSequences(
@@ -120,7 +133,7 @@ async function lockSequences(
   if (ids.size === 0) return new Map()
   const rows = await select<PresentSequence>(
     connection,
-    `select s.id, s.version, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
+    `select s.id, s.version, s.is_defined, s.format_history, s.subject_salt, ${SEQUENCE_COLUMNS}
        from sequence s force index (primary)
       where s.id in (${list([...ids.values()], integer)})
       order by s.id ${lock}`,
@@ -130,12 +143,10 @@ async function lockSequences(
     [...ids].map(([text, id]) => {
       const row = found.get(id)
       if (!row) throw new ChangedMeanwhileError()
-      const { version, is_defined, format_history } = row
+      const { version, is_defined, format_history, subject_salt } = row
       const formatHistory = format_history ? JSON.parse(format_history.toString()) : []
-      return [
-        text,
-        { id, version, isDefined: is_defined === 1, definition: sequenceDefinitionIn(row), formatHistory },
-      ]
+      const [isDefined, salt] = [is_defined === 1, subject_salt?.toString('hex')]
+      return [text, { id, version, salt, isDefined, definition: sequenceDefinitionIn(row), formatHistory }]
     }),
   )
 }
@@ -278,10 +289,10 @@ function resultOf({ isUsed }: LockedGroup, positions: MergedGroup['positions']):
  * Locks and reads the rows of the periods that entries have, by group id and period. Creates missing rows: a row that does
  * not exist can't be locked, and a flush could create it.
  */
-async function lockPositions(
+export async function lockPositions<E extends { periods: readonly { period: number }[] }>(
   connection: Connection,
-  entries: readonly GroupEntry[],
-  groupOf: (entry: GroupEntry) => LockedGroup,
+  entries: readonly E[],
+  groupOf: (entry: E) => LockedGroup,
 ): Promise<Map<string, PresentPosition>> {
   const wanted = entries.flatMap((entry) =>
     entry.periods.map(({ period }) => ({ group: groupOf(entry), period })),

@@ -3,7 +3,7 @@ import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
-import { readKeys } from '../repository/apiKeys.ts'
+import { grantsText, readKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
@@ -12,6 +12,7 @@ import { ChangedMeanwhileError, type ImportContext } from './importContext.ts'
 import { importCounters } from './importCounters.ts'
 import { importReservations } from './importReservations.ts'
 import { importGroups, importSequences } from './importSequences.ts'
+import { importCounterSubjects, importGroupSubjects } from './importSubjects.ts'
 
 /** Time limit of a batch, with its retries after conflicts and lost connections. */
 const TIME_LIMIT_MS = 120_000
@@ -85,6 +86,8 @@ const IMPORTERS: Record<EntryType, (context: ImportContext, entries: readonly ne
     sequenceGroup: importGroups,
     sequenceGroupPeriods: importGroups,
     reservation: importReservations,
+    counterSubjects: importCounterSubjects,
+    sequenceGroupSubjects: importGroupSubjects,
     apiKey: importApiKeys,
     idempotencyKey: importIdempotencyKeys,
   }
@@ -158,7 +161,7 @@ function insertKey(entry: EntryOf<'apiKey'>, keepsId: boolean): string {
        hash = ${digest(entry.hash)},
        prefix = ${bytes(entry.prefix)},
        label = ${bytes(entry.label)},
-       grants = ${json(entry.grants)},
+       grants = ${bytes(grantsText(entry.grants))},
        origins = ${orNull(entry.origins, json)},
        per_minute = ${orNull(entry.perMinute, integer)},
        created_at = ${instant(entry.createdAt)},

@@ -30,6 +30,8 @@ while Nth runs, too.
   --prefix <text>       only names that start with this
   --max-delta <n>       ADD: maximum addition to a counter in one request (1)
   --max-count <n>       NUMBER: maximum numbers in one call (1)
+  --once-only           ADD, NUMBER: only for a subject, and each subject once; from a page, a subject has at least 16
+                        characters
   --origin <origin>     pages of this origin may use it, such as https://shop.example, or * for any page; may be
                         repeated (none: a key for servers)
   --per-minute <n>      maximum changes a minute from one client address (the server's limit)
@@ -49,6 +51,7 @@ export async function run(args: string[]): Promise<void> {
       prefix: { type: 'string', default: '' },
       'max-delta': { type: 'string', default: '1' },
       'max-count': { type: 'string', default: '1' },
+      'once-only': { type: 'boolean', default: false },
       origin: { type: 'string', multiple: true },
       'per-minute': { type: 'string' },
       expires: { type: 'string' },
@@ -75,6 +78,7 @@ export async function run(args: string[]): Promise<void> {
     prefix: values.prefix,
     maxDelta: whole('--max-delta', values['max-delta']),
     maxCount: whole('--max-count', values['max-count']),
+    onceOnly: values['once-only'],
   }
   const fault = grantFault(grant)
   if (fault) throw new Error(`${OPTIONS[fault.path?.[0] ?? '']} ${fault.message}.`)
@@ -105,6 +109,7 @@ const OPTIONS: Record<string, string> = {
   prefix: '--prefix',
   maxDelta: '--max-delta',
   maxCount: '--max-count',
+  onceOnly: '--once-only',
 }
 
 function scopeNamed(text: string): Scope {
@@ -159,9 +164,9 @@ async function* allOf(keys: ApiKeys): AsyncGenerator<ApiKey> {
 }
 
 function described({ prefix, label, grants, origins, expiresAt, revokedAt }: ApiKey): string {
-  const rights = grants.map(({ scopes, namespace, names, prefix }) => {
+  const rights = grants.map(({ scopes, namespace, names, prefix, onceOnly }) => {
     const all = prefix === '' ? 'all names' : `names that start with ${prefix}`
-    return `${scopes.join(', ')} on ${names?.join(', ') ?? all} in ${namespace ?? 'every namespace'}`
+    return `${scopes.join(', ')} on ${names?.join(', ') ?? all} in ${namespace ?? 'every namespace'}${onceOnly ? ', once per subject' : ''}`
   })
   const users = origins ? `pages of ${origins.join(', ')}` : 'servers'
   const until = expiresAt ? `, until ${expiresAt.toISOString()}` : ''

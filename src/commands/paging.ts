@@ -37,7 +37,7 @@ function isAfter<Row>(last: Row, [first, ...rest]: readonly [string, (row: Row) 
   if (!first) return 'false'
   const [column, valueIn] = first
   const value = valueIn(last)
-  return `${column} >= ${value} and (${column} > ${value} or ${isAfter(last, rest)})`
+  return `${column} >= ${value} and (${column} > ${value} or ${column} = ${value} and ${isAfter(last, rest)})`
 }
 
 /** Returns a function that finds the rows of each id, called in the order of the ids. Rows of other ids are skipped. */
@@ -54,18 +54,21 @@ export function eachOf<Row extends { id: number }>(
   }
 }
 
-/** Divides items into parts, with their indexes; by default what belongs to one name into those of a line each. */
+/** Divides items into parts of one key, with their indexes; by default what belongs to one name into those of a line each. */
 export async function* partsOf<Item>(
   items: AsyncIterable<Item>,
   size = MAX_PARTS,
+  keyOf: (item: Item) => string = () => '',
 ): AsyncGenerator<[index: number, part: Item[]]> {
   let index = 0
   let part: Item[] = []
   for await (const item of items) {
+    const [first = item] = part
+    if (part.length === size || keyOf(first) !== keyOf(item)) {
+      yield [index++, part]
+      part = []
+    }
     part.push(item)
-    if (part.length < size) continue
-    yield [index++, part]
-    part = []
   }
   // There is always a first one.
   if (index === 0 || part.length > 0) yield [index, part]

@@ -19,6 +19,7 @@ import {
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
 } from '../commit/reservations.ts'
+import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
@@ -31,8 +32,8 @@ import { createProgress } from './files.ts'
 import { eachOf, idIn, PAGE, partsOf, rowsOf } from './paging.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
-/** Rows of histories per statement. */
-const HISTORY_PAGE = 10_000
+/** Rows of histories and subjects per statement. */
+const LONG_PAGE = 10_000
 /** How long the server waits for a reader that reads slowly, in seconds. */
 const IDLE_LIMIT_S = 86_400
 
@@ -40,6 +41,8 @@ const IDLE_LIMIT_S = 86_400
 export interface Snapshot {
   /** The instant, by the database's clock. What was committed a moment later may be included. */
   at: Date
+  /** Whether it has subjects, or counters with `oncePer`. */
+  hasSubjects: boolean
   /** All entries of some types: what others refer to comes before them. */
   entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry>
 }
@@ -65,12 +68,15 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
         progress.show(++count, size > 0 ? count / size : undefined)
       }
     }
-    return await work({ at, entries })
+    return await work({ at, hasSubjects: (await select(connection, FIND_SUBJECTS)).length > 0, entries })
   } finally {
     progress.clear()
     await connection.end().catch(() => connection.destroy())
   }
 }
+
+const FIND_SUBJECTS = `(select 1 from counter_subject limit 1) union all (select 1 from sequence_subject limit 1)
+  union all (select 1 from counter where once_per <> 0 limit 1)`
 
 /** How many counters, sequence groups and reservations there are, approximately. */
 async function readSize(connection: Connection): Promise<number> {
@@ -88,6 +94,8 @@ async function* entriesIn(connection: Connection, types: ReadonlySet<EntryType>)
   if (types.has('sequence')) yield* exportSequences(connection)
   if (types.has('sequenceGroup')) yield* exportGroups(connection)
   if (types.has('reservation')) yield* exportReservations(connection)
+  if (types.has('counterSubjects')) yield* exportCounterSubjects(connection)
+  if (types.has('sequenceGroupSubjects')) yield* exportGroupSubjects(connection)
   if (types.has('apiKey')) yield* exportApiKeys(connection)
   if (types.has('idempotencyKey')) yield* exportIdempotencyKeys(connection)
 }
@@ -108,10 +116,11 @@ async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> 
 /** Counters in the order of their ids. One with a long history has several entries. */
 async function* exportCounters(connection: Connection, withHistory: boolean): AsyncGenerator<Entry> {
   // `straight_join`: MariaDB would begin with the namespaces, and sort all later counters for each page.
-  const counters = rowsOf<StateRow & { id: number }>(
+  const counters = rowsOf<StateRow & { id: number; salt: Buffer | null }>(
     connection,
     { 'c.id': idIn },
-    `select straight_join ${STATE}, c.id
+    `select straight_join ${STATE}, c.id,
+            (select c.subject_salt from counter_subject u where u.counter_id = c.id limit 1) as salt
        from counter c force index (primary)
        join namespace n on n.id = c.namespace_id
        join counter_value v on ${JOIN_VALUE}`,
@@ -132,7 +141,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
       `select counter_id as id, period, start, value
          from counter_history force index (primary)`,
       'true',
-      HISTORY_PAGE,
+      LONG_PAGE,
     ),
   )
   /** The total of a period is what its history row and the columns have. */
@@ -152,9 +161,10 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
   for await (const row of counters) {
     const { namespace, name, value, createdAt, updatedAt } = stateIn(row)
     const definition = definitionIn(row)
-    const times = { createdAt: createdAt ?? undefined, updatedAt }
+    const subjectSalt = row.salt?.toString('hex')
+    const rest = { createdAt: createdAt ?? undefined, updatedAt, subjectSalt }
     for await (const [index, history] of partsOf(totalsOf(row.id))) {
-      if (index === 0) yield { type: 'counter', namespace, name, history, definition, value, ...times }
+      if (index === 0) yield { type: 'counter', namespace, name, history, definition, value, ...rest }
       else yield { type: 'counterHistory', namespace, name, history, timeZone: definition.timeZone }
     }
   }
@@ -209,14 +219,17 @@ export function totalIn({ period: code, start, value }: TotalRow): StoredPeriodT
 
 type SequenceRow = SequenceDefinitionRow &
   NamedRow &
-  Record<'id' | 'is_defined', number> & { created_at: Date; format_history: Buffer | null }
+  Record<'id' | 'is_defined', number> &
+  Record<'format_history' | 'salt', Buffer | null> & { created_at: Date }
 
 /** Sequences that were used or defined. */
 async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<SequenceRow>(
     connection,
     { 's.id': idIn },
-    `select straight_join n.name as namespace, s.name, s.id, s.is_defined, s.created_at, s.format_history, ${SEQUENCE_COLUMNS}
+    `select straight_join n.name as namespace, s.name, s.id, s.is_defined, s.created_at, s.format_history, ${SEQUENCE_COLUMNS},
+            (select s.subject_salt from sequence_group u join sequence_subject i on i.group_id = u.id
+              where u.sequence_id = s.id limit 1) as salt
        from sequence s force index (primary)
        join namespace n on n.id = s.namespace_id`,
     '(s.is_defined or exists (select 1 from sequence_group u where u.sequence_id = s.id and u.is_used))',
@@ -229,6 +242,7 @@ async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
       isDefined: row.is_defined === 1,
       formatHistory: row.format_history ? JSON.parse(row.format_history.toString()) : [],
       createdAt: row.created_at,
+      subjectSalt: row.salt?.toString('hex'),
     }
   }
 }
@@ -296,6 +310,58 @@ async function* exportReservations(connection: Connection): AsyncGenerator<Entry
     const times = { expiresAt: new Date(expiresAt), closedAt: row.closed_at }
     yield { type: 'reservation', ...keyIn(row), ...rest, period, ...times }
   }
+}
+
+async function* exportCounterSubjects(connection: Connection): AsyncGenerator<Entry> {
+  const lines = subjectsIn<NamedRow & Record<'period' | 'start', number>>(
+    connection,
+    ['counter_id', 'period', 'start'],
+    `select straight_join n.name as namespace, c.name, c.subject_salt, u.*, counter_id as id
+       from counter_subject u force index (primary)
+       join counter c on c.id = counter_id
+       join namespace n on n.id = c.namespace_id`,
+  )
+  for await (const [row, subjects] of lines)
+    yield {
+      type: 'counterSubjects',
+      ...nameIn(row),
+      subjectSalt: row.subject_salt.toString('hex'),
+      period: PERIODS.find((period) => PERIOD_CODES[period] === row.period) ?? null,
+      start: new Date(1000 * row.start),
+      subjects: subjects.map((one) => ({ ...hashIn(one), ...COUNTS.firstIn(one) })),
+    }
+}
+
+async function* exportGroupSubjects(connection: Connection): AsyncGenerator<Entry> {
+  const lines = subjectsIn<KeyRow & { period_key: number; issued_at: Date }>(
+    connection,
+    ['group_id', 'period_key'],
+    `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, s.subject_salt, u.*, group_id as id
+       from sequence_subject u force index (primary)
+       join sequence_group g on g.id = group_id
+       join sequence s on s.id = g.sequence_id
+       join namespace n on n.id = s.namespace_id`,
+  )
+  for await (const [row, subjects] of lines)
+    yield {
+      type: 'sequenceGroupSubjects',
+      ...keyIn(row),
+      subjectSalt: row.subject_salt.toString('hex'),
+      period: row.period_key,
+      subjects: subjects.map((one) => ({ ...hashIn(one), ...NUMBERS.firstIn(one), issuedAt: one.issued_at })),
+    }
+}
+
+const hashIn = ({ subject }: StoredSubject) => ({ subject: subject.toString('hex') })
+
+/** Subjects in the order of the primary key, in parts for a line each. `place`: the columns before the subject. */
+async function* subjectsIn<Place>(connection: Connection, place: readonly string[], selection: string) {
+  type Row = Place & StoredSubject & { subject_salt: Buffer } & Record<string, number>
+  const columns = place.map((column) => [column, (row: Row) => integer(row[column] ?? 0)] as const)
+  const index = { ...Object.fromEntries(columns), subject: ({ subject }: Row) => bytes(subject) }
+  const rows = rowsOf<Row>(connection, index, selection, 'true', LONG_PAGE)
+  const placeOf = (row: Row) => columns.map(([, valueIn]) => valueIn(row)).join(' ')
+  for await (const [, part] of partsOf(rows, undefined, placeOf)) if (part[0]) yield [part[0], part] as const
 }
 
 async function* exportApiKeys(connection: Connection): AsyncGenerator<Entry> {

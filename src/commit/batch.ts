@@ -3,7 +3,7 @@ import type { CounterOperation, FirstCount, RowState } from '../rules/counter.ts
 import { unavailable } from '../rules/errors.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
 import type { PeriodReading, RunningPeriod, RunningPeriods } from '../rules/periods.ts'
-import type { CounterRow, SequenceGroupRow } from '../rules/rows.ts'
+import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import { subjectHash } from '../rules/subjects.ts'
 import type { Call, Request } from './call.ts'
@@ -50,6 +50,8 @@ export interface SequenceGroupWork extends Readonly<SequenceGroupRowWork> {
   readonly path: SequenceGroupPath
   /** Key of its current period. */
   readonly periodKey: number
+  /** As those of a counter. */
+  readonly subjects: ReadonlyMap<string, string> | undefined
 }
 
 /**
@@ -205,8 +207,7 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
     if (operation.kind === 'add') delta = operation.delta
     else if (operation.kind === 'countOnce' || operation.kind === 'uncount') {
       delta = 1
-      subjects ??= new Map()
-      subjects.set(operation.subject, subjectHash(saltOf(row), operation.subject))
+      subjects = withSubject(subjects, row, operation.subject)
     }
     sum += delta
     volume += Math.abs(delta)
@@ -227,10 +228,10 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
   return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, path, running, subjects }
 }
 
-/** `Counters` has seen to it that there is one. */
-function saltOf({ salt }: CounterRow): string {
-  if (salt === undefined) throw unavailable('The counter was created by an older server in this moment.')
-  return salt
+/** The subjects of a row's operations, with another. `ensureSalt` has seen to it that there is a salt. */
+function withSubject(subjects = new Map<string, string>(), { salt }: Row, subject: string) {
+  if (salt === undefined) throw unavailable('An older server has just created this counter or sequence.')
+  return subjects.set(subject, subjectHash(salt, subject))
 }
 
 /** The locked path of a counter without slots. */
@@ -243,10 +244,14 @@ function workOnSequenceGroup(
   const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = work
   const { restartEvery, timeZone, step } = row.definition
   let sum = hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
-  for (const operation of operations) sum += operation.kind === 'next' ? operation.count * step : Number.NaN
+  let subjects: Map<string, string> | undefined
+  for (const operation of operations) {
+    sum += operation.kind === 'next' ? operation.count * step : Number.NaN
+    if (operation.kind === 'nextOnce') subjects = withSubject(subjects, row, operation.subject)
+  }
   const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
   const periodKey = periodKeyOf(restartEvery, timeZone, at)
-  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, path, periodKey }
+  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, path, periodKey, subjects }
 }
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */

@@ -178,13 +178,13 @@ on duplicate key update
 
 /** Columns of a sequence group's record. Table aliases: n, s and g. */
 export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
-       s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
+       s.id as sequence_id, s.version, s.subject_salt, ${SEQUENCE_COLUMNS}`
 
 export type KeyRow = Record<'namespace' | 'sequence' | 'its_group', Buffer>
 
 export type RecordRow = KeyRow &
   SequenceDefinitionRow &
-  Record<'id' | 'identity' | 'sequence_id' | 'version', number>
+  Record<'id' | 'identity' | 'sequence_id' | 'version', number> & { subject_salt: Buffer | null }
 
 export function keyIn({ namespace, sequence, its_group }: KeyRow): SequenceGroupKey {
   return { namespace: namespace.toString(), sequence: sequence.toString(), group: its_group.toString() }
@@ -202,6 +202,7 @@ export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow 
     identity,
     incarnation,
     version,
+    salt: row.subject_salt?.toString('hex'),
     issuedIn: undefined,
   }
 }

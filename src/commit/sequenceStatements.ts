@@ -24,6 +24,7 @@ import {
   storePositions,
 } from './reservations.ts'
 import { byId, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
+import { NUMBERS } from './subjectStatements.ts'
 
 /** Maximum sequence groups for which one statement each is faster than locking all, then changing all. */
 const NARROW = 8
@@ -115,11 +116,13 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
   // So that no lock wait comes after COMMIT is sent.
   const revisedAt = text.add(lockGroups(works))
   const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
+  const readSubjects = NUMBERS.lock(works, text)
   return (answers) => {
     const rows = lockedAt.flatMap((index) => rowsOf<PositionRow>(answers[index]))
     const positions = new Map(rows.map((row) => [`${row.id} ${row.period}`, row]))
     const revised = byId<RevisionRow>(answers[revisedAt])
     const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers)]))
+    const subjectsOf = readSubjects?.(answers)
     return works.flatMap((work) => {
       const position = positions.get(`${work.row.id} ${work.periodKey}`)
       if (position?.identity !== work.row.identity) return []
@@ -127,8 +130,9 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
       const row = revised.get(work.row.id)
       const first = row?.first == null ? undefined : Number(row.first)
       const revision = row && work.wantsRevision ? (first ?? Number(row.revision)) : undefined
-      const reading = { ...EMPTY_POSITION, last, next, generation, revision, first, ...reserved.get(work) }
-      return [[work, reading] as const]
+      const subjects = subjectsOf?.(work)
+      const own = { last, next, generation, subjects, revision, first, ...reserved.get(work) }
+      return [[work, { ...EMPTY_POSITION, ...own }] as const]
     })
   }
 }
@@ -224,6 +228,7 @@ export function writeSequenceGroups(sequenceGroups: readonly SequenceGroupWrite[
       const isLatest = !after.isIssued || isOpen(work)
       return [...(isLatest ? [] : [noteLatest(each)]), ...writeReservations(each)]
     }),
+    ...NUMBERS.write(written, at),
   ]
 }
 

@@ -34,7 +34,7 @@ import { tryLocks } from './locks.ts'
 import { periodColumns } from './periodStatements.ts'
 import { lockSequenceGroups, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
 import { FlushText, idsOf } from './statements.ts'
-import { lockSubjects, writeSubjects } from './subjectStatements.ts'
+import { COUNTS } from './subjectStatements.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -133,7 +133,7 @@ class FlushTransaction implements Transaction {
     }
     const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
     const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
-    const readSubjects = hasSubjects ? lockSubjects(counters, text) : undefined
+    const readSubjects = hasSubjects ? COUNTS.lock(counters, text) : undefined
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
@@ -167,7 +167,7 @@ class FlushTransaction implements Transaction {
     if (counters.length > 0) prepared.push(...writeCounters(counters, at))
     if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, at))
     if (counters.length > 0) prepared.push(...writeHistory(counters))
-    if (hasSubjects) prepared.push(...writeSubjects(counters, at))
+    if (hasSubjects) prepared.push(...COUNTS.write(counters, at))
     if (toStore.length > 0) prepared.push(storeResults(toStore))
     for (const claim of toRelease) prepared.push(releaseKey(claim))
     this.#prepared = prepared

@@ -29,6 +29,7 @@ const GrantRef = builder.objectRef<Grant>('Grant').implement({
       prefix: ['String', 'Only names that start with this text.'],
       maxDelta: ['SafeInt', 'With ADD, the most that one request may add to a counter.'],
       maxCount: ['Int', 'With NUMBER, the most numbers that one call may take.'],
+      onceOnly: ['Boolean', 'Whether ADD and NUMBER count only for a subject, and each subject once.'],
     }),
 })
 
@@ -61,6 +62,12 @@ const GrantInput = builder.inputType('GrantInput', {
       required: true,
       defaultValue: 1,
       description: 'With NUMBER, the most numbers that one call may take, 1 to 1 000 000.',
+    }),
+    onceOnly: t.boolean({
+      required: true,
+      defaultValue: false,
+      description:
+        'Whether ADD and NUMBER count only for a subject, and each subject once. With a token, the subject is its `sub`. With a key for pages, a subject has at least 16 characters. It cannot be combined with WRITE or ADMIN.',
     }),
   }),
 })

@@ -33,8 +33,8 @@ import {
   TrackedPeriodInput,
   withZone,
 } from './counter.ts'
-import { on, onName, PREFIXED, toAdd } from './rights.ts'
-import { chargedList, countSelected, historyCharge, refuseInSubscription, sumBelow } from './selections.ts'
+import { on, onName, onSubject, PREFIXED, toAdd, toIncrement } from './rights.ts'
+import { chargedList, chargeSubject, countSelected, sumBelow } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -95,13 +95,12 @@ builder.objectField(Counter, 'changeOf', (t) =>
   t.field({
     type: CounterChangeRef,
     nullable: true,
-    extensions: { right: on('ADD', 'its name', ({ parent }) => parent) },
+    extensions: { right: onSubject('ADD', ({ parent }) => parent) },
     description:
       'What a repeated call of a subject would return now: its number. Null if it has not counted. Not available in subscriptions.',
     args: { subject: requiredSubject('Who counted.') },
     async resolve(counter, { subject }, context, info) {
-      refuseInSubscription(info)
-      await historyCharge(context, info)({ buckets: 1, rows: 0 })()
+      await chargeSubject(context, info)
       return context.nth.counters.changeOf(counter, subject)
     },
   }),
@@ -158,7 +157,7 @@ const { to } = builder.args((t) => ({
 builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
-    extensions: { right: toAdd('the name', ({ name }) => [{ name, delta: 1 }]) },
+    extensions: { right: toIncrement },
     description:
       'Adds 1, and returns your number. With a `subject`, it adds 1 only the first time in each `oncePer` of the counter.',
     args: { name, namespace, subject, idempotencyKey },
@@ -172,7 +171,7 @@ builder.mutationFields((t) => ({
   uncount: t.field({
     type: CounterChangeRef,
     nullable: true,
-    extensions: { right: toAdd('the name', ({ name }) => [{ name, delta: 1 }]) },
+    extensions: { right: onSubject('ADD', ({ args }) => keyIn(args)) },
     description:
       'Takes back what a subject counted, such as a like: subtracts 1 now, also from the current periods. The subject may then count again. Null if it has not counted.',
     args: {

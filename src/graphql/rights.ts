@@ -1,15 +1,20 @@
 import { type GraphQLResolveInfo, getNamedType } from 'graphql'
 import type { CounterDelta } from '../repository/counters.ts'
+import { NthError } from '../rules/errors.ts'
 import { joinNames, splitNames } from '../rules/names.ts'
 import {
   type Caller,
+  type CountingScope,
   type GrantTarget,
   isAllowed,
   isAllowedOnAll,
+  isOnceOnly,
   maxCountFor,
   maxDeltaFor,
+  onceOnlyRefusal,
   refusal,
   type Scope,
+  subjectFor,
 } from '../rules/rights.ts'
 import { noSuchReservation } from '../rules/sequence.ts'
 import { decodeId, idFault } from './arguments.ts'
@@ -27,7 +32,7 @@ export interface Right {
   /** What the right must cover, for the documentation. */
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
-  check?(context: Context, call: FieldCall): Verdict | Promise<Verdict>
+  check?(context: Context, call: FieldCall): Verdict | Subject | Promise<Verdict>
   /** For fields that return a list of what their list argument has: checks an element of it. */
   checkEach?: CheckEach
 }
@@ -36,6 +41,9 @@ export type CheckEach = (context: Context, args: Arguments, element: string) => 
 
 /** Missing: to this caller, it doesn't exist. */
 type Verdict = 'missing' | undefined
+
+/** Arguments to go on with: the subject for whom the call counts, which may be that of the token. */
+type Subject = { subject: string }
 
 /** A call of a field. */
 interface FieldCall {
@@ -66,6 +74,8 @@ export function onName(scope: Scope): Right {
     covers: 'the name',
     check({ caller, idempotencyKey }, { args: { namespace, name, ...args }, info }) {
       assertAllowed(caller, scope, { namespace, name })
+      // A reservation is for no subject.
+      if (scope === 'NUMBER' && isOnceOnly(caller, scope, { namespace, name })) throw onceOnlyRefusal(scope)
       const hasKey = idempotencyKey !== undefined || args.idempotencyKey != null
       if (scope !== 'READ' && selectsState(info, hasKey)) assertAllowed(caller, 'READ', { namespace, name })
     },
@@ -105,39 +115,78 @@ export const onId: Right = {
   check: (context, { args }) => checkId(context, args.id),
 }
 
-/** A right to add to counters. Checks additions against what the caller may add to each in the whole request. */
+/** A right to add to counters, for no subject. */
 export function toAdd(
   covers: string,
   changesOf: (args: Arguments) => readonly CounterDelta[],
   isMany = false,
 ): Right {
-  function check(context: Context, { args }: FieldCall) {
-    const { caller } = context
-    const added = new Map(context.added)
-    for (const [index, { name, delta }] of changesOf(args).entries()) {
-      const limit = maxDeltaFor(caller, { namespace: args.namespace, name })
-      const key = joinNames(args.namespace, name)
-      const total = (added.get(key) ?? 0) + delta
-      const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
-      if (!isWithin) {
-        const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
-        throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
-      }
-      if (limit < Number.POSITIVE_INFINITY) added.set(key, total)
-    }
-    context.added = added
-    return undefined
-  }
+  const check: Right['check'] = (context, { args }) =>
+    add(context, args.namespace, changesOf(args), { isMany, subject: undefined })
   return { scope: 'ADD', covers, check }
+}
+
+/** A right to add 1 to a counter, also for a subject. */
+export const toIncrement: Right = {
+  scope: 'ADD',
+  covers: 'the name, and the subject',
+  check(context, { args: { namespace, name, subject: named } }) {
+    const subject = assertSubject(context.caller, 'ADD', { namespace, name }, named)
+    add(context, namespace, [{ name, delta: 1 }], { isMany: false, subject })
+    return subject === undefined ? undefined : { subject }
+  },
+}
+
+/** Checks additions against what the caller may add to each counter in the whole request. */
+function add(
+  context: Context,
+  namespace: string,
+  changes: readonly CounterDelta[],
+  { isMany, subject }: { isMany: boolean; subject: string | undefined },
+): undefined {
+  const { caller } = context
+  const added = new Map(context.added)
+  for (const [index, { name, delta }] of changes.entries()) {
+    const limit = maxDeltaFor(caller, { namespace, name }, subject)
+    const key = joinNames(namespace, name)
+    const total = (added.get(key) ?? 0) + delta
+    const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
+    if (!isWithin) {
+      const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
+      if (limit === 0 && isOnceOnly(caller, 'ADD', { namespace, name })) throw onceOnlyRefusal('ADD', details)
+      throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
+    }
+    if (limit < Number.POSITIVE_INFINITY) added.set(key, total)
+  }
+  context.added = added
 }
 
 export const toNumber: Right = {
   scope: 'NUMBER',
-  covers: 'the name and `count`',
-  check({ caller }, { args: { namespace, name, count } }) {
-    const limit = maxCountFor(caller, { namespace, name })
-    if (limit === 0 || count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
+  covers: 'the name, `count`, and the subject',
+  check({ caller }, { args: { namespace, name, count, subject: named } }) {
+    const subject = assertSubject(caller, 'NUMBER', { namespace, name }, named)
+    const limit = maxCountFor(caller, { namespace, name }, subject)
+    if (count > limit) throw refusal(caller, 'NUMBER', { limit })
+    return subject === undefined ? undefined : { subject }
   },
+}
+
+/** A right to what a subject counted, to read it or to take it back: the same as to count for it. */
+export function onSubject(scope: CountingScope, targetOf: (call: FieldCall) => GrantTarget): Right {
+  return {
+    scope,
+    covers: 'the name, and the subject',
+    check({ caller }, call) {
+      assertSubject(caller, scope, targetOf(call), call.args.subject)
+    },
+  }
+}
+
+function assertSubject(...call: Parameters<typeof subjectFor>): string | undefined {
+  const subject = subjectFor(...call)
+  if (subject instanceof NthError) throw subject
+  return subject
 }
 
 /** A right to read the sequence of a reservation that was reached otherwise. */

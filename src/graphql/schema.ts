@@ -79,9 +79,10 @@ function permitted({ name }: GraphQLObjectType, field: Field, resolver: Resolver
   return (parent, args, context, info) => {
     if (!check || isUnrestricted(context.caller)) return resolve(parent, args, context, info)
     const verdict = check(context, { parent, args, info })
-    const result = (found: typeof verdict) =>
-      found === 'missing' ? null : resolve(parent, args, context, info)
-    return verdict instanceof Promise ? verdict.then(result) : result(verdict)
+    if (verdict instanceof Promise)
+      return verdict.then((found) => (found === 'missing' ? null : resolve(parent, args, context, info)))
+    if (verdict === 'missing') return null
+    return resolve(parent, verdict ? { ...args, ...verdict } : args, context, info)
   }
 }
 

@@ -154,6 +154,7 @@ const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
   ['place', 20],
   ['changeOf', 20],
+  ['numbersOf', 20],
   ['history', 5],
   ['periods', 5],
   ['createdAt', 5],
@@ -272,4 +273,10 @@ export function historyCharge(request: Context, info: GraphQLResolveInfo) {
     charge(request, values)
     return () => room(request, values + VALUES_OF_A_READ)
   }
+}
+
+/** Charges what the call of a subject returned, which is about to be read. Subscriptions don't watch that. */
+export async function chargeSubject(request: Context, info: GraphQLResolveInfo): Promise<void> {
+  refuseInSubscription(info)
+  await historyCharge(request, info)({ buckets: 1, rows: 0 })()
 }

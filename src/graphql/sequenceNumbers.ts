@@ -8,11 +8,20 @@ import {
 } from '../rules/sequence.ts'
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
-import { decodeId } from './arguments.ts'
-import { builder, callOptions, exposed, idempotencyKey, parts } from './builder.ts'
+import { decodeId, inputError } from './arguments.ts'
+import {
+  builder,
+  callOptions,
+  exposed,
+  idempotencyKey,
+  parts,
+  requiredSubject,
+  subject,
+  subjectIn,
+} from './builder.ts'
 import type { Context } from './context.ts'
-import { on, onItsSequence, onName, onReservation, toNumber } from './rights.ts'
-import { charge, costOfText, countSelected, room, sumBelow } from './selections.ts'
+import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
+import { charge, chargeSubject, costOfText, countSelected, room, sumBelow } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
@@ -47,22 +56,44 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       type: 'DateTime',
       description: 'When the numbers were issued. This determines the date in their format.',
     }),
+    alreadyIssued: t.boolean({
+      description:
+        'Whether the subject had its number before. If so, this is that number, with the text and the time that it had then.',
+      resolve: ({ issued }) => issued.earlier !== undefined,
+    }),
     replayed: t.exposeBoolean('isReplayed', {
       description: 'Whether this is the result of an earlier call with the same idempotency key.',
     }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
-      extensions: { right: on('READ', 'the name of its sequence', ({ parent }) => sequenceOf(parent)) },
+      extensions: { right: on('READ', 'the name of its sequence', ({ parent }) => sequenceOf(parent.key)) },
       description:
-        'The sequence group after this call, for client caches. If the call is replayed, this is its current state. Null only if it could not be read; the numbers were issued.',
+        'The sequence group after this call, for client caches. If the call is replayed, or its subject had a number before, this is its current state. Null only if it could not be read; the numbers were issued.',
       resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
-        numbers.isReplayed ? nth.sequences.readSequenceGroup(numbers.key) : sequenceGroupAfter(numbers),
+        numbers.isReplayed || numbers.issued.earlier
+          ? nth.sequences.readSequenceGroup(numbers.key)
+          : sequenceGroupAfter(numbers),
     }),
   }),
 })
 
-function sequenceOf({ key: { namespace, sequence: name } }: SequenceNumbers): SequenceKey {
+builder.objectField(SequenceGroup, 'numbersOf', (t) =>
+  t.field({
+    type: SequenceNumbersRef,
+    nullable: true,
+    extensions: { right: onSubject('NUMBER', ({ parent }) => sequenceOf(parent)) },
+    description:
+      'What a repeated call of a subject would return now: its number. Null if it has none. Not available in subscriptions.',
+    args: { subject: requiredSubject('Whose number.') },
+    async resolve(key, { subject }, context, info) {
+      await chargeSubject(context, info)
+      return context.nth.sequences.numbersOf(key, subject)
+    },
+  }),
+)
+
+function sequenceOf({ namespace, sequence: name }: SequenceGroupKey): SequenceKey {
   return { namespace, name }
 }
 
@@ -127,7 +158,7 @@ builder.mutationFields((t) => ({
     type: SequenceNumbersRef,
     extensions: { right: toNumber },
     description:
-      'Issues the next number, or a block of up to 1 000 000. If the sequence wraps around, a block has at most 2 000.',
+      'Issues the next number, or a block of up to 1 000 000. If the sequence wraps around, a block has at most 2 000. With a `subject`, it issues one number, only the first time in each group, and in each period if the sequence restarts.',
     args: {
       name,
       group,
@@ -138,13 +169,19 @@ builder.mutationFields((t) => ({
         extensions: { check: checks.count },
       }),
       namespace,
+      subject,
       idempotencyKey,
     },
     resolve(_, args, context, info) {
       const texts = sumBelow(countFormattedValues, info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is issued: numbers that can't be listed would be lost.
       if (args.count <= MAX_LISTED) charge(context, args.count * (sumBelow(countValues, info) + texts))
-      return context.nth.sequences.next(sequenceGroupKey(args), args.count, callOptions(args, context, info))
+      const [key, options] = [sequenceGroupKey(args), callOptions(args, context, info)]
+      // Most calls have none, and don't check it.
+      const numbered = args.subject == null ? undefined : subjectIn(args)
+      if (numbered === undefined) return context.nth.sequences.next(key, args.count, options)
+      if (args.count > 1) throw inputError({ message: 'must be 1 with a subject', limit: 1, path: ['count'] })
+      return context.nth.sequences.nextOnce(key, numbered, options)
     },
   }),
   restartSequence: t.field({

@@ -125,6 +125,7 @@ const grant = z
     prefix: z.string().default(''),
     maxDelta: z.int().default(1),
     maxCount: z.int().default(1),
+    onceOnly: z.boolean().default(false),
   })
   .refine((value) => !grantFault(value))
 
@@ -232,6 +233,6 @@ function identifiedBy({ iss, sub, exp = 0, nth }: JWTPayload) {
   if (!parsed.success || typeof sub !== 'string' || sub === '') throw invalidCredential()
   const { grants, origins, perMinute } = parsed.data
   const expiresAt = new Date(Math.min(exp * 1000, LAST_INSTANT))
-  const caller: Caller = { kind: 'TOKEN', identity: `token ${iss}\n${sub}`, grants, expiresAt }
+  const caller: Caller = { kind: 'TOKEN', identity: `token ${iss}\n${sub}`, subject: sub, grants, expiresAt }
   return { caller, origins, perMinute, expiresAtMs: expiresAt.getTime() + LEEWAY_MS }
 }

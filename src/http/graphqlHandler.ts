@@ -12,6 +12,7 @@ import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { LONG_TEXT, roomForText } from '../graphql/selections.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
+import { type ErrorCode, NthError } from '../rules/errors.ts'
 import type { Access, Authenticate } from './authentication.ts'
 import type { ReadBody } from './body.ts'
 import type { Release, Reserve } from './connections.ts'
@@ -30,7 +31,7 @@ import {
 import type { StreamResult } from './liveQueries.ts'
 import { EVENT_STREAM, sendAsEvents, streamFormatFor } from './liveQuery.ts'
 import { areValid, type JsonType, paramsInAddress, paramsInBody, typeFor } from './parameters.ts'
-import { codeOf, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
+import { codeOf, hasTag, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
 import type { Api } from './yoga.ts'
 
 /** Answers a request; `headers` are on every response of the server. */
@@ -63,21 +64,53 @@ interface ApiExchange {
 /** Characters of a response that is encoded in a tick of its own: for the longest, 10 MB, it takes 10 ms. */
 const LONG_RESPONSE = 1_000_000
 
-/** Creates the function that answers requests to the API. */
+export type ReadFor = ReturnType<typeof createGraphqlHandler>['readFor']
+
+/** Creates the functions that answer requests to the API, and read for others. */
 export function createGraphqlHandler({
   api: { yoga, executeCompiled, persistedQueries },
   readBody,
   reserve,
   release,
   authenticate,
-}: HandlerOptions): Handler {
+}: HandlerOptions) {
   const { getResultForParams, fetchAPI, logger } = yoga
 
-  return (request, response, headers, credential) => {
+  const answerCall: Handler = (request, response, headers, credential) => {
     const note = new RequestNote(request)
     const exchange: ApiExchange = { request, response, headers, note, length: request.url?.length ?? 0 }
     if (!requestTrace.start.hasSubscribers) return handle(exchange, credential)
     return requestTrace.tracePromise(handle, workOf(exchange), undefined, exchange, credential)
+  }
+
+  /**
+   * Executes a query of this server for a request that isn't one to the API: by the rights of its caller, within the same
+   * limits, and measured like one. Throws the first error.
+   */
+  async function readFor<Data>(
+    request: IncomingMessage,
+    credential: Credential | undefined,
+    params: { query: string; variables: Record<string, string> },
+  ): Promise<Data> {
+    const note = new RequestNote(request)
+    try {
+      const access = await authenticate(request, credential)
+      note.caller = access.caller
+      const { length } = params.query
+      if (!reserve(request, length * HEAP_BYTES_A_CHARACTER, length)) throw overloaded()
+      // A query has no stream.
+      const result = (await resultOf({ request, note, length: 0 }, params, access)) as ExecutionResult
+      const [error] = result.errors ?? []
+      // Each error that leaves has a code of the table.
+      if (error) throw new NthError(error.extensions.code as ErrorCode, error.message)
+      // It is what the query selects.
+      return result.data as Data
+    } catch (error) {
+      if (error instanceof NthError) note.code = error.code
+      throw error
+    } finally {
+      note.measure()
+    }
   }
 
   async function handle(exchange: ApiExchange, credential: Credential | undefined): Promise<unknown> {
@@ -143,7 +176,11 @@ export function createGraphqlHandler({
     return send(exchange, result, type)
   }
 
-  async function resultOf({ request, note, length }: ApiExchange, params: GraphQLParams, access: Access) {
+  async function resultOf(
+    { request, note, length }: Pick<ApiExchange, 'request' | 'note' | 'length'>,
+    params: GraphQLParams,
+    access: Access,
+  ) {
     const { caller, takeChanges } = access
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
@@ -190,8 +227,7 @@ export function createGraphqlHandler({
         // Browsers keep these responses, and revalidate them each time (RFC 9110, 8.8.3).
         const tag = `W/"${hash('sha256', text, 'base64url')}"`
         all.push('etag', tag, 'cache-control', 'private, no-cache', 'vary', 'Authorization, Accept')
-        const known = request.headers['if-none-match']?.split(',').map((sent) => sent.trim())
-        if (known?.includes(tag)) return response.writeHead(304, all).end()
+        if (hasTag(request, tag)) return response.writeHead(304, all).end()
       }
       all.push('content-type', `${type}; charset=utf-8`)
     } else {
@@ -211,6 +247,8 @@ export function createGraphqlHandler({
     response.writeHead(status, all)
     response.end(body)
   }
+
+  return { answerCall, readFor }
 }
 
 const NOT_ACCEPTABLE =

@@ -19,8 +19,8 @@ const AUTHORIZATION = /(?:^|,)\s*authorization\s*(?:,|$)/i
 
 const VARY: HeaderList = ['vary', 'Origin']
 
-/** The client: the same for everyone, so that the pages of any origin may import it. */
-const SHARED_MODULE = /^\/client\.js(?:\?|$)/
+/** The client and the element: the same for everyone, so that the pages of any origin may load them. */
+const SHARED_MODULE = /^\/(?:client|nth)\.js(?:\?|$)/
 const ANY_ORIGIN: HeaderList = ['access-control-allow-origin', '*']
 
 interface OriginSettings {

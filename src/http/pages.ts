@@ -163,7 +163,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...within(PAGES, others),
     ...within(ROOT, [...BESIDE, ...docs.map((name) => `docs/${name}`)]),
     // The types are for those who download the client.
-    ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts']),
+    ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts', 'nth.js']),
     ...LIBRARIES,
   ]
 }
@@ -181,7 +181,8 @@ async function graphiqlFiles() {
   })
 }
 
-function escaped(text: string): string {
+/** A text as HTML and XML have it in content and attributes. */
+export function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 

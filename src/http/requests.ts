@@ -49,6 +49,12 @@ function givenId({ headers }: IncomingMessage): string | undefined {
   return typeof given === 'string' && /^[\w.:+/=-]{1,128}$/.test(given) ? given : undefined
 }
 
+/** Whether a client already has what a response would send (RFC 9110, 13.1.2). */
+export function hasTag({ headers }: IncomingMessage, tag: string): boolean {
+  const known = headers['if-none-match']?.split(',').map((sent) => sent.trim())
+  return known?.includes(tag) ?? false
+}
+
 /** The code of the first error of a result; undefined: there is none. */
 export function codeOf({ errors }: ExecutionResult): string | undefined {
   const [error] = errors ?? []

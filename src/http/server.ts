@@ -5,6 +5,7 @@ import { getHeapStatistics } from 'node:v8'
 import { errorOf } from '../rules/errors.ts'
 import { isAllowedOnAll, refusal } from '../rules/rights.ts'
 import { createAuthentication } from './authentication.ts'
+import { BADGE_PATH, createBadges } from './badges.ts'
 import { createBodyReader } from './body.ts'
 import { Clients } from './clients.ts'
 import { openConnections } from './connections.ts'
@@ -141,7 +142,8 @@ export async function listen(options: ListenOptions) {
   const maxBytes = heapBytes * STREAMS_SHARE
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
   const api = createApi({ nth, notices, liveQueries })
-  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
+  const { answerCall, readFor } = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
+  const answerBadge = createBadges(readFor)
 
   function handle(request: IncomingMessage, response: ServerResponse): unknown {
     const health = HEALTH_PATH.exec(request.url ?? '')?.[1]
@@ -167,11 +169,13 @@ export async function listen(options: ListenOptions) {
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = origins.hostFault(request.headers.host ?? 'localhost')
     const isCall = isGraphql && (request.method === 'POST' || !isPage(request))
-    if (isCall && !hostError) return graphql(request, response, headers, credential)
+    if (isCall && !hostError) return answerCall(request, response, headers, credential)
     withHeaders(response, headers)
     if (path === '/metrics' && !hostError) return answerMetrics(request, response, credential)
     if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')
-    if (hostError && (isCall || hostError.status === 400)) return sendError(response, hostError)
+    const isBadge = BADGE_PATH.test(path)
+    if (hostError && (isCall || isBadge || hostError.status === 400)) return sendError(response, hostError)
+    if (isBadge) return answerBadge(request, response, path, credential)
     const page = pages.at(path)
     if (page && isWrite(request)) return rejectWrite(response, path)
     if (page) return sendPage(request, response, page)

@@ -14,6 +14,7 @@ import {
   type Grant,
   isSecret,
   prefixOf,
+  type Scope,
 } from '../rules/rights.ts'
 import { type Results, workOn } from './batches.ts'
 import { repeat } from './jobs.ts'
@@ -195,12 +196,37 @@ interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffe
   last_used_at: Date | null
 }
 
+/** A grant as it is stored. `onceScopes`: its scopes if it is `onceOnly`. */
+type StoredGrant = Omit<Grant, 'onceOnly'> & { onceScopes?: readonly Scope[] }
+
+/**
+ * Grants as they are stored. 0.2.0 ignores parts of them that it doesn't know. It must not ignore `onceOnly`: a grant that
+ * has it has no scopes there, so that 0.2.0 refuses what it allows.
+ */
+export function grantsText(grants: readonly Grant[]): string {
+  const stored = grants.map(
+    ({ onceOnly, ...grant }): StoredGrant =>
+      onceOnly ? { ...grant, scopes: [], onceScopes: grant.scopes } : grant,
+  )
+  return JSON.stringify(stored)
+}
+
+function grantsIn(text: string): Grant[] {
+  // Written by `grantsText` only, or by an earlier version.
+  const stored = JSON.parse(text) as StoredGrant[]
+  return stored.map(({ onceScopes, scopes, ...grant }) => ({
+    ...grant,
+    scopes: onceScopes ?? scopes,
+    onceOnly: onceScopes !== undefined,
+  }))
+}
+
 /** Repeatable: the hash is unique. */
 async function createKey(connection: Connection, key: ApiKeyOptions & Pick<ApiKey, 'hash' | 'prefix'>) {
   const { hash, prefix, label, grants, origins, perMinute, expiresAt } = key
   await connection.query(
     `insert into api_key (hash, prefix, label, grants, origins, per_minute, created_at, expires_at)
-     values (${digest(hash)}, ${bytes(prefix)}, ${bytes(label)}, ${bytes(JSON.stringify(grants))},
+     values (${digest(hash)}, ${bytes(prefix)}, ${bytes(label)}, ${bytes(grantsText(grants))},
              ${orNull(origins, (urls) => bytes(JSON.stringify(urls)))}, ${orNull(perMinute, integer)},
              utc_timestamp(3), ${orNull(expiresAt, instant)})
      on duplicate key update hash = values(hash)`,
@@ -245,8 +271,7 @@ async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
     hash: row.hash.toString('hex'),
     prefix: row.prefix.toString(),
     label: row.label.toString(),
-    // Written by `createKey` only.
-    grants: JSON.parse(row.grants.toString()) as Grant[],
+    grants: grantsIn(row.grants.toString()),
     origins: row.origins && (JSON.parse(row.origins.toString()) as string[]),
     perMinute: row.per_minute,
     createdAt: row.created_at,

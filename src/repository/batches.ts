@@ -121,7 +121,12 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   const createdAlone = new Map<string, Promise<R | undefined>>()
 
   async function cacheAll(results: Results<R>, work: (connection: Connection) => Promise<Map<string, R>>) {
-    for (const [text, row] of await database.withRetry(work)) {
+    for (const [text, read] of await database.withRetry(work)) {
+      const known = cache.get(text)
+      // Flushes have noted in the row that is cached what they did to it.
+      const isKnown =
+        known?.key === read.key && known.salt === read.salt && known.incarnation === read.incarnation
+      const row = isKnown ? known : read
       cache.set(text, row)
       results.set(text, row)
     }

@@ -1,8 +1,9 @@
 import { type Applied, onCounter, type Request } from '../commit/call.ts'
 import type { GroupCommit } from '../commit/groupCommit.ts'
 import { COUNTER_EXISTS, JOIN_VALUE, STATE, type StateRow, stateIn } from '../commit/periodStatements.ts'
+import { COUNTS } from '../commit/subjectStatements.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
-import { bytes, integer, pageByName, REVISION_OF_NOW, select, selectByName } from '../mysql/sql.ts'
+import { bytes, pageByName, REVISION_OF_NOW, select, selectByName } from '../mysql/sql.ts'
 import {
   type CounterKey,
   type CounterOperation,
@@ -18,10 +19,9 @@ import {
 import { NthError } from '../rules/errors.ts'
 import type { OperationResult } from '../rules/idempotency.ts'
 import type { CounterRow, Row, Rows } from '../rules/rows.ts'
-import { createSalt } from '../rules/subjects.ts'
 import { batchReads } from './batches.ts'
 import { openHistory } from './history.ts'
-import { openFirstCounts } from './subjects.ts'
+import { openSubjects } from './subjects.ts'
 
 export interface CounterChange extends CounterResult {
   key: CounterKey
@@ -65,7 +65,7 @@ export function openCounters({
   now,
 }: Means<CounterKey, CounterRow>) {
   const list = retried(database, listCounters)
-  const firstCount = openFirstCounts(database, now)
+  const subjects = openSubjects({ database, rows, now }, COUNTS)
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
     ...batchReads(keyText, retried(database, readCounters)),
@@ -82,14 +82,14 @@ export function openCounters({
      * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async countOnce(key: CounterKey, subject: string, options?: CallOptions) {
-      await ensureSalt(key)
+      await subjects.ensureSalt(key)
       return change(key, { kind: 'countOnce', subject }, options)
     },
 
     /** What a repeated `countOnce` would return now; null: the subject has not counted. */
     async changeOf({ namespace, name }: CounterKey, subject: string): Promise<CounterChange | null> {
       const key = { namespace, name }
-      const first = await firstCount(key, subject)
+      const { first } = (await subjects.first(key, subject)) ?? {}
       return first ? changeOf(key, repeatedCount(first), { at: first.at, isReplayed: false }) : null
     },
 
@@ -99,7 +99,7 @@ export function openCounters({
      * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async uncount(key: CounterKey, subject: string, options?: CallOptions): Promise<CounterChange | null> {
-      await ensureSalt(key)
+      await subjects.ensureSalt(key)
       const done = await change(key, { kind: 'uncount', subject }, options)
       return done.isUncounted ? null : done
     },
@@ -175,17 +175,6 @@ export function openCounters({
     async delete(key: CounterKey, options?: RevisionOption): Promise<CounterChange> {
       return { ...(await change(key, { kind: 'delete' }, options)), isDeletion: true }
     },
-  }
-
-  /** Creates the salt of a counter that an older version created. */
-  async function ensureSalt(key: CounterKey): Promise<void> {
-    const { id, salt } = rows.cached(key) ?? (await rows.loadOrCreate(key, now()))
-    if (salt !== undefined) return
-    const statement = `update counter
-        set subject_salt = x'${createSalt()}'
-      where id = ${integer(id)} and subject_salt is null`
-    await database.withRetry((connection) => connection.query(statement))
-    rows.forget(key)
   }
 
   async function change(

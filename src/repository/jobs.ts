@@ -7,7 +7,7 @@ import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import { DAY_MS, LONGEST_MS, PERIODS } from '../rules/calendar.ts'
+import { DAY_MS, LONGEST_MS, PERIODS, periodKeyOf } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
 
 /** What a scheduled job runs with. */
@@ -272,8 +272,8 @@ function deleteOfPeriod(
 const KEPT_DAYS = 30
 
 /**
- * Deletes the rows of deleted sequences, and reservations that ended long ago without a number of their own. Runs in
- * batches, each in its own transaction, over rows that nobody writes any more.
+ * Deletes the rows of deleted sequences, reservations that ended long ago without a number of their own, and the subjects
+ * of past periods. Runs in batches, each in its own transaction, over rows that nobody writes any more.
  */
 export async function sweepSequences(context: JobContext): Promise<void> {
   const before = context.now.getTime() - KEPT_DAYS * DAY_MS
@@ -287,6 +287,7 @@ export async function sweepSequences(context: JobContext): Promise<void> {
   await deleteWithParts(context, { find: deleted, table: 'deleted_sequence' }, (sequences) =>
     deleteSequenceGroups(context, sequences),
   )
+  await sweepSubjects(context)
 }
 
 /** Sequence groups last: their other rows are found by their ids. */
@@ -298,11 +299,46 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
   return deleteWithParts(context, { find: groups, table: 'sequence_group' }, async (ids) => {
     const reservations = `select token from reservation where group_id in (${ids})`
     await deleteFound(context, reservations, eachFrom('reservation'))
-    const values = `select group_id, period_key
-       from sequence_value force index (primary)
-      where group_id in (${ids})`
-    await deleteFound(context, values, eachFrom('sequence_value'))
+    await deletePeriods(context, 'sequence_value', ids)
+    await deletePeriods(context, 'sequence_subject', ids)
   })
+}
+
+type RestartingRow = { id: number; code: number; zone: Buffer }
+
+/** Deletes the subjects of periods that ended a day ago or earlier. */
+async function sweepSubjects(context: JobContext): Promise<void> {
+  const { database, now, shouldContinue } = context
+  const before = new Date(now.getTime() - DAY_MS)
+  let from: number | undefined = 0
+  while (from !== undefined && shouldContinue()) {
+    const groups: RestartingRow[] = await database.select<RestartingRow>(
+      `select g.id, s.restart_every as code, s.time_zone as zone
+         from sequence_group g force index (primary)
+         join sequence s on s.id = g.sequence_id
+        where g.id > ${integer(from)} and s.restart_every is not null
+        order by g.id
+        limit ${PAGE}`,
+    )
+    for (const alike of groupBy(groups, ({ code, zone }) => `${code} ${zone}`).values()) {
+      const [{ code, zone }] = alike
+      const period = PERIODS.find((each) => PERIOD_CODES[each] === code) ?? null
+      const past = `between 1 and ${integer(periodKeyOf(period, zone.toString('latin1'), before) - 1)}`
+      const ids = list(alike, ({ id }) => integer(id))
+      await deletePeriods(context, 'sequence_subject', ids, past)
+    }
+    from = groups.at(-1)?.id
+  }
+}
+
+type TableOfGroups = 'sequence_value' | 'sequence_subject'
+
+/** Deletes what sequence groups, whose ids are a list, have in some periods, or in all. */
+function deletePeriods(context: JobContext, table: TableOfGroups, ids: string, which = '>= 0') {
+  const found = `select group_id, period_key${table === 'sequence_subject' ? ', subject' : ''}
+       from ${table} force index (primary)
+      where group_id in (${ids}) and period_key ${which}`
+  return deleteFound(context, found, eachFrom(table))
 }
 
 /**

@@ -20,6 +20,7 @@ import {
   type PastFormat,
   type SequenceDefinitionChange,
 } from '../rules/sequenceDefinition.ts'
+import { createSalt } from '../rules/subjects.ts'
 import { findOrCreateNamespace, unlessTaken } from './namespaces.ts'
 
 /**
@@ -206,9 +207,9 @@ export async function findOrCreateSequence(connection: Connection, key: Sequence
   if (found !== undefined) return found
   const namespace = await findOrCreateNamespace(connection, key.namespace)
   const [{ insertId }] = await connection.query<ResultSetHeader>(
-    `insert into sequence (namespace_id, name, version, created_at, time_zone)
+    `insert into sequence (namespace_id, name, version, created_at, time_zone, subject_salt)
      values (${integer(namespace.id)}, ${bytes(key.name)}, ${integer(firstVersion())}, ${instant(at)},
-             ${bytes(namespace.time_zone)})`,
+             ${bytes(namespace.time_zone)}, x'${createSalt()}')`,
   )
   return insertId
 }

@@ -16,6 +16,7 @@ import {
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
 } from '../commit/reservations.ts'
+import { NUMBERS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
 import {
@@ -42,6 +43,7 @@ import {
   noSuchReservation,
   notGapless,
   type Reservation,
+  repeatedNumber,
   type SequenceGroupKey,
   type SequenceGroupState,
   type SequenceKey,
@@ -61,6 +63,7 @@ import {
 import { batchReads, createRowCache } from './batches.ts'
 import type { CallOptions, Means, RequestOptions } from './counters.ts'
 import { defineSequence, deleteSequence, findOrCreateSequence } from './sequenceDefinition.ts'
+import { openSubjects } from './subjects.ts'
 
 const TOKEN_BYTES = 16
 
@@ -79,6 +82,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
   )
   const reservations = batchReads(tokenOf, retried(database, readReservations), () => undefined)
   const listGroups = retried(database, listSequenceGroups)
+  const subjects = openSubjects({ database, rows, now }, NUMBERS)
 
   function change(
     key: SequenceGroupKey,
@@ -119,6 +123,28 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
       const applied = await change(key, { kind: 'next', count }, options)
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
+    },
+
+    /**
+     * Issues the next number to a subject, unless it has one in the current period: then it returns that.
+     *
+     * @throws {NthError} as for `next`
+     */
+    async nextOnce(key: SequenceGroupKey, subject: string, options?: CallOptions): Promise<SequenceNumbers> {
+      await subjects.ensureSalt(key)
+      const applied = await change(key, { kind: 'nextOnce', subject }, options)
+      const issued = resultAs('numbers', applied)
+      const at = issued.earlier ? new Date(issued.earlier.issuedAt) : applied.at
+      return { key, issued, at, isReplayed: applied.isReplayed }
+    },
+
+    /** What a repeated `nextOnce` would return now; null: the subject has no number. */
+    async numbersOf({ namespace, sequence, group }: SequenceGroupKey, subject: string) {
+      const key = { namespace, sequence, group }
+      const { row, first } = (await subjects.first(key, subject)) ?? {}
+      if (!row || !first) return null
+      const issued = repeatedNumber(first, row.definition)
+      return { key, issued, at: new Date(first.issuedAt), isReplayed: false }
     },
 
     /**

@@ -1,50 +1,54 @@
-import { firstCountIn, SUBJECT, type SubjectRow, subjectsAt } from '../commit/subjectStatements.ts'
+import type { SubjectTable } from '../commit/subjectStatements.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
-import { select } from '../mysql/sql.ts'
-import { type CounterKey, type FirstCount, keyText } from '../rules/counter.ts'
-import { joinNames } from '../rules/names.ts'
-import { subjectHash } from '../rules/subjects.ts'
+import { integer, select } from '../mysql/sql.ts'
+import type { Row, Rows } from '../rules/rows.ts'
+import { createSalt, subjectHash } from '../rules/subjects.ts'
 import { batchReads } from './batches.ts'
-import { readCounterRows } from './counterRows.ts'
 
-interface SubjectKey extends CounterKey {
-  subject: string
-}
+/** The subjects of counters, or of sequence groups. */
+export function openSubjects<Name, R extends Row, First>(
+  { database, rows, now }: { database: Database; rows: Rows<Name, R>; now: () => Date },
+  table: SubjectTable<R, First>,
+) {
+  type Subject = { row: R; hash: string }
+  type Found = Subject & { first: First }
 
-type SubjectState = SubjectKey & { first: FirstCount }
+  async function readFirsts(connection: Connection, subjects: readonly Subject[]): Promise<Found[]> {
+    const works = subjects.map(({ row, hash }) => ({ row, hash, subjects: new Map([[hash, hash]]) }))
+    const firstsOf = table.firstsIn(await select(connection, table.select(works, now())))
+    return works.flatMap((work) => {
+      const first = firstsOf(work)?.get(work.hash)
+      return first ? [{ ...work, first }] : []
+    })
+  }
 
-/**
- * Returns a function that reads what the first call of a subject returned; undefined: it has not counted. All that is
- * requested in one event loop tick is read together.
- */
-export function openFirstCounts(database: Database, now: () => Date) {
-  const { read } = batchReads<SubjectKey, SubjectState, undefined>(
-    ({ namespace, name, subject }) => joinNames(namespace, name, subject),
-    retried(database, (connection, keys: readonly SubjectKey[]) => readFirstCounts(connection, keys, now())),
+  const { read } = batchReads<Subject, Found, undefined>(
+    ({ row, hash }) => `${row.id} ${hash}`,
+    retried(database, readFirsts),
     () => undefined,
   )
-  return async ({ namespace, name }: CounterKey, subject: string): Promise<FirstCount | undefined> =>
-    (await read({ namespace, name, subject }))?.first
-}
 
-async function readFirstCounts(connection: Connection, keys: readonly SubjectKey[], at: Date) {
-  const rows = await readCounterRows(connection, keys)
-  const wanted = keys.flatMap((key) => {
-    const row = rows.get(keyText(key))
-    return row?.salt === undefined ? [] : [{ key, row, hash: subjectHash(row.salt, key.subject) }]
-  })
-  if (wanted.length === 0) return []
-  const found = await select<SubjectRow & { counter_id: number }>(
-    connection,
-    `select counter_id, ${SUBJECT}
-       from counter_subject force index (primary)
-      where ${wanted.map(({ row, hash }) => subjectsAt(row, at, [hash])).join(' or ')}`,
-  )
-  const firsts = new Map(
-    found.map((row) => [`${row.counter_id} ${row.subject.toString('hex')}`, firstCountIn(row)]),
-  )
-  return wanted.flatMap(({ key, row, hash }): SubjectState[] => {
-    const first = firsts.get(`${row.id} ${hash}`)
-    return first ? [{ ...key, first }] : []
-  })
+  return {
+    /**
+     * Reads what the first call of a subject returned, with the row; undefined: it has not called. All that is requested in
+     * one event loop tick is read together.
+     */
+    async first(name: Name, subject: string) {
+      // The cached one may be of a past definition.
+      const row = await rows.load(name)
+      return row?.salt === undefined ? undefined : read({ row, hash: subjectHash(row.salt, subject) })
+    },
+
+    /** Creates the salt of a counter or sequence that an older version created. */
+    async ensureSalt(name: Name): Promise<void> {
+      const row: Row = rows.cached(name) ?? (await rows.loadOrCreate(name, now()))
+      if (row.salt !== undefined) return
+      const [owner, id] = row.kind === 'counter' ? ['counter', row.id] : ['sequence', row.sequenceId]
+      const statement = `update ${owner}
+        set subject_salt = x'${createSalt()}'
+      where id = ${integer(id)} and subject_salt is null`
+      await database.withRetry((connection) => connection.query(statement))
+      rows.forget(name)
+    },
+  }
 }

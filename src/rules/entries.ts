@@ -4,10 +4,10 @@ import { MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
 import { type Fault, nameFault, textFault } from './names.ts'
 import { type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
 
-/** Format of the lines. A file of a later one is refused. */
-export const FORMAT_VERSION = 1
+/** Format of the lines. A file of a later one is refused. A file without subjects has the one before. */
+export const FORMAT_VERSION = 2
 
-/** Maximum totals of a counter, or periods of a sequence group, in one line. */
+/** Maximum totals or subjects of a counter, or periods or subjects of a sequence group, in one line. */
 export const MAX_PARTS = 1000
 
 /** What was added to a counter in a period. `start`: in seconds since 1970. May be beyond the safe range. */
@@ -39,6 +39,14 @@ const unsigned = between(0, 2 ** 32 - 1)
 const hexadecimal = (digits: number) =>
   z.string().regex(new RegExp(`^[0-9a-f]{${digits}}$`), `must be ${digits} hexadecimal digits`)
 const sha256 = hexadecimal(64)
+
+/** The hash of a subject, or what it is hashed with. */
+const digits32 = hexadecimal(32)
+
+/** Subjects with what their first calls returned. */
+function subjects<Shape extends z.ZodRawShape>(others: Shape) {
+  return z.array(z.strictObject({ subject: digits32, value: integer, ...others })).min(1)
+}
 
 /** The text of a number. It has its format, and the name of its sequence group. */
 const formatted = z
@@ -208,6 +216,8 @@ const grant = z
     prefix: z.string(),
     maxDelta: integer,
     maxCount: integer,
+    // Files of 0.2.0 don't have it.
+    onceOnly: flag.default(false),
   })
   .superRefine((parsed: Grant, context) => {
     const fault = grantFault(parsed)
@@ -267,6 +277,7 @@ const line = z.discriminatedUnion('type', [
     definition: counterDefinition.optional(),
     createdAt: instant.optional(),
     updatedAt: instant.nullable().optional(),
+    subjectSalt: digits32.optional(),
     history: history.default([]),
   }),
   // More totals of a counter whose line would be too long with all. `timeZone`: that of its definition.
@@ -279,6 +290,7 @@ const line = z.discriminatedUnion('type', [
     isDefined: flag,
     formatHistory: z.array(pastFormat),
     createdAt: instant,
+    subjectSalt: digits32.optional(),
   }),
   z.strictObject({
     type: z.literal('sequenceGroup'),
@@ -301,6 +313,22 @@ const line = z.discriminatedUnion('type', [
     isFree: flag,
     expiresAt: instant,
     closedAt: instant.nullable(),
+  }),
+  // Subjects that have counted. Period null and 1970: once ever.
+  z.strictObject({
+    type: z.literal('counterSubjects'),
+    ...key,
+    subjectSalt: digits32,
+    period: period.nullable(),
+    start: instantBefore(2106),
+    subjects: subjects({ at: instant, valuesIn: z.partialRecord(period, integer) }),
+  }),
+  z.strictObject({
+    type: z.literal('sequenceGroupSubjects'),
+    ...groupKey,
+    subjectSalt: digits32,
+    period: unsigned,
+    subjects: subjects({ generation: unsigned, formatted, issuedAt: instant }),
   }),
   apiKeyLine,
   idempotencyKeyLine,

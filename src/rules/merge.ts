@@ -35,10 +35,11 @@ export interface Options {
   isDryRun: boolean
 }
 
-/** What was done with an entry. `note`: why not all of it was applied. */
+/** What was done with an entry. `note`: why not all of it was applied. `subjects`: with how many of them, if it has some. */
 export interface Result {
   outcome: ImportOutcome
   note?: string | undefined
+  subjects?: { [Outcome in ImportOutcome]?: number }
 }
 
 export function refused(note: string): Result {
@@ -47,8 +48,18 @@ export function refused(note: string): Result {
 
 export const OTHER_DEFINITION = 'has another definition, which was kept; --overwrite replaces it'
 
+export const OTHER_SALT =
+  'its subjects were hashed with another salt than those here, so they cannot be merged; delete it here first, or import only its number, from a CSV'
+
+type Salted = { salt?: string | undefined }
+
+/** The salt that what is present, without subjects, takes from an entry with some; undefined: it keeps its own. */
+export function newSalt({ salt }: Salted, { subjectSalt }: { subjectSalt?: string | undefined }) {
+  return subjectSalt === salt ? undefined : subjectSalt
+}
+
 /** A counter as an import finds it, under lock. */
-export interface PresentCounter {
+export interface PresentCounter extends Salted {
   /** Whether it was ever changed or defined. */
   exists: boolean
   value: number
@@ -64,6 +75,7 @@ export interface CounterMerge extends Result {
     value: number
     /** The new definition; undefined: unchanged. */
     definition?: Definition | undefined
+    salt?: ReturnType<typeof newSalt>
     /** Whether present totals, which were recorded in another time zone, are deleted. */
     isCleared: boolean
     /** The new totals. */
@@ -98,11 +110,12 @@ export function mergeCounter(
   // A new definition may have carried totals over.
   const before = definition ? new Map() : present.totals
   const totals = fits ? changedTotals(before, entry.history, overwrite) : []
-  const written = { value, definition, isCleared, totals }
+  const salt = newSalt(present, entry)
+  const written = { value, definition, salt, isCleared, totals }
   if (!exists) return { outcome: 'created', written }
   const otherZone = fits ? '' : '; its time zone differs, so its history was not imported'
   const note = differs && !overwrite ? OTHER_DEFINITION + otherZone : undefined
-  if (value === present.value && totals.length === 0 && !definition)
+  if (value === present.value && totals.length === 0 && !definition && !salt)
     return { outcome: entry.value < present.value ? 'kept' : 'unchanged', note }
   const isLowered = overwrite && (value < present.value || differs)
   return { outcome: isLowered ? 'lowered' : 'raised', note, written }
@@ -146,6 +159,8 @@ export interface SequenceMerge extends Result {
   written?: {
     /** The new definition; undefined: unchanged. */
     definition?: SequenceDefinition
+    /** Only with `definition`. */
+    salt?: ReturnType<typeof newSalt>
     formatHistory: readonly PastFormat[]
   }
 }
@@ -157,26 +172,29 @@ export interface SequenceMerge extends Result {
  * @param present its definition and use; `exists`: whether it was ever used or defined
  */
 export function mergeSequence(
-  present: History & { exists: boolean },
+  present: History & Salted & { exists: boolean },
   entry: EntryOf<'sequence'>,
   { overwrite }: Options,
 ): SequenceMerge {
   const { exists } = present
   const differs = !isDeepStrictEqual(present.definition, entry.definition)
+  const isKept = exists && !(differs && overwrite)
+  const note = isKept && differs ? OTHER_DEFINITION : undefined
+  const salt = newSalt(present, entry)
   const used = { isNamed: true, isUnnamed: true }
   const past =
-    exists && differs ? [...entry.formatHistory, formatInUse(entry.definition, used)] : entry.formatHistory
-  if (exists && !(differs && overwrite)) {
-    const note = differs ? OTHER_DEFINITION : undefined
+    isKept && differs ? [...entry.formatHistory, formatInUse(entry.definition, used)] : entry.formatHistory
+  if (isKept && salt === undefined) {
     const formatHistory = union(present.formatHistory, past)
     if (formatHistory.length === present.formatHistory.length) return { outcome: 'unchanged', note }
     return { outcome: 'raised', note, written: { formatHistory } }
   }
-  const changed = changedSequenceDefinition(present, entry.definition)
+  const changed = changedSequenceDefinition(present, isKept ? {} : entry.definition)
   if (changed instanceof NthError) return refused(changed.message)
   const { definition } = changed
-  const formatHistory = union(changed.formatHistory, entry.formatHistory)
-  return { outcome: exists ? 'lowered' : 'created', written: { definition, formatHistory } }
+  const formatHistory = union(changed.formatHistory, past)
+  const outcome = isKept ? 'raised' : exists ? 'lowered' : 'created'
+  return { outcome, note, written: { definition, salt, formatHistory } }
 }
 
 function union(present: readonly PastFormat[], imported: readonly PastFormat[]): readonly PastFormat[] {

@@ -33,6 +33,8 @@ export interface Grant {
   maxDelta: number
   /** How many numbers a call may issue with NUMBER. */
   maxCount: number
+  /** Whether ADD and NUMBER count only for a subject, which counts once. With a token, that is its own `sub`. */
+  onceOnly: boolean
 }
 
 /** Names that an operation concerns: one, or all that start with a prefix. */
@@ -47,7 +49,8 @@ export const MAX_NAMES = 100
 
 /** A grant of scopes on every name. */
 export function grantOf(...granted: readonly Scope[]): Grant {
-  return { scopes: granted, namespace: null, names: null, prefix: '', maxDelta: 1, maxCount: 1 }
+  const limits = { maxDelta: 1, maxCount: 1, onceOnly: false }
+  return { scopes: granted, namespace: null, names: null, prefix: '', ...limits }
 }
 
 /** A grant of everything. */
@@ -71,12 +74,16 @@ const namesFault = listOf(nameFault, 1, MAX_NAMES, 'names')
 
 /** Why a grant is invalid; undefined: it is valid. */
 export function grantFault(grant: Grant): Fault | undefined {
-  const { scopes, namespace, names, prefix, maxDelta, maxCount } = grant
+  const { scopes, namespace, names, prefix, maxDelta, maxCount, onceOnly } = grant
   if (scopes.length === 0) return { message: 'must not be empty', path: ['scopes'] }
   const isLimited = namespace !== null || names !== null || prefix !== ''
   if (scopes.includes('ADMIN') && isLimited) {
     const message = 'cannot be combined with "namespace", "names" or "prefix" if it has ADMIN'
     return { message, path: ['scopes'] }
+  }
+  if (onceOnly && (scopes.includes('WRITE') || scopes.includes('ADMIN'))) {
+    const message = 'cannot be combined with WRITE or ADMIN, which allow any change'
+    return { message, path: ['onceOnly'] }
   }
   if (names && prefix !== '') return { message: 'cannot be combined with "prefix"', path: ['names'] }
   if (maxDelta < 1) return { message: `must be at least 1; it is ${maxDelta}`, limit: 1, path: ['maxDelta'] }
@@ -163,6 +170,8 @@ export interface Caller {
   /** Whose idempotency keys are its own; empty: those without credentials. */
   identity: string
   grants: readonly Grant[]
+  /** With kind TOKEN: its `sub`. */
+  subject?: string
   /** With kind KEY. */
   key?: ApiKey
   expiresAt?: Date | null
@@ -202,20 +211,77 @@ export function isUnrestricted({ grants }: Caller): boolean {
   return false
 }
 
-/** The most that a caller may add to a counter in one request; 0: nothing. Negative deltas require Infinity. */
-export function maxDeltaFor(caller: Caller, target: GrantTarget): number {
+/**
+ * The most that a caller may add to a counter in one request, for a subject or for none; 0: nothing. Negative deltas require
+ * Infinity.
+ */
+export function maxDeltaFor(caller: Caller, target: GrantTarget, subject?: string): number {
   if (isAllowed(caller, 'WRITE', target)) return Number.POSITIVE_INFINITY
-  return Math.max(0, ...grantsOf(caller, 'ADD', target).map(({ maxDelta }) => maxDelta))
+  return Math.max(0, ...grantsOf(caller, 'ADD', target, subject).map(({ maxDelta }) => maxDelta))
 }
 
-/** The most numbers that a caller may issue in a sequence in one call; 0: none. */
-export function maxCountFor(caller: Caller, target: GrantTarget): number {
+/** The most numbers that a caller may issue in a sequence in one call, for a subject or for none; 0: none. */
+export function maxCountFor(caller: Caller, target: GrantTarget, subject?: string): number {
   if (isAllowed(caller, 'ADMIN', target)) return MAX_BLOCK
-  return Math.max(0, ...grantsOf(caller, 'NUMBER', target).map(({ maxCount }) => maxCount))
+  return Math.max(0, ...grantsOf(caller, 'NUMBER', target, subject).map(({ maxCount }) => maxCount))
 }
 
-function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget): Grant[] {
-  return grants.filter((grant) => includesScope(grant, scope) && covers(grant, target))
+/** The grants of a scope on a target that allow a call for a subject, or for none. */
+function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget, subject?: string): Grant[] {
+  return grants.filter(
+    (grant) =>
+      includesScope(grant, scope) && covers(grant, target) && (subject !== undefined || !grant.onceOnly),
+  )
+}
+
+/** Scopes that count, and the mutation of each that takes a subject. */
+const counting = { ADD: 'increment', NUMBER: 'nextInSequence' }
+
+export type CountingScope = keyof typeof counting
+
+/** Whoever can name a subject can count for it. Every visitor can use a key in a page, so subjects must not be guessable. */
+const MIN_SUBJECT_LENGTH = 16
+
+/** Whether a caller may count on a target, but only for a subject. */
+export function isOnceOnly(caller: Caller, scope: CountingScope, target: GrantTarget): boolean {
+  return isAllowed(caller, scope, target) && grantsOf(caller, scope, target).length === 0
+}
+
+/**
+ * The subject for which a call counts, or why the caller may not; undefined: for none. Reading what a subject counted, and
+ * taking it back, requires the same.
+ *
+ * @param named as the caller named it
+ */
+export function subjectFor(
+  caller: Caller,
+  scope: CountingScope,
+  target: GrantTarget,
+  named: string | null | undefined,
+): string | undefined | NthError {
+  if (!isAllowed(caller, scope, target)) return refusal(caller, scope)
+  const mustName = isOnceOnly(caller, scope, target)
+  const subject = named ?? (mustName ? caller.subject : undefined)
+  if (subject === undefined) return mustName ? onceOnlyRefusal(scope) : undefined
+  const isOwn = caller.subject === undefined || caller.subject === subject
+  if (!isOwn && !isAllowed(caller, 'WRITE', target)) {
+    const message =
+      'A token may name only its own `sub` as the subject, unless it has the scope WRITE for this name.'
+    return new NthError('FORBIDDEN', message)
+  }
+  // A character has one or two UTF-16 units.
+  const isShort = subject.length < 2 * MIN_SUBJECT_LENGTH && [...subject].length < MIN_SUBJECT_LENGTH
+  if (mustName && isShort && caller.key?.origins) {
+    const message = `Argument "subject" must have at least ${MIN_SUBJECT_LENGTH} characters with this key: use a random token, never an id.`
+    return new NthError('BAD_USER_INPUT', message, { argument: 'subject', limit: MIN_SUBJECT_LENGTH })
+  }
+  return subject
+}
+
+/** The error for a call without a subject, if the caller may only count for one. */
+export function onceOnlyRefusal(scope: CountingScope, details: { index?: number } = {}): NthError {
+  const message = `The credentials include the scope ${scope} for this name only with a subject: call \`${counting[scope]}\` with \`subject\`.`
+  return new NthError('FORBIDDEN', message, details)
 }
 
 /**

@@ -12,13 +12,13 @@ interface CachedRow {
   version: number
   /** Incarnation of the database when the row was read. */
   incarnation: number
+  /** With it the counter's or sequence's subjects are hashed, in hexadecimal digits; undefined: there is none yet. */
+  salt: string | undefined
 }
 
 export interface CounterRow extends CachedRow {
   kind: 'counter'
   definition: Definition
-  /** With it subjects are hashed, in hexadecimal digits; undefined: it has none yet. */
-  salt: string | undefined
   /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
   changedAt: number
 }

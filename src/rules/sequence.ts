@@ -1,5 +1,5 @@
 import { crossed, revisionOf } from './counter.ts'
-import { NthError } from './errors.ts'
+import { assertInvariant, NthError } from './errors.ts'
 import { writerOf } from './format.ts'
 import { joinNames } from './names.ts'
 import type { SequenceGroupRow } from './rows.ts'
@@ -69,11 +69,14 @@ export function sequenceGroupAfter(numbers: SequenceNumbers) {
 
 /** Returns a function that formats the numbers of a block. */
 export function writerFor({ key, issued, at }: SequenceNumbers): (value: number) => string {
-  return writerOf(issued, key.group, at)
+  const { earlier } = issued
+  return earlier ? () => earlier.formatted : writerOf(issued, key.group, at)
 }
 
 export type SequenceOperation =
   | { kind: 'next'; count: number }
+  /** Issues a number, unless the subject has one in the current period. */
+  | { kind: 'nextOnce'; subject: string }
   /** Null: at `startValue`. */
   | { kind: 'restart'; nextValue: number | null }
   /** `token`: id of the new reservation. */
@@ -89,10 +92,22 @@ interface IssuedNumbers extends Block {
   kind: 'numbers'
   /** Revision of the sequence group afterwards; undefined: not requested, or an earlier call issued them. */
   revision?: number | undefined
-  /** The number that comes next; null: the sequence is exhausted. */
+  /** The number that comes next; null: the sequence is exhausted, or a subject's number was issued earlier. */
   nextValue: number | null
   format: string | null
   timeZone: string
+  /** The number that the subject had before, if this is it. */
+  earlier?: FirstNumber | undefined
+}
+
+/** The number of a subject. */
+export interface FirstNumber {
+  /** As in `SequenceGroupReading`. */
+  generation: number
+  value: number
+  formatted: string
+  /** In milliseconds since 1970. */
+  issuedAt: number
 }
 
 interface RestartResult {
@@ -137,6 +152,8 @@ export interface SequenceGroupReading extends Position {
   free: readonly number[]
   /** The reservations to confirm or release. */
   reservations: readonly StoredReservation[]
+  /** The numbers of the current period and generation that subjects of its operations have; undefined: no subjects. */
+  subjects: ReadonlyMap<string, FirstNumber> | undefined
   /** Its revision before; undefined: not requested. */
   revision: number | undefined
   /** The initial revision of one that was never used; undefined: it was, or this was not read. */
@@ -149,7 +166,7 @@ export type NumberState = ReturnType<typeof numberState>
 /** State of a sequence group as read, before any operation. */
 export function numberState(
   { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
-  { last, next, generation, now, free, reservations, revision }: SequenceGroupReading,
+  { last, next, generation, now, free, reservations, subjects, revision }: SequenceGroupReading,
 ) {
   const asRead = (one: StoredReservation): StoredReservation => {
     // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
@@ -169,6 +186,7 @@ export function numberState(
     now,
     free: [...free],
     reservations: new Map(reservations.map((one) => [one.token, asRead(one)])),
+    subjects: subjects && new Map(subjects),
     /** Whether it issued numbers or was restarted. */
     isMoved: false,
     isIssued: false,
@@ -191,6 +209,7 @@ export const EMPTY_POSITION: SequenceGroupReading = {
   now: 0,
   free: [],
   reservations: [],
+  subjects: undefined,
   revision: undefined,
   first: undefined,
 }
@@ -208,6 +227,8 @@ export function applyToSequence(
   switch (operation.kind) {
     case 'next':
       return next(state, operation.count)
+    case 'nextOnce':
+      return nextOnce(state, operation.subject, at)
     case 'restart':
       return restart(state, operation.nextValue, at)
     case 'reserve':
@@ -236,6 +257,27 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
   return { kind: 'numbers', value, lastValue, count, step, ring, nextValue, format, timeZone, revision }
 }
 
+function nextOnce(state: NumberState, subject: string, at: Date): IssuedNumbers | NthError {
+  const { definition, group, generation, subjects } = state
+  assertInvariant(subjects !== undefined, 'the subjects of a sequence group were read with it')
+  const first = subjects.get(subject)
+  if (first) return repeatedNumber(first, definition)
+  const issued = next(state, 1)
+  if (issued instanceof NthError) return issued
+  const { value } = issued
+  const formatted = writerOf(definition, group, at)(value)
+  subjects.set(subject, { generation, value, formatted, issuedAt: at.getTime() })
+  return issued
+}
+
+/** What a repeated call of a subject returns. */
+export function repeatedNumber(earlier: FirstNumber, definition: SequenceDefinition): IssuedNumbers {
+  const { value } = earlier
+  const { step, format, timeZone } = definition
+  const block = { value, lastValue: value, count: 1, step, nextValue: null }
+  return { kind: 'numbers', ...block, format, timeZone, earlier }
+}
+
 function advance(state: NumberState, count: number): Block | NthError {
   const block = blockAt(state.definition, state, count)
   if (block instanceof NthError) return block
@@ -257,9 +299,10 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
   }
   state.next = value
   state.isMoved = true
-  // Numbers reserved before, released or not, belong to an earlier generation.
+  // Numbers reserved before, released or not, belong to an earlier generation, as do those of subjects.
   state.generation += 1
   state.free = []
+  state.subjects?.clear()
   state.raised += 1
   const nextFormatted = writerOf(definition, group, at)(value)
   return { kind: 'restart', nextValue: value, nextFormatted, revision: revisionOf(state) }

@@ -43,12 +43,17 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
 it('shows what a key may do, and what it may not', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
-  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n' }])
+  const { secret } = await createKey([
+    { scopes: ['READ'], namespace: 'n' },
+    { scopes: ['ADD'], namespace: 'o', onceOnly: true },
+  ])
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
   await enterKey(window, secret)
   await window.getByText('You use the API key').waitFor()
-  await window.getByText('you may read on every name in “\u2068n\u2069”.').waitFor()
+  const rights =
+    'read on every name in “\u2068n\u2069”; add 1 on every name in “\u2068o\u2069”, once per subject.'
+  await window.getByText(`you may ${rights}`).waitFor()
   expect(await window.getByRole('link', { name: 'API keys' }).count()).toBe(0)
   await button(window, 'Increment').click()
   await window.locator('#access').getByRole('alert').getByText('Enter another API key.').waitFor()
@@ -102,6 +107,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   await window.getByRole('textbox', { name: 'Namespace' }).fill('n')
   await window.getByRole('textbox', { name: 'Or exactly these names' }).fill('visitors\nreaders')
   await window.getByRole('textbox', { name: 'Limit of ADD' }).fill('5')
+  await window.getByRole('checkbox', { name: 'Once per subject' }).check()
   await window.getByRole('textbox', { name: 'Changes a minute' }).fill('60')
   await window.getByLabel('Valid until').fill('2099-12-31T23:59')
   await button(window, 'Create the key').click()
@@ -109,9 +115,15 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   await button(window, 'Copy the key').click()
   await window.getByText('Copied.').waitFor()
   const secret = await window.evaluate(() => navigator.clipboard.readText())
-  const { key } = (await as(service, secret).ask('{ viewer { key { label grants { names maxDelta } } } }'))
-    .viewer
-  expect(key).toEqual({ label: '<i>shop</i>', grants: [{ names: ['visitors', 'readers'], maxDelta: 5 }] })
+  const { key } = (
+    await as(service, secret).ask('{ viewer { key { label grants { names maxDelta onceOnly } } } }')
+  ).viewer
+  expect(key).toEqual({
+    label: '<i>shop</i>',
+    grants: [{ names: ['visitors', 'readers'], maxDelta: 5, onceOnly: true }],
+  })
+  expect(await window.getByRole('textbox', { name: 'Label' }).inputValue()).toBe('')
+  expect(await window.getByRole('checkbox', { name: 'ADD' }).isChecked()).toBe(false)
   const item = window.getByRole('row').filter({ hasText: '<i>shop</i>' })
   await item.getByText('add up to 5 on').waitFor()
   await window.reload()

@@ -1,32 +1,25 @@
 // @module-tag slow
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { openBrowser } from '../support/browser/browser.ts'
+import { servePage } from '../support/browser/otherPage.ts'
 import { startService } from '../support/server/service.ts'
 
 const README = join(import.meta.dirname, '../../README.md')
 
 /** Serves the README's page, pointed at a service, from an origin of its own. */
-async function servePage(url: string): Promise<{ port: number }> {
+async function serveReadme(url: string): Promise<{ port: number }> {
   const text = await readFile(README, 'utf8')
   const page = text.split('```html\n')[1]?.split('\n```')[0] ?? ''
-  const server = createServer((_, response) => {
-    response.setHeader('content-type', 'text/html')
-    response.end(page.replaceAll('http://127.0.0.1:4000', url))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => void server.close())
-  return { port: (server.address() as AddressInfo).port }
+  return { port: await servePage(page.replaceAll('http://127.0.0.1:4000', url)) }
 }
 
 it('lets the page of the README, from another origin, show which visitor you are', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()
-  const { port } = await servePage(url)
+  const { port } = await serveReadme(url)
   const { openWindow } = await openBrowser()
   const window = await openWindow(`http://127.0.0.1:${port}/visitor.html`)
   for (const number of [1, 2, 3]) {
@@ -39,7 +32,7 @@ it('lets the page of the README, from another origin, show which visitor you are
 
 it('shows the code of an error on that page', async () => {
   const { url, ask } = await startService()
-  const { port } = await servePage(url)
+  const { port } = await serveReadme(url)
   await ask(
     `mutation { reset(name: "visitors", namespace: "tour", to: ${Number.MAX_SAFE_INTEGER}) { value } }`,
   )
@@ -51,7 +44,7 @@ it('shows the code of an error on that page', async () => {
 
 it('keeps pages of foreign origins from counting, though they may import the client', async () => {
   const { url, ask } = await startService()
-  const { port } = await servePage(url)
+  const { port } = await serveReadme(url)
   const { openWindow } = await openBrowser()
   // The browser resolves the name to this machine by itself; its origin is none of the allowed ones.
   const window = await openWindow(`http://shop.localhost:${port}/visitor.html`)

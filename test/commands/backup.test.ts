@@ -40,8 +40,9 @@ it('restores everything, with API keys and idempotency keys', async () => {
   await query(before, 'alter table api_key auto_increment = 50')
   const service = await startProtected({ target: before })
   const grants = [{ scopes: ['ADD', 'READ'], namespace: 'shop', maxDelta: 5 }]
+  const onceOnly = [{ scopes: ['ADD', 'READ'], namespace: 'shop', onceOnly: true }]
   const [kept, revoked] = [
-    await service.createKey(grants, { origins: ['https://shop.example'], perMinute: 7 }),
+    await service.createKey(onceOnly, { origins: ['https://shop.example'], perMinute: 7 }),
     await service.createKey([{ scopes: ['READ'] }]),
   ]
   const server = await service.createKey(grants)
@@ -67,7 +68,7 @@ it('restores everything, with API keys and idempotency keys', async () => {
   const state = () => wholeState(service.admin, NAMESPACES)
   await expect.poll(state).toEqual(await wholeState(copy.admin, NAMESPACES))
   const keys =
-    'query { apiKeys(first: 9) { nodes { id label prefix grants { scopes namespace maxDelta } origins perMinute revokedAt createdAt } } }'
+    'query { apiKeys(first: 9) { nodes { id label prefix grants { scopes namespace maxDelta onceOnly } origins perMinute revokedAt createdAt } } }'
   expect(await copy.admin.ask(keys)).toEqual(await service.admin.ask(keys))
   expect((await copy.as(revoked.secret).send('{ viewer { kind } }')).status).toBe(401)
   expect(

@@ -44,6 +44,16 @@ const group = (fields: object = {}) => ({
 })
 const period = { period: 0, lastValue: 9, nextValue: null, generation: 0, createdAt: null, updatedAt: null }
 const latest = { period: 2 ** 32, format: null, timeZone: 'UTC', isCurrent: true }
+const hash = 'ab'.repeat(16)
+const subjects = (fields: object = {}) => ({
+  type: 'counterSubjects',
+  namespace: 'default',
+  name: 'a',
+  subjectSalt: hash,
+  period: null,
+  start: '1970-01-01T00:00:00Z',
+  subjects: [{ subject: hash, value: 1, at: '2026-11-20T00:00:00.000Z', valuesIn: {}, ...fields }],
+})
 const total = ['2026-10-01T00:00:00Z', 1]
 
 it.each<[string | Buffer, ...string[]]>([
@@ -79,8 +89,8 @@ it.each<[string | Buffer, ...string[]]>([
     'The file is compressed. Import its content, for example with gunzip -c file | nth import -.',
   ],
   [
-    fileWith([]).replace('"formatVersion":1', '"formatVersion":2'),
-    'Line 1: this file has format 2, and this version of Nth reads up to 1. Use a later one.',
+    fileWith([]).replace('"formatVersion":1', '"formatVersion":3'),
+    'Line 1: this file has format 3, and this version of Nth reads up to 2. Use a later one.',
   ],
   ['{"a":1}\n', 'Line 1 is not the first line of an export of Nth.'],
   [changed('"value":1', '"value":"1"'), 'Line 2: value: Invalid input: expected number, received string.'],
@@ -107,6 +117,20 @@ it.each<[string | Buffer, ...string[]]>([
     'Line 4: group "" of sequence "s" in "default" is also in line 3.',
   ],
   [fileWith([{ type: 'cat' }]), 'Line 2: its type is unknown.'],
+  [
+    fileWith([subjects({ subject: 'ann' }), subjects({ value: '1' }), subjects({ at: 'now' })]),
+    'Line 2: subjects.0.subject: must be 32 hexadecimal digits.',
+    'Line 3: subjects.0.value: Invalid input: expected number, received string.',
+    `Line 4: subjects.0.at: ${TIME}`,
+  ],
+  [
+    fileWith([
+      { ...subjects(), subjectSalt: 'salt' },
+      { ...subjects(), subjects: [] },
+    ]),
+    'Line 2: subjectSalt: must be 32 hexadecimal digits.',
+    'Line 3: subjects: Too small: expected array to have >=1 items.',
+  ],
   [
     fileWith([counterLine('a', 1), counterLine('', 1), counterLine('b', 1)]),
     'Line 3: name: must not be empty.',

@@ -4,6 +4,7 @@ import { readdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { createProgress } from '../../src/commands/files.ts'
+import { grantOf } from '../../src/rules/rights.ts'
 import { filledUp, freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
@@ -160,7 +161,7 @@ it('leaves out secrets and internal ids', async () => {
   )
   const { secret } = await apiKeys.create({
     label: 'secret label',
-    grants: [{ scopes: ['ADD'], namespace: null, names: null, prefix: '', maxDelta: 1, maxCount: 1 }],
+    grants: [grantOf('ADD')],
     origins: null,
     perMinute: null,
     expiresAt: null,

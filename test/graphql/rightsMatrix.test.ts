@@ -80,6 +80,12 @@ const operations: Operation[] = [
     field: () => 'changeOf(subject: "s") { value }',
     within: (named, field) => `counter${args(named)} { ${field} }`,
   },
+  {
+    of: 'SequenceGroup.numbersOf',
+    scopes: ['NUMBER', 'WRITE'],
+    field: () => 'numbersOf(subject: "s") { value }',
+    within: (named, field) => `sequence${args(named)} { group { ${field} } }`,
+  },
   write(
     'Mutation.incrementBy',
     ['ADD', 'WRITE'],

@@ -1,65 +1,11 @@
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose'
-import { expect, it, onTestFinished } from 'vitest'
+import type { ServerResponse } from 'node:http'
+import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
+import { expect, it } from 'vitest'
 import { subscribe } from '../support/client/events.ts'
+import { AUDIENCE, GRANTS, ISSUER, soon, startIssuer } from '../support/client/issuer.ts'
 import { startProtected } from '../support/client/keys.ts'
 
-const ISSUER = 'https://issuer.example'
-const AUDIENCE = 'nth'
-const GRANTS = [{ scopes: ['ADD'], namespace: 'shop', names: ['book'] }]
 const BOUGHT = 'mutation { increment(namespace: "shop", name: "book") { value } }'
-const soon = () => Math.floor(Date.now() / 1000) + 60
-
-/** An issuer with published keys. */
-async function startIssuer() {
-  const keys = await generateKeyPair('ES256', { extractable: true })
-  const rsa = await generateKeyPair('RS256', { extractable: true })
-  const ed = await generateKeyPair('EdDSA', { extractable: true })
-  let fetches = 0
-  const published = await Promise.all(
-    Object.entries({ es: keys, rsa, ed }).map(async ([kid, { publicKey }]) => ({
-      ...(await exportJWK(publicKey)),
-      kid,
-    })),
-  )
-  let answer = (response: ServerResponse): unknown =>
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: published }))
-  const server = createServer((_, response) => {
-    fetches += 1
-    answer(response)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
-  const { port } = server.address() as AddressInfo
-
-  async function token(
-    claims: Record<string, unknown> = {},
-    { alg = 'ES256', kid = 'es', key = keys.privateKey } = {},
-  ) {
-    const payload = {
-      iss: ISSUER,
-      aud: AUDIENCE,
-      sub: 'visitor',
-      exp: soon(),
-      nth: { grants: GRANTS },
-      ...claims,
-    }
-    return new SignJWT(payload as JWTPayload).setProtectedHeader({ alg, kid }).sign(key)
-  }
-  return {
-    settings: { issuer: ISSUER, audience: AUDIENCE, jwksUrl: `http://127.0.0.1:${port}/jwks` },
-    token,
-    rsa,
-    ed,
-    published,
-    fetches: () => fetches,
-    /** From now on it answers so. */
-    answerWith: (other: (response: ServerResponse) => unknown) => {
-      answer = other
-    },
-  }
-}
 
 it('takes the rights in tokens of the issuer', async () => {
   const { settings, token, rsa, ed } = await startIssuer()
@@ -114,6 +60,8 @@ it('rejects tokens that are not the issuer’s', async () => {
     ADMIN: await token({ nth: { grants: [{ scopes: ['ADMIN'] }] } }),
     'unknown member': await token({ nth: { grants: GRANTS, maxDeltas: 1 } }),
     'unknown member of a grant': await token({ nth: { grants: [{ scopes: ['ADD'], name: 'book' }] } }),
+    'onceOnly with WRITE': await token({ nth: { grants: [{ scopes: ['WRITE'], onceOnly: true }] } }),
+    'onceOnly as a text': await token({ nth: { grants: [{ scopes: ['ADD'], onceOnly: 'false' }] } }),
     'invalid grant': await token({ nth: { grants: [{ scopes: ['ADD'], names: ['a'], prefix: 'a' }] } }),
     'changed rights': `${head}.${raised}.${signature}`,
     'no signature': `${head}.${body}.`,

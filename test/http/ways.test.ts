@@ -215,14 +215,14 @@ it('answers 500 where Yoga itself fails, and reports it to the operator', async 
   const getResultForParams = () => Promise.reject(new Error('secret'))
   const server = createServer()
   const reserve = () => true
-  const handle = createGraphqlHandler({
+  const { answerCall } = createGraphqlHandler({
     api: { ...api, yoga: Object.assign(Object.create(api.yoga), { getResultForParams }) },
     readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
     reserve,
     release: () => undefined,
     authenticate: () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
   })
-  server.on('request', (request, response) => handle(request, response, []))
+  server.on('request', (request, response) => answerCall(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
     liveQueries.close()

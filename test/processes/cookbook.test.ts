@@ -77,7 +77,10 @@ const env = {
 }
 
 /** Recipes that print nothing, which other tests run. */
-const SILENT = ['nth.mjs', 'nth.py', 'hits.html', 'downloads.mjs', 'tickets.sh', 'backup.sh']
+const SILENT = [
+  ...['nth.mjs', 'nth.py', 'hits.html', 'downloads.mjs', 'views.html', 'like.html', 'poll.html'],
+  ...['tickets.sh', 'move.sh', 'backup.sh'],
+]
 
 it('prints what its page shows', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
@@ -264,6 +267,40 @@ it.runIf(mysql)('brings numbers from tables', async () => {
   const mutation = `mutation { a: ${next('order', '')} b: ${next('ticket', 'NINJA')} c: ${next('ticket', 'ROCK')} }`
   expect(await ask(mutation)).toEqual({ a: { value: 41_873 }, b: { value: 913 }, c: { value: 42 } })
 })
+
+it.runIf(jq)(
+  'brings counters from a service such as CountAPI, or nothing if it does not answer',
+  async () => {
+    const target = await freshDatabase()
+    const values: Record<string, number> = { '/get/my.site/visits': 41_872 }
+    const other = createServer(({ url = '' }, response) => {
+      const value = values[url]
+      response.writeHead(value === undefined ? 404 : 200).end(JSON.stringify({ value }))
+    })
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void other.close())
+    // It is bound to a port, not to the path of a socket.
+    const { port } = other.address() as AddressInfo
+    const shell = await commandEnvironment(urlOf(target))
+    const code = (await readRecipes()).find(({ file }) => file === 'move.sh')?.code ?? ''
+    const commands = code.replace('https://api.countapi.example', `http://127.0.0.1:${port}`)
+    const options = {
+      cwd: String(shell.HOME),
+      env: { ...env, ...shell, PATH: [dirname(jq ?? '/'), shell.PATH].join(':') },
+    }
+    const move = async (...keys: string[]) => {
+      await writeFile(join(String(shell.HOME), 'keys.txt'), keys.map((key) => `${key}\n`).join(''))
+      return run('sh', ['-c', commands], options)
+    }
+    await expect(move('my.site/visits', 'my.site/unknown')).rejects.toThrow('parameter not set')
+    const { ask } = await startService({ target })
+    const visits = async () =>
+      (await ask('{ counter(name: "visits", namespace: "my.site") { value } }')).counter.value
+    expect(await visits()).toBe(0)
+    await move('my.site/visits')
+    expect(await visits()).toBe(41_872)
+  },
+)
 
 it('backs up each night, and keeps two weeks', async () => {
   const target = await freshDatabase()

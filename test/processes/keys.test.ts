@@ -51,10 +51,12 @@ it('creates, lists and revokes keys while Nth runs, and while it does not', asyn
   expect((await as(nth, first).send(BUY)).data).toEqual({ increment: { value: 1 } })
   const headers = { origin: 'https://shop.example' }
   expect((await as(nth, second).send(BUY, {}, headers)).data).toEqual({ increment: { value: 2 } })
+  const third = (await runKeys(environment, ...CREATE, '--once-only')).stdout.trim()
   const { stdout } = await runKeys(environment, 'list')
   expect(stdout.split('\n')).toEqual([
     `${first.slice(0, 12)}… (shop): ADD on all names in booksales; for servers`,
     `${second.slice(0, 12)}… (shop): ADD on all names in booksales; for pages of https://shop.example`,
+    `${third.slice(0, 12)}… (shop): ADD on all names in booksales, once per subject; for servers`,
     '',
   ])
   const revoked = await runKeys(environment, 'revoke', first.slice(0, 12))
@@ -89,6 +91,10 @@ it.each([
     '--per-minute must be a whole number from 1 to 1000000; it is "1000001".',
   ],
   [[...CREATE, '--name', 'a', '--prefix', 'b'], '--name cannot be combined with "prefix".'],
+  [
+    ['create', '--label', 'x', '--allow', 'WRITE', '--once-only'],
+    '--once-only cannot be combined with WRITE or ADMIN, which allow any change.',
+  ],
   [['revoke', 'nth_00000000'], 'No API key begins with nth_00000000; see nth keys list.'],
   [['eat'], 'Unknown command "eat"; see --help.'],
 ])('says what is wrong with %j', { tags: 'slow' }, async (args, message) => {

@@ -3,11 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
 import { sorted, upTo } from '../support/client/client.ts'
+import { ADMIN_KEY, as } from '../support/client/keys.ts'
 import { type Load, startLoad } from '../support/client/load.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { sums } from '../support/database/totals.ts'
 import { FIRST_RELEASE } from '../support/server/firstRelease.ts'
 import { createFleet, type Fleet } from '../support/server/fleet.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 import { compileFirstRelease, copyWithMigration } from '../support/server/releases.ts'
 import { soon } from '../support/soon.ts'
 
@@ -162,4 +164,35 @@ it('upgrades from the first release under load, and goes back to it, without a w
   expect(files.map(({ name }) => name)).toEqual(FIRST_RELEASE.migrations)
   expect(await query(target, "select 1 from expansion where name = '9999_later.sql'")).toHaveLength(1)
   expect(await query(target, 'select distinct added_later from counter_value')).toEqual([{ added_later: 7 }])
+})
+
+it('has grants that count once per subject refused by the first release', async () => {
+  const environment = {
+    DATABASE_URL: urlOf(await freshDatabase({ migrated: false })),
+    NTH_ADMIN_KEY: ADMIN_KEY,
+  }
+  const before = await startNth(environment, [], await compileFirstRelease())
+  const present = await startNth(environment)
+  const grants = '[{ scopes: [ADD, READ], onceOnly: true }, { scopes: [READ], namespace: "other" }]'
+  const create = `mutation { createApiKey(label: "likes", grants: ${grants}) { secret } }`
+  const { secret } = (await as(present, ADMIN_KEY).ask(create)).createApiKey
+  expect(await as(present, secret).ask('{ counter(name: "likes") { value } }')).toEqual({
+    counter: { value: 0 },
+  })
+  const { refusal, ask } = as(before, secret)
+  for (const call of [
+    'mutation { increment(name: "likes") { value } }',
+    '{ counter(name: "likes") { value } }',
+  ])
+    expect(await refusal(call)).toEqual({ code: 'FORBIDDEN' })
+  expect(await ask('{ counter(namespace: "other", name: "likes") { value } }')).toEqual({
+    counter: { value: 0 },
+  })
+  const list = '{ apiKeys { nodes { label grants { scopes } } } }'
+  expect(await as(before, ADMIN_KEY).ask(list)).toEqual({
+    apiKeys: { nodes: [{ label: 'likes', grants: [{ scopes: [] }, { scopes: ['READ'] }] }] },
+  })
+  expect(await as(present, ADMIN_KEY).ask(list)).toEqual({
+    apiKeys: { nodes: [{ label: 'likes', grants: [{ scopes: ['ADD', 'READ'] }, { scopes: ['READ'] }] }] },
+  })
 })

@@ -168,7 +168,7 @@ it('finds the subjects of many counters among those of others by their keys', as
   await query(
     target,
     `insert into counter_subject (counter_id, period, start, subject, value, counted_at)
-     select c.counter_id, 0, 0, unhex(md5(concat(c.counter_id, ' ', n.counter_id))), 1, utc_timestamp()
+     select c.counter_id, 0, 0, left(unhex(sha2(concat(c.counter_id, ' ', n.counter_id), 256)), 16), 1, utc_timestamp()
        from counter_value c
        join counter_value n on n.counter_id <= 200`,
   )

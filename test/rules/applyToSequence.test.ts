@@ -32,11 +32,20 @@ function found(reservation: StoredReservation): NumberState {
     generation: 0,
     now: 1000,
     free: [5],
+    subjects: undefined,
     revision: undefined,
     first: undefined,
   }
-  const ids = { id: 1, sequenceId: 1, identity: 1, version: 1, incarnation: 0, issuedIn: undefined }
-  const row = { kind: 'sequenceGroup', key: 'g', group: '', definition, ...ids } as const
+  const ids = { id: 1, sequenceId: 1, identity: 1, version: 1, incarnation: 0 }
+  const row = {
+    kind: 'sequenceGroup',
+    key: 'g',
+    group: '',
+    definition,
+    salt: undefined,
+    issuedIn: undefined,
+    ...ids,
+  } as const
   return numberState({ row, periodKey: 0 }, { ...position, reservations: [reservation] })
 }
 

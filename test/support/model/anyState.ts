@@ -22,6 +22,8 @@ export const NAMES = [
 
 export const NAMESPACES = ['default', 'Zürich ', 'shop']
 
+const SUBJECTS = ['ann', 'bob', '🦊'] as const
+
 const ZONES = ['UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/New_York']
 const DAY_MS = 86_400_000
 const SAFE = Number.MAX_SAFE_INTEGER
@@ -63,6 +65,10 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
           .sample(['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const, random.below(5))
           .map((period) => ({ period, keepDays: pick([null, 30, 100]) })),
       }),
+    () => counters.define(key(), { oncePer: pick([null, 'DAY', 'MONTH']) }),
+    ...Array.from({ length: 3 }, () => () => counters.countOnce(key(), pick(SUBJECTS))),
+    () => counters.uncount(key(), pick(SUBJECTS)),
+    () => sequences.nextOnce(group(pick(['plain', 'monthly', 'down'])), pick(SUBJECTS)),
     () => sequences.next(group('plain'), 1 + random.below(5)),
     () => sequences.next(group('monthly'), 1 + random.below(5)),
     () => sequences.next(group('down'), 1 + random.below(5)),

@@ -105,7 +105,7 @@ function Search({ address: { namespace, view, prefix } }) {
 const KINDS = { ANONYMOUS: 'no API key', TOKEN: 'a token', ADMIN: "the administrator's key" }
 
 const VIEWER =
-  '{ viewer { kind key { label prefix } grants { scopes namespace names prefix maxDelta maxCount } } }'
+  '{ viewer { kind key { label prefix } grants { scopes namespace names prefix maxDelta maxCount onceOnly } } }'
 
 function Access() {
   const { key, refusal } = useAccess()

@@ -16,13 +16,11 @@ const ORDERS = [
 ]
 
 const ROW = 'id revision value updatedAt valueIn(period: DAY)'
-
 const COUNTERS = `query Counters($name: String!, $prefix: String!, $order: CounterOrder!, ${parts.PAGE_VARIABLES}) {
   namespace(name: $name) {
     counters(prefix: $prefix, orderBy: $order, ${parts.PAGE_ARGUMENTS}) { nodes { name ${ROW} } ${parts.PAGE_INFO} }
   }
 }`
-
 const LIVE_COUNTERS = `subscription LiveCounters($ids: [ID!]!) { nodes(ids: $ids) { ... on Counter { ${ROW} } } }`
 
 export const countersView = {

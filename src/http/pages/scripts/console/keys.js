@@ -11,7 +11,7 @@ const KEYS = `query ApiKeys(${parts.PAGE_VARIABLES}) {
   apiKeys(${parts.PAGE_ARGUMENTS}) {
     nodes {
       id label prefix origins perMinute createdAt expiresAt revokedAt lastUsedAt
-      grants { scopes namespace names prefix maxDelta maxCount }
+      grants { scopes namespace names prefix maxDelta maxCount onceOnly }
     }
     ${parts.PAGE_INFO}
   }
@@ -79,6 +79,7 @@ const FIELDS = {
   origins: ['Origins of pages', { kind: 'lines', hint: 'Such as https://shop.example. Empty: for servers.' }],
   'grants.0.maxDelta': ['Limit of ADD', { kind: 'number', value: '1' }],
   'grants.0.maxCount': ['Limit of NUMBER', { kind: 'number', value: '1' }],
+  'grants.0.onceOnly': ['Once per subject', { kind: 'check', hint: 'ADD and NUMBER: only with a subject.' }],
   perMinute: ['Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
   expiresAt: ['Valid until', { type: 'datetime-local', hint: 'In your time zone. Empty: until revoked.' }],
 }
@@ -86,16 +87,15 @@ const FIELDS = {
 function CreateForm({ done }) {
   const [secret, setSecret] = useState()
   function argsOf({ label, origins, perMinute, expiresAt, namespace, ...others }) {
-    const { names, prefix, maxDelta, maxCount, ...checks } = others
+    const { names, prefix, maxDelta, maxCount, onceOnly, ...checks } = others
     const scopes = Object.keys(SCOPES).filter((scope) => checks[scope])
-    const limits = { namespace: namespace || null, names, prefix, maxDelta, maxCount }
+    const limits = { namespace: namespace || null, names, prefix, maxDelta, maxCount, onceOnly }
     // The field has the local time, as has Date without a zone.
     const end = expiresAt === '' ? null : new Date(expiresAt).toISOString()
     return { label, grants: [{ scopes: scopes.map(Symbol), ...limits }], origins, perMinute, expiresAt: end }
   }
-  function created({ secret, key }, form) {
+  function created({ secret, key }) {
     setSecret(secret)
-    form.reset()
     done()
     return `Created: ${key.prefix}…`
   }
@@ -105,7 +105,7 @@ function CreateForm({ done }) {
     html`<${Field} id=${argument.split('.').pop()} ...${{ argument, label, ...more }} />`
   return html`
     <${Section} title="Create a key">
-      <${MutationForm} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${created}>
+      <${MutationForm} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${created} initial=${secret}>
         <${Field} id="label" label="Label" hint="What it is for." maxlength="191" />
         <${Field} id="scopes" label="Scopes" argument="grants.0.scopes">
           <div class="tiles columns">${Object.entries(SCOPES).map(scopeOf)}</div>

@@ -30,7 +30,6 @@ export const NameLink = ({ text, ...parts }) => html`<a href=${addressOf(parts)}
 export const quoted = (name) => `“\u2068${name}\u2069”`
 
 export const numberText = (value) => (value == null ? '–' : number(value))
-
 export const addedText = (value) => (value > 0 ? '+' : '') + numberText(value)
 
 /** A number that lights up for a moment when it has changed. */
@@ -76,7 +75,8 @@ function grantText({ scopes, namespace, names, prefix, ...limits }) {
   const verbs = lists.format(scopes.map((scope) => VERBS[scope](limits)))
   const start = prefix === '' ? 'every name' : `names that start with ${quoted(prefix)}`
   const text = names ? lists.format(names.map(quoted)) : start
-  return `${verbs} on ${text} in ${namespace === null ? 'every namespace' : quoted(namespace)}`
+  const place = namespace === null ? 'every namespace' : quoted(namespace)
+  return `${verbs} on ${text} in ${place}${limits.onceOnly ? ', once per subject' : ''}`
 }
 
 export const rightsText = (grants) => grants.map(grantText).join('; ') || 'do nothing here'

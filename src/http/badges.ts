@@ -1,0 +1,198 @@
+/*
+ * Badges: images of a number, for places where no code runs, such as a README. They are read with the rights of whoever
+ * requests them, mostly nobody's, and never count.
+ */
+import { hash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { makeBadge } from 'badge-maker'
+import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
+import { PERIODS } from '../rules/calendar.ts'
+import { NthError } from '../rules/errors.ts'
+import { textFault } from '../rules/names.ts'
+import type { Credential } from './credentials.ts'
+import { isWrite, rejectWrite, sendText, withHeaders } from './errors.ts'
+import type { ReadFor } from './graphqlHandler.ts'
+import { escaped } from './pages.ts'
+import { hasTag } from './requests.ts'
+
+/** How long caches may show a number, in seconds. */
+const MAX_AGE_S = 60
+
+/** Maximum cached images. Each has at most 10 kB. */
+const MAX_IMAGES = 500
+
+/** Maximum UTF-16 units of a text in an image. Each takes up to 11 pixels. */
+const MAX_SHOWN = 64
+
+/** If an image contained a script, it would not run. */
+const SAFE = ['x-content-type-options', 'nosniff', 'content-security-policy', "default-src 'none'"]
+
+/** What strings of XML can't contain (XML 1.0, 2.2). */
+const NOT_XML = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu
+
+/** A slash in a namespace is percent-encoded. One in a name may be: some proxies decode it. */
+export const BADGE_PATH = /^\/badge\/(counter|sequence)\/([^/]*)\/(.*)\.(svg|json)$/
+
+const KEY = '$namespace: String!, $name: String!'
+const COUNTER = 'counter(namespace: $namespace, name: $name)'
+const VALUE = `query CounterBadge(${KEY}) { ${COUNTER} { number: value } }`
+const VALUE_IN = `query PeriodBadge(${KEY}, $period: Period!) { ${COUNTER} { number: valueIn(period: $period) } }`
+const LAST = `query SequenceBadge(${KEY}, $group: String!) {
+  sequence(namespace: $namespace, name: $name) { group(name: $group) { lastFormatted } }
+}`
+
+/** What the queries of counters, and that of sequences, return. */
+type Value = { counter: { number: number | null } }
+type Last = { sequence: { group: { lastFormatted: string | null } } }
+
+/** Colors by name, and styles, as Shields has them. */
+const COLORS =
+  'brightgreen green yellowgreen yellow orange red blue grey gray lightgrey lightgray success important critical informational inactive'
+const COLOR = new RegExp(`^(#?([\\da-f]{3}){1,2}|${COLORS.replaceAll(' ', '|')})$`)
+const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social'] as const
+
+/** The message of each check is what is supported. */
+const appearance = {
+  label: z
+    .string()
+    .refine((text) => !textFault(text), '191 characters, no control characters')
+    .optional(),
+  color: z.string().toLowerCase().regex(COLOR, `six hexadecimal digits, ${COLORS}`).default('blue'),
+  style: z.enum(STYLES, STYLES.join(', ')).default('flat'),
+}
+const period = z
+  .string()
+  .toUpperCase()
+  .pipe(z.enum(PERIODS, PERIODS.join(', ').toLowerCase()))
+const counterParameters = parameters({
+  ...appearance,
+  period: period.optional(),
+  format: z.literal('compact', 'compact').optional(),
+  locale: z.string().refine(isLocale, 'languages such as de or pt-BR').default('en'),
+})
+const sequenceParameters = parameters({ ...appearance, group: z.string().default('') })
+
+function parameters<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.strictObject(shape, Object.keys(shape).join(', '))
+}
+
+function isLocale(text: string): boolean {
+  try {
+    return Intl.getCanonicalLocales(text).length === 1
+  } catch {
+    return false
+  }
+}
+
+/** The parameters in the address of a badge. */
+function parse<Values>(schema: z.ZodType<Values>, { url = '' }: IncomingMessage): Values {
+  const sent = Object.fromEntries(new URLSearchParams(url.replace(/^[^?]*/, '')))
+  const { data, error } = schema.safeParse(sent)
+  if (data) return data
+  const [{ path: [name = 'parameter'] = [], message = '' } = {}] = error?.issues ?? []
+  throw new NthError('BAD_USER_INPUT', `Invalid ${String(name)}; supported: ${message}`)
+}
+
+/** What a badge shows, as in the endpoint form of Shields. */
+interface Badge {
+  label: string
+  message: string
+  color: string
+  style: (typeof STYLES)[number]
+  isError?: true
+}
+
+/** Creates the function that answers requests for badges. */
+export function createBadges(readFor: ReadFor) {
+  const images = new LRUCache({
+    max: MAX_IMAGES,
+    memoMethod: (_: string, _cached: string | undefined, { context }: { context: Badge }) => draw(context),
+  })
+
+  async function badgeFor(path: string, request: IncomingMessage, credential?: Credential): Promise<Badge> {
+    const [, kind, ...parts] = BADGE_PATH.exec(path) ?? []
+    const [namespace = '', name = ''] = parts.map(decoded)
+    const read = <Data>(query: string, others = {}) =>
+      readFor<Data>(request, credential, { query, variables: { namespace, name, ...others } })
+    if (kind === 'sequence') {
+      const { group, label = name, color, style } = parse(sequenceParameters, request)
+      const { sequence } = await read<Last>(LAST, { group })
+      return { label, message: sequence.group.lastFormatted ?? '0', color, style }
+    }
+    const { period, format, locale, label = name, color, style } = parse(counterParameters, request)
+    const { counter } = await (period ? read<Value>(VALUE_IN, { period }) : read<Value>(VALUE))
+    if (counter.number === null) throw new NthError('BAD_USER_INPUT', 'This period is not tracked.')
+    const numbers = new Intl.NumberFormat([locale, 'en'], { notation: format ?? 'standard' })
+    return { label, message: numbers.format(counter.number), color, style }
+  }
+
+  /**
+   * Answers a request for a badge. What can't be shown is a badge that says why. Its status is 200: with another one,
+   * Shields and the image proxies of GitHub and others would show no image.
+   */
+  return async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    credential: Credential | undefined,
+  ): Promise<unknown> => {
+    if (isWrite(request)) return rejectWrite(response, path)
+    const badge = await badgeFor(path, request, credential).catch(refused)
+    const [type, body] = path.endsWith('.svg')
+      ? ['image/svg+xml', images.memo(JSON.stringify(badge), { context: badge })]
+      : ['application/json', `${JSON.stringify({ schemaVersion: 1, ...badge })}\n`]
+    const tag = `W/"${hash('sha1', body, 'base64url')}"`
+    const cacheControl = badge.isError ? 'no-store' : `max-age=${MAX_AGE_S}`
+    withHeaders(response, [
+      'etag',
+      tag,
+      'cache-control',
+      cacheControl,
+      'vary',
+      'Origin, Authorization',
+      ...SAFE,
+    ])
+    if (hasTag(request, tag)) return response.writeHead(304).end()
+    return sendText(response, `${type}; charset=utf-8`, body)
+  }
+}
+
+/** The badge for an error that callers may see. */
+function refused(error: unknown): Badge {
+  if (!(error instanceof NthError)) throw error
+  return { label: 'Nth', message: error.message, color: 'lightgrey', style: 'flat', isError: true }
+}
+
+/** A part of the path of an address. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    throw new NthError('BAD_USER_INPUT', 'The address is not percent-encoded UTF-8.')
+  }
+}
+
+const graphemes = new Intl.Segmenter()
+
+/** A text, or so much of it as fits into an image. */
+function clipped(text: string): string {
+  if (text.length <= MAX_SHOWN) return text
+  let end = 0
+  for (const { index, segment } of graphemes.segment(text)) {
+    if (index + segment.length > MAX_SHOWN) break
+    end = index + segment.length
+  }
+  // One letter may have hundreds of accents.
+  return `${text.slice(0, end || MAX_SHOWN).toWellFormed()}…`
+}
+
+/** Draws a badge as an image, whose title is the whole text. */
+function draw({ color, style, ...badge }: Badge): string {
+  const label = badge.label.replace(NOT_XML, '\uFFFD')
+  const message = badge.message.replace(NOT_XML, '\uFFFD')
+  const title = escaped(label === '' ? message : `${label}: ${message}`)
+  return makeBadge({ label: clipped(label), message: clipped(message), color, style })
+    .replace(/ aria-label="[^"]*"/, () => ` aria-label="${title}"`)
+    .replace(/<title>[^<]*/, () => `<title>${title}`)
+}

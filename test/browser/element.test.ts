@@ -1,0 +1,294 @@
+// @module-tag slow
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import type { BrowserContextOptions } from 'playwright-core'
+import { expect, it } from 'vitest'
+import { cutOff, loseAnswers } from '../support/browser/answers.ts'
+import { axeFindings } from '../support/browser/axe.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { servePage } from '../support/browser/otherPage.ts'
+import { startProtected } from '../support/client/keys.ts'
+import { stopClock } from '../support/model/periods.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+stopClock()
+
+/** What the texts of all elements are. */
+const textsOf = (window: Window) => window.locator('nth-count').allInnerTexts()
+
+/**
+ * A protected server with a key for the pages of another origin, and a page there.
+ *
+ * @param body of the page; `@` stands for the address, namespace and key
+ */
+async function startBlog(body: string, scopes = ['READ', 'ADD']) {
+  const service = await startProtected()
+  const { url, admin, createKey } = service
+  const { openWindow } = await openBrowser()
+  const html = (key: string) => `<!doctype html>
+    <html lang="en"><head><title>A blog</title><script src="${url}/nth.js" async></script></head>
+    <body><main><h1>A blog</h1> ${body.replaceAll('@', `src="${url}" namespace="blog" key="${key}"`)}</main></body></html>`
+  let key = 'nth_wrong'
+  const port = await servePage(() => html(key))
+  const origin = `http://127.0.0.1:${port}`
+  const { secret } = await createKey([{ scopes, namespace: 'blog' }], { origins: [origin] })
+  return {
+    ...service,
+    /** Opens the page with the key; each window is another browser. */
+    async open(options: BrowserContextOptions = {}): Promise<Window> {
+      key = secret
+      return openWindow(origin, { locale: 'en-US', ...options })
+    },
+    openWithWrongKey: () => openWindow(origin),
+    add: (name: string, delta = 1) =>
+      admin.ask(
+        'mutation ($name: String!, $delta: SafeInt!) { incrementBy(name: $name, delta: $delta, namespace: "blog") { value } }',
+        { name, delta },
+      ),
+    async valueOf(name: string): Promise<number> {
+      const { counter } = await admin.ask(
+        'query ($name: String!) { counter(name: $name, namespace: "blog") { value } }',
+        { name },
+      )
+      return counter.value
+    },
+  }
+}
+
+it('shows a counter in a page of another origin, in the language of the reader', {
+  tags: 'quick',
+}, async () => {
+  const blog =
+    await startBlog(`<nth-count @ name="visits">some</nth-count>, <nth-count @ name="visits" lang="de" ordinal>
+    </nth-count>, <nth-count @ name="visits" period="month">none</nth-count>`)
+  await blog.add('visits', 1_234_567)
+  for (const [locale, texts] of [
+    ['en-US', ['1,234,567', '1.234.567.', '1,234,567']],
+    ['de-DE', ['1.234.567', '1.234.567.', '1.234.567']],
+  ] as const) {
+    const window = await blog.open({ locale })
+    await expect.poll(() => textsOf(window)).toEqual(texts)
+    expect(window.complaints).toEqual([])
+  }
+  expect(await blog.valueOf('visits')).toBe(1_234_567)
+})
+
+it('counts when the page is opened, and shows the number of the reader', async () => {
+  const blog = await startBlog(
+    '<p>You are the <nth-count @ name="visits" action="increment" own ordinal>…</nth-count> visitor.</p>',
+    ['ADD'],
+  )
+  for (const ordinal of ['1st', '2nd', '3rd', '4th']) {
+    const window = await blog.open()
+    await window.getByText(`You are the ${ordinal} visitor.`).waitFor()
+    expect(window.complaints).toEqual([])
+  }
+})
+
+it('counts a reader once, and shows the number of the first visit again', async () => {
+  const blog = await startBlog('<nth-count @ name="visits" action="once" own>…</nth-count>')
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['1'])
+  const other = await blog.open()
+  await expect.poll(() => textsOf(other)).toEqual(['2'])
+  await window.reload()
+  await expect.poll(() => textsOf(window)).toEqual(['1'])
+  expect(await blog.valueOf('visits')).toBe(2)
+  const token = await window.evaluate(() => localStorage.getItem('nth-count'))
+  expect(token?.length).toBeGreaterThanOrEqual(16)
+})
+
+it('counts each click of a button', async () => {
+  const blog = await startBlog(
+    '<nth-count @ name="claps" action="increment"><button>Clap</button></nth-count>',
+  )
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['Clap 0'])
+  for (const text of ['Clap 1', 'Clap 2', 'Clap 3']) {
+    await window.getByRole('button', { name: 'Clap' }).click()
+    await expect.poll(() => textsOf(window)).toEqual([text])
+  }
+  expect(await blog.valueOf('claps')).toBe(3)
+})
+
+it('likes once, remembers it, and takes it back', async () => {
+  const blog = await startBlog(
+    '<nth-count @ name="likes" action="once" undo><button>Like</button> <output></output></nth-count>',
+  )
+  const window = await blog.open()
+  const like = (isPressed: boolean) => window.getByRole('button', { name: 'Like', pressed: isPressed })
+  await blog.add('likes', 41)
+  await window.reload()
+  await expect.poll(() => textsOf(window)).toEqual(['Like 41'])
+  await like(false).click()
+  await expect.poll(() => textsOf(window)).toEqual(['Like 42'])
+  await window.reload()
+  await like(true).waitFor()
+  await expect.poll(() => textsOf(window)).toEqual(['Like 42'])
+  await like(true).click()
+  await expect.poll(() => textsOf(window)).toEqual(['Like 41'])
+  await like(false).click()
+  await like(true).waitFor()
+  expect(await blog.valueOf('likes')).toBe(42)
+  expect(await axeFindings(window)).toEqual([])
+})
+
+const POLL = ['Tea', 'Coffee'].map(
+  (name) => `<nth-count @ name="${name}" action="once" poll="drinks"><button>${name}</button></nth-count>`,
+)
+
+it('has one vote for a person in a poll, which stays', async () => {
+  const blog = await startBlog(POLL.join(' '))
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['Tea 0', 'Coffee 0'])
+  await window.getByRole('button', { name: 'Tea' }).click()
+  await expect.poll(() => textsOf(window)).toEqual(['Tea 1', 'Coffee 0'])
+  await window.reload()
+  await window.getByRole('button', { name: 'Tea', pressed: true, disabled: true }).waitFor()
+  await window.getByRole('button', { name: 'Coffee', pressed: false, disabled: true }).click({ force: true })
+  await expect.poll(() => textsOf(window)).toEqual(['Tea 1', 'Coffee 0'])
+  expect([await blog.valueOf('Tea'), await blog.valueOf('Coffee')]).toEqual([1, 0])
+})
+
+it('moves that vote if it may be taken back', async () => {
+  const blog = await startBlog(POLL.join(' ').replaceAll('poll=', 'undo poll='))
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['Tea 0', 'Coffee 0'])
+  await window.getByRole('button', { name: 'Tea' }).click()
+  await expect.poll(() => textsOf(window)).toEqual(['Tea 1', 'Coffee 0'])
+  await window.getByRole('button', { name: 'Coffee' }).click()
+  await expect.poll(() => textsOf(window)).toEqual(['Tea 0', 'Coffee 1'])
+  expect([await blog.valueOf('Tea'), await blog.valueOf('Coffee')]).toEqual([0, 1])
+})
+
+it('follows what others count, all elements of a page in one stream', async () => {
+  const names = Array.from({ length: 8 }, (_, index) => `post ${index}`)
+  const blog = await startBlog(
+    names.map((name) => `<nth-count @ name="${name}" live>…</nth-count>`).join(' '),
+  )
+  const window = await blog.open()
+  const streams: string[] = []
+  window.on('request', (request) => {
+    if (request.headers().accept === 'text/event-stream') streams.push(request.url())
+  })
+  await window.reload()
+  await expect.poll(() => textsOf(window)).toEqual(names.map(() => '0'))
+  for (const name of names) await blog.add(name, 5)
+  await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))
+  expect(streams).toHaveLength(1)
+  // Elements come and go.
+  await window.evaluate(() => document.querySelector('nth-count')?.setAttribute('name', 'post 7'))
+  await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))
+  await blog.add('post 7', 5)
+  await expect.poll(() => textsOf(window)).toEqual(names.map((_, index) => (index % 7 === 0 ? '10' : '5')))
+  expect(window.complaints).toEqual([])
+})
+
+it('leaves its content as it is while the server is down, and counts once when it is there again', async () => {
+  const blog = await startBlog(
+    '<nth-count @ name="visits" action="increment">many</nth-count> <nth-count @ name="likes" action="once"><button>Like</button></nth-count>',
+  )
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['1', 'Like 0'])
+  const down = await cutOff(window)
+  const warnings: string[] = []
+  window.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()))
+  await window.reload()
+  await expect.poll(down.count).toBeGreaterThan(3)
+  expect(await textsOf(window)).toEqual(['many', 'Like'])
+  await window.getByRole('button').click()
+  await window.reload()
+  await window.getByRole('button').click()
+  down.release()
+  await expect.poll(() => textsOf(window)).toEqual(['2', 'Like 1'])
+  expect([await blog.valueOf('visits'), await blog.valueOf('likes')]).toEqual([2, 1])
+  expect(warnings).toEqual([])
+})
+
+it('counts once if answers are lost', async () => {
+  const blog = await startBlog(
+    '<nth-count @ name="visits" action="increment">many</nth-count> <nth-count @ name="likes" action="once"><button>Like</button></nth-count>',
+  )
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['1', 'Like 0'])
+  const lost = await loseAnswers(window, 'mutation', 3)
+  await window.reload()
+  await window.getByRole('button').click()
+  await expect.poll(() => textsOf(window)).toEqual(['2', 'Like 1'])
+  expect(lost.count()).toBe(3)
+  expect([await blog.valueOf('visits'), await blog.valueOf('likes')]).toEqual([2, 1])
+})
+
+it('counts a page once that is opened again before there was an answer', async () => {
+  const blog = await startBlog('<nth-count @ name="visits" action="increment">many</nth-count>')
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['1'])
+  const lost = await loseAnswers(window, 'mutation', Number.POSITIVE_INFINITY)
+  for (const _ of [1, 2]) {
+    const before = lost.count()
+    await window.reload()
+    await expect.poll(lost.count).toBeGreaterThan(before)
+  }
+  await window.unrouteAll({ behavior: 'ignoreErrors' })
+  await expect.poll(() => textsOf(window)).toEqual(['2'])
+})
+
+it('leaves its content as it is with a wrong key, and says so in the console', async () => {
+  const blog = await startBlog(
+    '<nth-count @ name="visits" action="increment" live>many</nth-count> <nth-count @ name="likes" action="once"><button>Like</button></nth-count> <p id="end">The end.</p>',
+  )
+  const window = await blog.openWithWrongKey()
+  const warnings: string[] = []
+  window.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()))
+  const failures: Error[] = []
+  window.on('pageerror', (error) => failures.push(error))
+  await window.reload()
+  await expect.poll(() => warnings.length).toBeGreaterThan(1)
+  await window.getByRole('button').click()
+  await expect.poll(() => warnings.length).toBeGreaterThan(2)
+  expect(warnings[0]).toContain('The credentials are not valid')
+  expect([await textsOf(window), failures]).toEqual([['many', 'Like'], []])
+})
+
+it('moves a number only for readers who like that, and tells others politely', async () => {
+  const blog = await startBlog('<nth-count @ name="visits" live>…</nth-count>')
+  for (const [reducedMotion, animations] of [
+    ['no-preference', 1],
+    ['reduce', 0],
+  ] as const) {
+    const window = await blog.open({ reducedMotion })
+    const element = window.locator('nth-count')
+    await expect.poll(() => element.getAttribute('aria-live')).toBe('polite')
+    await window.evaluate(() => {
+      const { animate } = Element.prototype
+      Object.assign(window, { animations: 0 })
+      Element.prototype.animate = function (...given) {
+        Object.assign(window, { animations: 1 })
+        return animate.apply(this, given)
+      }
+    })
+    const before = await element.textContent()
+    await blog.add('visits')
+    await expect.poll(() => element.textContent()).not.toBe(before)
+    expect(await window.evaluate('animations')).toBe(animations)
+    expect(await element.evaluate(({ style }: HTMLElement) => style.fontVariantNumeric)).toBe('tabular-nums')
+  }
+})
+
+it('has less than 6 kB compressed, is cached until it changes, and has the hash that the docs show', {
+  tags: 'quick',
+}, async () => {
+  const { url } = await startProtected()
+  const { headers, status } = await fetch(`${url}/nth.js`, { headers: { origin: 'https://blog.example' } })
+  expect([status, headers.get('access-control-allow-origin')]).toEqual([200, '*'])
+  expect(headers.get('content-type')).toBe('text/javascript; charset=utf-8')
+  const again = await fetch(`${url}/nth.js`, { headers: { 'if-none-match': headers.get('etag') ?? '' } })
+  expect(again.status).toBe(304)
+  const file = await readFile(join(ROOT, 'dist/client/nth.js'))
+  expect(gzipSync(file).length).toBeLessThan(6000)
+  const [, hash] = /integrity="([^"]+)"/.exec(await readFile(join(ROOT, 'docs/embed.md'), 'utf8')) ?? []
+  expect(hash).toBe(`sha384-${createHash('sha384').update(file).digest('base64')}`)
+})

@@ -1,0 +1,183 @@
+import { expect, it } from 'vitest'
+import { startIssuer } from '../support/client/issuer.ts'
+import { startProtected } from '../support/client/keys.ts'
+
+const ONCE = { scopes: ['ADD', 'NUMBER', 'READ'], namespace: 'blog', onceOnly: true }
+
+it('refuses changes for nobody under a grant with onceOnly, and says what to call', async () => {
+  const { as, admin, createKey } = await startProtected()
+  const { secret } = await createKey([ONCE])
+  const { send, ask } = as(secret)
+  const refused = {
+    'increment(namespace: "blog", name: "likes") { value }': 'increment',
+    'incrementBy(namespace: "blog", name: "likes", delta: 1) { value }': 'increment',
+    'incrementBy(namespace: "blog", name: "likes", delta: -1) { value }': 'increment',
+    'incrementMany(namespace: "blog", changes: [{ name: "likes" }]) { value }': 'increment',
+    'nextInSequence(namespace: "blog", name: "seat") { value }': 'nextInSequence',
+    'reserveInSequence(namespace: "blog", name: "seat") { value }': 'nextInSequence',
+  }
+  for (const [field, mutation] of Object.entries(refused)) {
+    const { errors } = await send(`mutation { ${field} }`)
+    expect([field, errors?.[0]?.extensions.code]).toEqual([field, 'FORBIDDEN'])
+    expect(errors?.[0]?.message).toContain(`only with a subject: call \`${mutation}\` with \`subject\`.`)
+  }
+  const { errors } = await send(
+    'mutation { incrementMany(namespace: "blog", changes: [{ name: "likes" }]) { value } }',
+  )
+  expect(errors?.[0]?.extensions).toEqual({ code: 'FORBIDDEN', index: 0 })
+  expect(await admin.ask('{ counter(namespace: "blog", name: "likes") { value } }')).toEqual({
+    counter: { value: 0 },
+  })
+  expect(await ask('{ viewer { grants { scopes onceOnly } } }')).toEqual({
+    viewer: { grants: [{ scopes: ONCE.scopes, onceOnly: true }] },
+  })
+})
+
+it('allows what another grant of the same key allows', async () => {
+  const { as, createKey } = await startProtected()
+  const plain = { scopes: ['ADD'], namespace: 'blog', names: ['views'], maxDelta: 3 }
+  const { secret } = await createKey([{ ...ONCE, maxDelta: 9 }, plain])
+  const { ask, refusal } = as(secret)
+  const add = (name: string, delta: number) =>
+    `mutation { incrementBy(namespace: "blog", name: "${name}", delta: ${delta}) { value } }`
+  expect(await ask(add('views', 3))).toEqual({ incrementBy: { value: 3 } })
+  expect(await refusal(add('views', 4))).toEqual({ code: 'FORBIDDEN', limit: 3 })
+  expect(await refusal(add('likes', 1))).toEqual({ code: 'FORBIDDEN' })
+})
+
+it('refuses a grant of WRITE with onceOnly, which would do nothing', async () => {
+  const { admin } = await startProtected()
+  const create =
+    'mutation { createApiKey(label: "x", grants: [{ scopes: [WRITE], onceOnly: true }]) { secret } }'
+  expect(await admin.refusal(create)).toMatchObject({
+    code: 'BAD_USER_INPUT',
+    argument: 'grants.0.onceOnly',
+  })
+})
+
+const count = (named = '') =>
+  `mutation { increment(namespace: "blog", name: "likes"${named}) { value appliedDelta alreadyCounted } }`
+const takeBack = (subject: string) =>
+  `mutation { uncount(namespace: "blog", name: "likes", subject: "${subject}") { value } }`
+const read = (subject: string) =>
+  `{ counter(namespace: "blog", name: "likes") { changeOf(subject: "${subject}") { value } } }`
+
+const FIRST = { value: 1, appliedDelta: 1, alreadyCounted: false }
+const AGAIN = { value: 1, appliedDelta: 0, alreadyCounted: true }
+
+it('counts a token for its own sub: by default with onceOnly, and for others only with WRITE', async () => {
+  const { settings, token } = await startIssuer()
+  const { as, admin } = await startProtected({ access: { tokens: settings } })
+  const caller = async (sub: string, ...grants: object[]) => as(await token({ sub, nth: { grants } }))
+  const ann = await caller('ann', ONCE)
+  // The first time by graphql-js, then compiled.
+  for (const change of [FIRST, AGAIN, AGAIN]) expect(await ann.ask(count())).toEqual({ increment: change })
+  expect(await ann.ask(count(', subject: "ann"'))).toEqual({ increment: AGAIN })
+  expect(await ann.ask(read('ann'))).toEqual({ counter: { changeOf: { value: 1 } } })
+
+  const bob = await caller('bob', { ...ONCE, onceOnly: false })
+  for (const { refusal } of [bob, await caller('bob', ONCE)]) {
+    for (const call of [count(', subject: "ann"'), takeBack('ann'), read('ann')])
+      expect(await refusal(call)).toEqual({ code: 'FORBIDDEN' })
+  }
+  expect(await bob.ask(count())).toEqual({ increment: { ...FIRST, value: 2 } })
+  expect(await bob.ask(count())).toEqual({ increment: { ...FIRST, value: 3 } })
+  expect(await bob.ask(read('bob'))).toEqual({ counter: { changeOf: null } })
+
+  const writer = await caller('eve', ONCE, { scopes: ['WRITE'], namespace: 'blog' })
+  expect(await writer.ask(count(', subject: "ann"'))).toEqual({ increment: AGAIN })
+  expect(await writer.ask(read('ann'))).toEqual({ counter: { changeOf: { value: 1 } } })
+  expect(await writer.ask(count())).toEqual({ increment: { ...FIRST, value: 4 } })
+  const reader = await caller('ann', { scopes: ['READ'] })
+  expect(await reader.refusal(read('ann'))).toEqual({ code: 'FORBIDDEN' })
+
+  expect(await ann.ask(takeBack('ann'))).toEqual({ uncount: { value: 3 } })
+  expect(await admin.ask(read('ann'))).toEqual({ counter: { changeOf: null } })
+})
+
+it('replays the answer to a token by its idempotency key, whether it names its sub or not', async () => {
+  const { settings, token } = await startIssuer()
+  const { as } = await startProtected({ access: { tokens: settings } })
+  const { ask } = as(await token({ sub: 'ann', nth: { grants: [ONCE] } }))
+  for (const named of ['', ', subject: "ann"'])
+    expect(await ask(count(`${named}, idempotencyKey: "k"`))).toEqual({ increment: FIRST })
+})
+
+it('refuses a token whose sub cannot be a subject, if it must be one', async () => {
+  const { settings, token } = await startIssuer()
+  const { as } = await startProtected({ access: { tokens: settings } })
+  const { refusal } = as(await token({ sub: 'a'.repeat(256), nth: { grants: [ONCE] } }))
+  expect(await refusal(count())).toEqual({ code: 'BAD_USER_INPUT', argument: 'subject', limit: 255 })
+})
+
+it('asks a page for subjects that nobody guesses, and a server for any', async () => {
+  const { as, createKey } = await startProtected({ access: { anonymous: ['READ', 'ADD'] } })
+  const page = as((await createKey([ONCE], { origins: ['*'] })).secret)
+  const short = { code: 'BAD_USER_INPUT', argument: 'subject', limit: 16 }
+  for (const call of [count(', subject: "ann"'), takeBack('ann'), read('ann')])
+    expect(await page.refusal(call)).toEqual(short)
+  const random = '3f9d2c41-77aa-4d5e'
+  expect(await page.ask(count(`, subject: "${random}"`))).toEqual({ increment: FIRST })
+  expect(await page.ask(count(`, subject: "${random}"`))).toEqual({ increment: AGAIN })
+  expect(await page.ask(read(random))).toEqual({ counter: { changeOf: { value: 1 } } })
+  expect(await page.refusal(count())).toEqual({ code: 'FORBIDDEN' })
+
+  const server = as((await createKey([ONCE])).secret)
+  expect(await server.ask(count(', subject: "ann"'))).toEqual({ increment: { ...FIRST, value: 2 } })
+  expect(await server.ask(takeBack(random))).toEqual({ uncount: { value: 1 } })
+  const anyone = as(undefined)
+  expect(await anyone.ask(count(', subject: "ann"'))).toEqual({ increment: { ...AGAIN, value: 2 } })
+  expect(await anyone.ask(count())).toEqual({ increment: { ...FIRST, value: 2 } })
+  expect(await as((await createKey([{ scopes: ['READ'] }])).secret).refusal(read('ann'))).toEqual({
+    code: 'FORBIDDEN',
+  })
+})
+
+const next = (named = '') =>
+  `mutation { nextInSequence(namespace: "blog", name: "seat"${named}) { value alreadyIssued } }`
+const numberOf = (subject: string) =>
+  `{ sequence(namespace: "blog", name: "seat") { group { numbersOf(subject: "${subject}") { value } } } }`
+
+it('issues numbers to subjects by the same rules', async () => {
+  const { settings, token } = await startIssuer()
+  const { as, createKey } = await startProtected({ access: { tokens: settings } })
+  const ann = as(await token({ sub: 'ann', nth: { grants: [ONCE] } }))
+  // The first time by graphql-js, then compiled.
+  for (const alreadyIssued of [false, true, true])
+    expect(await ann.ask(next())).toEqual({ nextInSequence: { value: 1, alreadyIssued } })
+  expect(await ann.ask(numberOf('ann'))).toEqual({ sequence: { group: { numbersOf: { value: 1 } } } })
+  for (const call of [next(', subject: "bob"'), numberOf('bob'), next(', count: 2')])
+    expect(await ann.refusal(call)).toMatchObject({ code: 'FORBIDDEN' })
+
+  const plain = { ...ONCE, onceOnly: false, maxCount: 2 }
+  const bob = as(await token({ sub: 'bob', nth: { grants: [plain] } }))
+  expect(await bob.ask(next(', count: 2'))).toEqual({ nextInSequence: { value: 2, alreadyIssued: false } })
+  expect(await bob.refusal(next(', subject: "ann"'))).toEqual({ code: 'FORBIDDEN' })
+  expect(await bob.refusal(numberOf('ann'))).toEqual({ code: 'FORBIDDEN' })
+
+  const page = as((await createKey([{ ...ONCE, maxCount: 2 }], { origins: ['*'] })).secret)
+  const short = { code: 'BAD_USER_INPUT', argument: 'subject', limit: 16 }
+  for (const call of [next(', subject: "ann"'), numberOf('ann')])
+    expect(await page.refusal(call)).toEqual(short)
+  const random = '3f9d2c41-77aa-4d5e'
+  expect(await page.ask(next(`, subject: "${random}"`))).toEqual({
+    nextInSequence: { value: 4, alreadyIssued: false },
+  })
+  expect(await page.ask(numberOf(random))).toEqual({ sequence: { group: { numbersOf: { value: 4 } } } })
+  expect(await page.refusal(next(', count: 2'))).toEqual({ code: 'FORBIDDEN' })
+  expect(await page.refusal(next(`, count: 2, subject: "${random}"`))).toMatchObject({ argument: 'count' })
+
+  const both = as((await createKey([ONCE, plain])).secret)
+  expect(await both.ask(next(', count: 2'))).toEqual({ nextInSequence: { value: 5, alreadyIssued: false } })
+})
+
+it('bounds the subjects that one request counts by maxDelta', async () => {
+  const { as, createKey } = await startProtected()
+  const { send } = as((await createKey([{ ...ONCE, maxDelta: 2 }])).secret)
+  const fields = ['a', 'b', 'c'].map(
+    (subject) => `${subject}: increment(namespace: "blog", name: "likes", subject: "${subject}") { value }`,
+  )
+  const { data, errors } = await send(`mutation { ${fields.join(' ')} }`)
+  expect(data).toEqual({ a: { value: 1 }, b: { value: 2 }, c: null })
+  expect(errors?.[0]?.extensions).toEqual({ code: 'FORBIDDEN', limit: 2 })
+})

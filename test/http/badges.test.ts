@@ -1,0 +1,186 @@
+import { expect, it } from 'vitest'
+import { startProtected } from '../support/client/keys.ts'
+import { startService } from '../support/server/service.ts'
+
+const part = encodeURIComponent
+
+/** The path of a badge. */
+const pathOf = (kind: string, namespace: string, name: string, type = 'json') =>
+  `/badge/${kind}/${part(namespace)}/${part(name)}.${type}`
+
+/** What a badge shows, in the form of Shields. */
+async function shown(url: string, path: string, parameters: Record<string, string> = {}, headers = {}) {
+  const response = await fetch(`${url}${path}?${new URLSearchParams(parameters)}`, { headers })
+  expect([response.status, response.headers.get('content-type')]).toEqual([
+    200,
+    'application/json; charset=utf-8',
+  ])
+  return response.json()
+}
+
+const ADD =
+  'mutation ($name: String!, $delta: SafeInt!) { incrementBy(name: $name, delta: $delta) { value } }'
+
+it('shows the value of a counter and the last number of a sequence, and counts neither', async () => {
+  const { url, ask } = await startService()
+  await ask(ADD, { name: 'c', delta: 1_234_567 })
+  await ask(
+    'mutation { a: nextInSequence(name: "t") { value } b: nextInSequence(name: "t", group: "G") { value } }',
+  )
+  for (const _ of [1, 2]) {
+    expect(await shown(url, pathOf('counter', 'default', 'c'))).toEqual({
+      schemaVersion: 1,
+      label: 'c',
+      message: '1,234,567',
+      color: 'blue',
+      style: 'flat',
+    })
+    expect((await shown(url, pathOf('sequence', 'default', 't'))).message).toBe('1')
+    const { label, message } = await shown(url, pathOf('sequence', 'default', 't'), { group: 'G' })
+    expect([label, message]).toEqual(['t', 'G-1'])
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 1_234_567 } })
+})
+
+it('shows 0 for a name that was never used', async () => {
+  const { url } = await startService()
+  expect((await shown(url, pathOf('counter', 'n', 'nothing'))).message).toBe('0')
+  expect((await shown(url, pathOf('counter', 'n', 'nothing'), { period: 'month' })).message).toBe('0')
+  expect((await shown(url, pathOf('sequence', 'n', 'nothing'), { group: 'g' })).message).toBe('0')
+})
+
+it('has the label, color and style of its address, and a number in a language, short, or of a period', async () => {
+  const { url, ask } = await startService()
+  await ask(ADD, { name: 'c', delta: 1_234_567 })
+  const path = pathOf('counter', 'default', 'c')
+  const appearance = { label: 'Besuche', color: 'FF8800', style: 'social' }
+  expect(await shown(url, path, { ...appearance, locale: 'de' })).toEqual({
+    schemaVersion: 1,
+    label: 'Besuche',
+    message: '1.234.567',
+    color: 'ff8800',
+    style: 'social',
+  })
+  expect((await shown(url, path, { format: 'compact' })).message).toBe('1.2M')
+  expect((await shown(url, path, { label: '' })).label).toBe('')
+  await ask('mutation { reset(name: "c") { value } }')
+  expect((await shown(url, path)).message).toBe('0')
+  expect((await shown(url, path, { period: 'day', locale: 'xx' })).message).toBe('1,234,567')
+  const image = await (await fetch(`${url}${path.replace('json', 'svg')}?label=Besuche&color=FF8800`)).text()
+  expect(image).toContain('<title>Besuche: 0</title>')
+  expect(image).toContain('fill="#ff8800"')
+})
+
+it.each([
+  'a/b',
+  '/about.html',
+  'logo.svg',
+  'a b',
+  '😀',
+  '<script>alert(1)</script>',
+  '100%',
+  'a?b#c',
+  '.json',
+])('reads exactly the name %j', async (name) => {
+  const { url, ask } = await startService()
+  await ask(ADD, { name, delta: 7 })
+  await ask('mutation ($n: String!) { increment(name: $n, namespace: $n) { value } }', { n: name })
+  const { label, message } = await shown(url, pathOf('counter', 'default', name))
+  expect([label, message]).toEqual([name, '7'])
+  expect((await shown(url, pathOf('counter', name, name))).message).toBe('1')
+})
+
+it('reads a name whose slashes a proxy has decoded', async () => {
+  const { url, ask } = await startService()
+  await ask(ADD, { name: 'blog/first', delta: 7 })
+  expect((await shown(url, '/badge/counter/default/blog/first.json')).message).toBe('7')
+})
+
+it.each([
+  ['', {}, 'Argument "name" must not be empty.'],
+  ['x'.repeat(192), {}, 'Argument "name" may have at most 191 characters.'],
+  ['c', { period: 'century' }, 'Invalid period; supported: hour, day, week, month, year'],
+  ['c', { style: 'round' }, 'Invalid style; supported: flat, '],
+  ['c', { color: 'constructor' }, 'Invalid color; supported: six hexadecimal digits, '],
+  ['c', { color: 'red" onload="alert(1)' }, 'Invalid color; supported: '],
+  ['c', { format: 'long' }, 'Invalid format; supported: compact'],
+  ['c', { locale: 'not a language' }, 'Invalid locale; supported: '],
+  ['c', { label: 'a\nb' }, 'Invalid label; supported: '],
+  ['c', { group: 'g' }, 'Invalid parameter; supported: label, color, style, period, format, locale'],
+  ['hourless', { period: 'hour' }, 'This period is not tracked.'],
+])('says on the badge why it shows no number: %j %j', async (name, parameters, text) => {
+  const { url, ask } = await startService()
+  await ask(
+    'mutation { defineCounter(name: "hourless", definition: { periods: [{ period: DAY }] }) { name } }',
+  )
+  const badge = await shown(url, pathOf('counter', 'default', name), parameters)
+  expect(badge).toMatchObject({ label: 'Nth', message: expect.stringContaining(text), isError: true })
+  const address = `${url}${pathOf('counter', 'default', name, 'svg')}?${new URLSearchParams(parameters)}`
+  const image = await fetch(address)
+  expect([image.status, image.headers.get('cache-control')]).toEqual([200, 'no-store'])
+  expect(await image.text()).toContain('<title>Nth: ')
+})
+
+it('says on the badge that its address is malformed', async () => {
+  const { url } = await startService()
+  const { message } = await shown(url, '/badge/counter/default/%ff.json')
+  expect(message).toBe('The address is not percent-encoded UTF-8.')
+})
+
+it('is read with the rights of whoever requests it', async () => {
+  const { url, admin, createKey } = await startProtected()
+  await admin.ask(ADD, { name: 'c', delta: 5 })
+  const path = pathOf('counter', 'default', 'c')
+  const { secret } = await createKey([{ scopes: ['READ'], names: ['c'] }], {
+    origins: ['https://blog.example'],
+  })
+  const referer = 'https://blog.example/post'
+  expect((await shown(url, path, { key: secret }, { referer })).message).toBe('5')
+  for (const [parameters, headers] of [
+    [{}, {}],
+    [{ key: 'nth_wrong' }, { referer }],
+    [{ key: secret }, { referer: 'https://other.example/' }],
+  ] as const)
+    expect(await shown(url, path, parameters, headers)).toMatchObject({ label: 'Nth', isError: true })
+  const others = await shown(url, pathOf('counter', 'default', 'd'), { key: secret }, { referer })
+  expect(others.message).toContain('do not include the scope READ')
+})
+
+it('is readable where anyone may read, and takes nothing from the changes of a minute', async () => {
+  const { url, send } = await startProtected({
+    access: { anonymous: ['READ', 'ADD'], anonymousPerMinute: 1 },
+  })
+  for (let times = 0; times < 20; times++)
+    expect((await shown(url, pathOf('counter', 'default', 'c'))).message).toBe('0')
+  expect((await send('mutation { increment(name: "c") { value } }')).data).toEqual({
+    increment: { value: 1 },
+  })
+})
+
+it('is cached for a minute, and not sent again to who has it', async () => {
+  const { url, ask } = await startService()
+  for (const type of ['svg', 'json']) {
+    const address = `${url}${pathOf('counter', 'default', 'c', type)}`
+    const { headers, status } = await fetch(address)
+    expect([status, headers.get('cache-control'), headers.get('vary')]).toEqual([
+      200,
+      'max-age=60',
+      'Origin, Authorization',
+    ])
+    const again = () => fetch(address, { headers: { 'if-none-match': `"x", ${headers.get('etag')}` } })
+    const same = await again()
+    expect([same.status, await same.text()]).toEqual([304, ''])
+    await ask(ADD, { name: 'c', delta: 1 })
+    expect((await again()).status).toBe(200)
+  }
+})
+
+it('answers HEAD, and refuses to be written, other hosts, and what is no badge', async () => {
+  const { url } = await startService()
+  const path = pathOf('counter', 'default', 'c', 'svg')
+  const head = await fetch(`${url}${path}`, { method: 'HEAD' })
+  expect([head.status, Number(head.headers.get('content-length')) > 500]).toEqual([200, true])
+  expect((await fetch(`${url}${path}`, { method: 'POST' })).status).toBe(405)
+  for (const other of ['/badge/counter/default/c', '/badge/counter/c.svg', '/badge/group/default/c.svg'])
+    expect([other, (await fetch(`${url}${other}`)).status]).toEqual([other, 404])
+})

@@ -1,0 +1,43 @@
+import { expect, it } from 'vitest'
+import { anonymous, EVERYTHING, type Grant, grantOf, isAllowed, SCOPES } from '../../src/rules/rights.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+const OPTIONS = { label: 'x', origins: null, perMinute: null, expiresAt: null }
+
+it('stores a grant with onceOnly so that versions that do not know it refuse what it allows', async () => {
+  const target = await freshDatabase()
+  const { apiKeys } = openTestNth(target)
+  const grants: Grant[] = [
+    { ...grantOf('ADD', 'READ'), namespace: 'shop', onceOnly: true },
+    { ...grantOf('READ'), names: ['a'] },
+  ]
+  const { key } = await apiKeys.create({ ...OPTIONS, grants })
+  expect(key.grants).toEqual(grants)
+  const [row] = await query(target, 'select grants from api_key')
+  // 0.2.0 reads nothing but JSON, and goes by the scopes in it.
+  const before = JSON.parse(String(row?.grants))
+  for (const scope of SCOPES) expect(isAllowed(anonymous([before[0]]), scope)).toBe(false)
+  expect(before[1]).toEqual({
+    scopes: ['READ'],
+    namespace: null,
+    names: ['a'],
+    prefix: '',
+    maxDelta: 1,
+    maxCount: 1,
+  })
+})
+
+it('reads keys of versions without onceOnly as before', async () => {
+  const target = await freshDatabase()
+  const { apiKeys } = openTestNth(target)
+  await query(
+    target,
+    `insert into api_key (hash, prefix, label, grants, created_at)
+     values (repeat('a', 32), 'p', 'l',
+             '[{"scopes":["READ","ADD","NUMBER","WRITE","DEFINE","ADMIN"],"namespace":null,"names":null,"prefix":"","maxDelta":1,"maxCount":1}]',
+             now())`,
+  )
+  const [key] = await apiKeys.list({ limit: 1, fromEnd: false })
+  expect(key?.grants).toEqual([EVERYTHING])
+})

@@ -1,0 +1,121 @@
+import { expect, it } from 'vitest'
+import { NthError } from '../../src/rules/errors.ts'
+import {
+  type ApiKey,
+  type Caller,
+  type CountingScope,
+  type Grant,
+  grantFault,
+  grantOf,
+  isOnceOnly,
+  maxCountFor,
+  maxDeltaFor,
+  type Scope,
+  subjectFor,
+} from '../../src/rules/rights.ts'
+
+const TARGET = { namespace: 'shop', name: 'likes' }
+const TOKEN_TEXT = 'a-random-token-16'
+
+const onceOnly = (...scopes: Scope[]): Grant => ({ ...grantOf(...scopes), onceOnly: true })
+
+function keyWith(origins: string[] | null, ...grants: Grant[]): Caller {
+  const key: ApiKey = {
+    id: 1,
+    hash: '',
+    prefix: '',
+    label: '',
+    grants,
+    origins,
+    perMinute: null,
+    createdAt: new Date(0),
+    expiresAt: null,
+    revokedAt: null,
+    lastUsedAt: null,
+  }
+  return { kind: 'KEY', identity: 'key 1', grants, key }
+}
+
+const server = (...grants: Grant[]) => keyWith(null, ...grants)
+const page = (...grants: Grant[]) => keyWith(['*'], ...grants)
+const token = (...grants: Grant[]): Caller => ({
+  kind: 'TOKEN',
+  identity: 'token i\nann',
+  subject: 'ann',
+  grants,
+})
+const anyone = (...grants: Grant[]): Caller => ({ kind: 'ANONYMOUS', identity: '', grants })
+
+/** The subject, or the code and details of the error. */
+function subjectOf(caller: Caller, named?: string, scope: CountingScope = 'ADD') {
+  const subject = subjectFor(caller, scope, TARGET, named)
+  if (!(subject instanceof NthError)) return subject
+  const { code, ...details } = subject.extensions
+  return Object.keys(details).length > 0 ? [code, details] : code
+}
+
+it.each<CountingScope>(['ADD', 'NUMBER'])('lets a token name only its own subject with %s', (scope) => {
+  const other: Scope = scope === 'ADD' ? 'NUMBER' : 'ADD'
+  for (const grant of [grantOf(scope), onceOnly(scope)]) {
+    expect(subjectOf(token(grant), 'ann', scope)).toBe('ann')
+    expect(subjectOf(token(grant), 'bob', scope)).toBe('FORBIDDEN')
+    expect(subjectOf(token(grant), 'Ann', scope)).toBe('FORBIDDEN')
+    expect(subjectOf(token(grant, grantOf('WRITE')), 'bob', scope)).toBe('bob')
+    const elsewhere = { ...grantOf('WRITE'), names: ['other'] }
+    expect(subjectOf(token(grant, elsewhere), 'bob', scope)).toBe('FORBIDDEN')
+    expect(subjectOf(token(grant), 'ann', other)).toBe('FORBIDDEN')
+  }
+})
+
+it('takes the subject of the token if a grant with onceOnly names none', () => {
+  expect(subjectOf(token(onceOnly('ADD')))).toBe('ann')
+  expect(subjectOf(token(grantOf('ADD')))).toBeUndefined()
+  expect(subjectOf(token(onceOnly('ADD'), grantOf('ADD')))).toBeUndefined()
+  expect(subjectOf(token(onceOnly('ADD'), grantOf('WRITE')))).toBeUndefined()
+})
+
+it('refuses keys to count without a subject if all their grants have onceOnly', () => {
+  for (const caller of [server, page]) {
+    expect(subjectOf(caller(onceOnly('ADD')))).toBe('FORBIDDEN')
+    expect(subjectOf(caller(onceOnly('ADD'), { ...grantOf('ADD'), prefix: 'x' }))).toBe('FORBIDDEN')
+    expect(subjectOf(caller(onceOnly('ADD'), { ...grantOf('ADD'), prefix: 'li' }))).toBeUndefined()
+    expect(subjectOf(caller(onceOnly('NUMBER'), grantOf('WRITE')), undefined, 'NUMBER')).toBe('FORBIDDEN')
+  }
+  expect(isOnceOnly(server(onceOnly('ADD')), 'ADD', TARGET)).toBe(true)
+  expect(isOnceOnly(server(onceOnly('READ')), 'ADD', TARGET)).toBe(false)
+})
+
+it('asks a key for pages with onceOnly for a subject of at least 16 characters', () => {
+  const short = ['BAD_USER_INPUT', { argument: 'subject', limit: 16 }]
+  expect(subjectOf(page(onceOnly('ADD')), '123456789012345')).toEqual(short)
+  expect(subjectOf(page(onceOnly('ADD')), '😀'.repeat(15))).toEqual(short)
+  expect(subjectOf(page(onceOnly('NUMBER')), '1', 'NUMBER')).toEqual(short)
+  expect(subjectOf(page(onceOnly('ADD')), '1234567890123456')).toBe('1234567890123456')
+  expect(subjectOf(page(onceOnly('ADD')), '😀'.repeat(16))).toBe('😀'.repeat(16))
+  expect(subjectOf(page(onceOnly('ADD'), grantOf('ADD')), '1')).toBe('1')
+  expect(subjectOf(page(grantOf('ADD')), '1')).toBe('1')
+  expect(subjectOf(server(onceOnly('ADD')), '1')).toBe('1')
+  expect(subjectOf(token(onceOnly('ADD')), 'ann')).toBe('ann')
+})
+
+it('lets everyone else who may count name any subject', () => {
+  expect(subjectOf(anyone(grantOf('ADD')), '1')).toBe('1')
+  expect(subjectOf(anyone(grantOf('ADD')))).toBeUndefined()
+  expect(subjectOf(anyone(grantOf('READ')), '1')).toBe('UNAUTHENTICATED')
+  expect(subjectOf(server(grantOf('READ')), TOKEN_TEXT)).toBe('FORBIDDEN')
+})
+
+it('bounds plain additions and numbers by the grants that allow them', () => {
+  const caller = server(
+    { ...onceOnly('ADD', 'NUMBER'), maxDelta: 9, maxCount: 8 },
+    { ...grantOf('ADD'), maxDelta: 3 },
+  )
+  expect([maxDeltaFor(caller, TARGET), maxDeltaFor(caller, TARGET, 'bob')]).toEqual([3, 9])
+  expect([maxCountFor(caller, TARGET), maxCountFor(caller, TARGET, 'bob')]).toEqual([0, 8])
+})
+
+it('refuses a grant whose onceOnly would do nothing', () => {
+  for (const scope of ['WRITE', 'ADMIN'] as const)
+    expect(grantFault(onceOnly('ADD', scope))).toMatchObject({ path: ['onceOnly'] })
+  expect(grantFault(onceOnly('ADD', 'NUMBER', 'READ', 'DEFINE'))).toBeUndefined()
+})
