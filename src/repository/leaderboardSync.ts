@@ -35,6 +35,8 @@ import {
 } from './leaderboardBlocks.ts'
 import { leaderboardsIn } from './namespaces.ts'
 
+const COMMENT = ' /* leaderboard */'
+
 /** Rows of a copy. */
 const BATCH = 1000
 
@@ -51,7 +53,7 @@ export async function copyToLeaderboard(database: Database, ids: readonly number
   for (let from = 0; from < ordered.length; from += BATCH) {
     const batch = ordered.slice(from, from + BATCH)
     await database.withRetry((connection) =>
-      inTransaction(connection, () => copyRows(connection, batch, options)),
+      inTransaction(connection, () => copyRows(connection, batch, options), COMMENT),
     )
   }
 }
@@ -70,7 +72,7 @@ export async function copyRows(
   const idList = list(ids, integer)
   const owned = await select<{ id: number; namespaceId: number }>(
     connection,
-    `select id, namespace_id as namespaceId from counter where id in (${idList})`,
+    `select id, namespace_id as namespaceId from counter where id in (${idList})${COMMENT}`,
   )
   const namespaceOf = new Map(owned.map(({ id, namespaceId }) => [id, namespaceId]))
   const deleted = ids.filter((id) => !namespaceOf.has(id))
