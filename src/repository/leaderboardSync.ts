@@ -13,7 +13,7 @@ import {
 } from '../commit/periodStatements.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, EPOCH, integer, list, select } from '../mysql/sql.ts'
-import { DAY_MS, PERIODS, type Period } from '../rules/calendar.ts'
+import { DAY_MS, isPeriodKey, PERIODS, type Period } from '../rules/calendar.ts'
 import type { Definition } from '../rules/counter.ts'
 import {
   ALL_TIME,
@@ -35,6 +35,8 @@ import {
 } from './leaderboardBlocks.ts'
 import { leaderboardsIn } from './namespaces.ts'
 
+const COMMENT = ' /* leaderboard */'
+
 /** Rows of a copy. */
 const BATCH = 1000
 
@@ -51,7 +53,7 @@ export async function copyToLeaderboard(database: Database, ids: readonly number
   for (let from = 0; from < ordered.length; from += BATCH) {
     const batch = ordered.slice(from, from + BATCH)
     await database.withRetry((connection) =>
-      inTransaction(connection, () => copyRows(connection, batch, options)),
+      inTransaction(connection, () => copyRows(connection, batch, options), COMMENT),
     )
   }
 }
@@ -70,7 +72,7 @@ export async function copyRows(
   const idList = list(ids, integer)
   const owned = await select<{ id: number; namespaceId: number }>(
     connection,
-    `select id, namespace_id as namespaceId from counter where id in (${idList})`,
+    `select id, namespace_id as namespaceId from counter where id in (${idList})${COMMENT}`,
   )
   const namespaceOf = new Map(owned.map(({ id, namespaceId }) => [id, namespaceId]))
   const deleted = ids.filter((id) => !namespaceOf.has(id))
@@ -367,22 +369,21 @@ function layOutPart({ database }: JobContext, leaderboard: Leaderboard, from: nu
 
 /** Deletes the leaderboards of periods so long past that nobody writes them. */
 async function sweepPast(context: JobContext): Promise<void> {
-  for (const period of PERIODS) {
-    // A zone may be a day behind UTC.
-    const oldest = Math.min(
-      ...latestPeriods('UTC', period, context.now.getTime() - DAY_MS, PAST_LEADERBOARDS).keys,
-    )
-    // Keys of the same period have as many digits.
-    const past = await context.database.select<Leaderboard>(
-      `select distinct namespace_id as namespaceId, period_key as periodKey
-         from leaderboard_block
-        where period_key >= ${10 ** (String(oldest).length - 1)} and period_key < ${oldest}`,
-    )
-    for (const leaderboard of past) {
-      const rows = `select r.counter_id, r.period_key ${fromRowsOf(leaderboard)}`
-      await deleteFound(context, rows, eachFrom('leaderboard_period'))
-      const blocks = `select namespace_id, period_key, from_value from leaderboard_block where ${areBlocksOf(leaderboard)}`
-      await deleteFound(context, blocks, eachFrom('leaderboard_block'))
-    }
+  const leaderboards = await context.database.select<Leaderboard>(
+    `select distinct namespace_id as namespaceId, period_key as periodKey
+       from leaderboard_block
+      where period_key <> ${ALL_TIME}`,
+  )
+  // A zone may be a day behind UTC.
+  const now = context.now.getTime() - DAY_MS
+  for (const leaderboard of leaderboards) {
+    const period = PERIODS.find((period) => isPeriodKey(leaderboard.periodKey, period))
+    if (!period) throw new Error(`Unknown period in the database: ${leaderboard.periodKey}`)
+    const { keys } = latestPeriods('UTC', period, now, PAST_LEADERBOARDS)
+    if (leaderboard.periodKey >= Math.min(...keys)) continue
+    const rows = `select r.counter_id, r.period_key ${fromRowsOf(leaderboard)}`
+    await deleteFound(context, rows, eachFrom('leaderboard_period'))
+    const blocks = `select namespace_id, period_key, from_value from leaderboard_block where ${areBlocksOf(leaderboard)}`
+    await deleteFound(context, blocks, eachFrom('leaderboard_block'))
   }
 }

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
+import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
 import { runSize } from '../support/random.ts'
@@ -53,26 +54,26 @@ it('places counters by what was added in the periods of their own time zones, no
       const added = new Map<string, number>()
       const instants: number[] = []
 
+      /** The place of each counter in its own period that contains an instant. */
       async function check(): Promise<void> {
-        for (const at of instants.slice(-8)) {
-          const totals = ZONES.flatMap((_, index) => [index, index + 4]).flatMap((counter) => {
-            if (counter > 5) return []
-            return [{ counter, name: periodName(period, zoneOf(counter), at) }]
-          })
-          for (const { counter, name } of totals) {
-            // Of the same period: each counter's own.
-            const board = [...added].filter(([key, value]) => key.startsWith(`${name} `) && value !== 0)
-            const value = added.get(`${name} c${counter}`) ?? 0
-            const expected = value === 0 ? null : 1 + board.filter(([, other]) => other > value).length
+        const cases = instants
+          .slice(-5)
+          .flatMap((at) => upTo(6).map((number) => ({ at, counter: number - 1 })))
+        const places = await Promise.all(
+          cases.map(({ at, counter }) => {
             const periodKey = leaderboard.periodKey(period, zoneOf(counter), new Date(at))
-            const key = { namespace: 'n', name: `c${counter}`, periodKey, lowestFirst: false }
-            expect({ at, counter, place: await leaderboard.place(key) }).toEqual({
-              at,
-              counter,
-              place: expected,
-            })
-          }
-        }
+            return leaderboard.place({ namespace: 'n', name: `c${counter}`, periodKey, lowestFirst: false })
+          }),
+        )
+        const expected = cases.map(({ at, counter }) => {
+          const name = periodName(period, zoneOf(counter), at)
+          const others = [...added].flatMap(([key, value]) => (key.startsWith(`${name} `) ? [value] : []))
+          const value = added.get(`${name} c${counter}`) ?? 0
+          return value === 0 ? null : 1 + others.filter((other) => other !== 0 && other > value).length
+        })
+        expect(cases.map((each, index) => ({ ...each, place: places[index] }))).toEqual(
+          cases.map((each, index) => ({ ...each, place: expected[index] })),
+        )
         expect(await wrongBlocks(target)).toEqual([])
       }
 
@@ -92,13 +93,54 @@ it('places counters by what was added in the periods of their own time zones, no
         if (!isAskedLate) await check()
         now += waits
       }
-      if (!isAskedLate) return
-      await keep()
-      // What was added so long ago is not kept.
-      instants.splice(0, instants.length, ...instants.filter((at) => now - at < 10 * HOUR_MS))
-      await runLeaderboardJobs(target, new Date(now))
-      await check()
+      if (isAskedLate) {
+        await keep()
+        // What was added earlier is not kept.
+        instants.splice(0, instants.length, ...instants.filter((at) => now - at < 10 * HOUR_MS))
+        await runLeaderboardJobs(target, new Date(now))
+        await check()
+      }
+      for (const { close, faults } of processes) {
+        expect(faults).toEqual([])
+        await close()
+      }
     }),
-    { numRuns: runSize(4, 60) },
+    { numRuns: runSize(5, 60) },
   )
+})
+
+it('places what was added at the end of a period and copied after it', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-11-30T23:59:59Z')
+  const { counters, namespaces, leaderboard } = openTestNth(target, { now: () => new Date(now) })
+  await namespaces.define('n', { leaderboards: ['MONTH'] })
+  await counters.incrementBy({ namespace: 'n', name: 'a' }, 5)
+  await counters.incrementBy({ namespace: 'n', name: 'b' }, 7)
+  now += 2000
+  await counters.incrementBy({ namespace: 'n', name: 'a' }, 1)
+  const place = (name: string, periodKey: number) =>
+    leaderboard.place({ namespace: 'n', name, periodKey, lowestFirst: false })
+  expect([await place('a', 202611), await place('b', 202611)]).toEqual([2, 1])
+  expect([await place('a', 202612), await place('b', 202612)]).toEqual([1, null])
+})
+
+it('follows a change of the tracked periods and of the time zone, and forgets deleted counters', async () => {
+  const target = await freshDatabase()
+  const now = () => new Date('2026-11-30T20:00:00Z')
+  const { counters, namespaces, leaderboard } = openTestNth(target, { now })
+  await namespaces.define('n', { leaderboards: ['MONTH'] })
+  for (const [name, delta] of Object.entries({ a: 3, b: 2, c: 1 }))
+    await counters.incrementBy({ namespace: 'n', name }, delta)
+  const placeOfC = (periodKey: number) =>
+    leaderboard.place({ namespace: 'n', name: 'c', periodKey, lowestFirst: false })
+  expect(await placeOfC(202611)).toBe(3)
+  await counters.define({ namespace: 'n', name: 'a' }, { periods: [] })
+  expect(await placeOfC(202611)).toBe(2)
+  await counters.delete({ namespace: 'n', name: 'b' })
+  expect(await placeOfC(202611)).toBe(1)
+  // There, December has begun, and has what was added in the month that ends in it.
+  await counters.define({ namespace: 'n', name: 'c' }, { timeZone: 'Asia/Tokyo' })
+  await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
+  expect([await placeOfC(202611), await placeOfC(202612)]).toEqual([1, 1])
+  expect(await wrongBlocks(target)).toEqual([])
 })

@@ -1,13 +1,16 @@
+// @module-tag random
 import { copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
+import { layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
+import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
@@ -70,8 +73,12 @@ it('gives each counter its place among the values, equal ones the same, while tw
         }
         expect(await wrongBlocks(target)).toEqual([])
       }
+      for (const { close, faults } of processes) {
+        expect(faults).toEqual([])
+        await close()
+      }
     }),
-    { numRuns: 10 },
+    { numRuns: runSize(5, 40) },
   )
 })
 
@@ -187,4 +194,16 @@ it('counts the leaderboards of a database of the version before, whose migration
   expect(await places()).toEqual([null, null, null])
   await runLeaderboardJobs(target)
   expect(await places()).toEqual([2, 1, 2])
+})
+
+it('keeps the counts while a large leaderboard is laid out in parts', async () => {
+  const target = await freshDatabase({ isReused: false })
+  await fill(target, upTo(20_500))
+  const leaderboard = { namespaceId: 1, periodKey: 0 }
+  const database = openTestDatabase(target)
+  const next = await database.withRetry((connection) => layOut(connection, leaderboard, 0))
+  expect(next).toBe(20_002)
+  expect(await wrongBlocks(target)).toEqual([])
+  expect(await database.withRetry((connection) => layOut(connection, leaderboard, next ?? 0))).toBe(undefined)
+  expect(await wrongBlocks(target)).toEqual([])
 })
