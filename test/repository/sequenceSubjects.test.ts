@@ -3,6 +3,7 @@ import { sweepSequences } from '../../src/repository/jobs.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { rowsRead } from '../support/database/rowsRead.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -101,14 +102,11 @@ it('finds the subjects of many groups among those of others by their keys', asyn
        from sequence_group g
        join sequence_group n on n.id <= 200`,
   )
-  const readRows = async () => {
-    const counts = await query(target, "show global status like 'Handler_read%'")
-    return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
-  }
-  const before = await readRows()
+  const statements = collectStatements('sequence_subject')
   await Promise.all(groups.map((group) => sequences.nextOnce(group, 'bob')))
   await Promise.all(groups.map((group) => sequences.numbersOf(group, 'bob')))
-  expect((await readRows()) - before).toBeLessThan(10_000)
+  expect(statements.join()).toContain('for update')
+  expect(await rowsRead(target, 'sequence_subject', statements)).toBeLessThan(10_000)
 })
 
 it('does not make the next flush longer by reading a number', async () => {

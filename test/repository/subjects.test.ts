@@ -2,6 +2,8 @@ import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
+import { rowsRead } from '../support/database/rowsRead.ts'
+import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -172,13 +174,10 @@ it('finds the subjects of many counters among those of others by their keys', as
        from counter_value c
        join counter_value n on n.counter_id <= 200`,
   )
-  const readRows = async () => {
-    const counts = await query(target, "show global status like 'Handler_read%'")
-    return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
-  }
-  const before = await readRows()
+  const statements = collectStatements('counter_subject')
   await Promise.all(names.map((name) => counters.countOnce(name, 'bob')))
-  expect((await readRows()) - before).toBeLessThan(10_000)
+  expect(statements.join()).toContain('for update')
+  expect(await rowsRead(target, 'counter_subject', statements)).toBeLessThan(10_000)
 })
 
 it.each([

@@ -1,0 +1,20 @@
+import type { Target } from '../../../src/mysql/settings.ts'
+import { select } from '../../../src/mysql/sql.ts'
+import { openTestDatabase } from './database.ts'
+
+/** How many rows the server reads for the selects from a table among statements that were sent, in a session of its own. */
+export async function rowsRead(
+  target: Target,
+  table: string,
+  statements: readonly string[],
+): Promise<number> {
+  const selects = statements
+    .flatMap((text) => text.split(';\n'))
+    .filter((text) => text.startsWith('select') && text.includes(table))
+  return openTestDatabase(target).withRetry(async (connection) => {
+    await connection.query('flush status')
+    for (const text of selects) await connection.query(text)
+    const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
+    return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
+  })
+}
