@@ -23,11 +23,7 @@ export const EXPORTED: ReadonlySet<EntryType> = new Set([
 export const EXPORTED_AS_CSV: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
 
 /** Entries of a snapshot as JSON Lines. */
-export async function* jsonlTexts(
-  at: Date,
-  hasSubjects: boolean,
-  entries: AsyncIterable<Entry>,
-): AsyncGenerator<string> {
+export async function* jsonlTexts(at: Date, hasSubjects: boolean, entries: AsyncIterable<Entry>) {
   let lines = 0
   yield headerLine(version, at, hasSubjects)
   for await (const entry of entries) {

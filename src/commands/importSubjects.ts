@@ -7,7 +7,7 @@ import {
   subjectLiteral,
 } from '../commit/subjectStatements.ts'
 import { integer, list, select } from '../mysql/sql.ts'
-import { type FirstCount, keyText } from '../rules/counter.ts'
+import { keyText } from '../rules/counter.ts'
 import type { EntryOf } from '../rules/entries.ts'
 import type { Result } from '../rules/merge.ts'
 import type { FirstNumber } from '../rules/sequence.ts'
@@ -22,13 +22,12 @@ export async function importCounterSubjects(
 ): Promise<Result[]> {
   const withoutHistory = entries.map((entry) => ({ ...entry, history: [] }))
   const present = await lockCounters(context.connection, withoutHistory)
-  const isBefore = (one: FirstCount, other: FirstCount) => one.at < other.at
   const results: Result[] = []
   for (const { subjects, subjectSalt, period, start, ...key } of entries) {
     const counter = present.get(keyText(key))?.counter
     const placeIn = (id: number) => [integer(id), periodCode(period), startSecond(start.getTime())]
     const place = counter?.salt === subjectSalt ? placeIn(counter.id) : undefined
-    results.push(await addSubjects(context, COUNTS, place, subjects, isBefore))
+    results.push(await addSubjects(context, COUNTS, place, subjects, (one, other) => one.at < other.at))
   }
   return results
 }

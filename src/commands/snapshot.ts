@@ -328,7 +328,7 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
       subjectSalt: row.subject_salt.toString('hex'),
       period: PERIODS.find((period) => PERIOD_CODES[period] === row.period) ?? null,
       start: new Date(1000 * row.start),
-      subjects: subjects.map((one) => ({ subject: one.subject.toString('hex'), ...COUNTS.firstIn(one) })),
+      subjects: subjects.map((one) => ({ ...hashIn(one), ...COUNTS.firstIn(one) })),
     }
 }
 
@@ -348,13 +348,11 @@ async function* exportGroupSubjects(connection: Connection): AsyncGenerator<Entr
       ...keyIn(row),
       subjectSalt: row.subject_salt.toString('hex'),
       period: row.period_key,
-      subjects: subjects.map((one) => ({
-        subject: one.subject.toString('hex'),
-        ...NUMBERS.firstIn(one),
-        issuedAt: one.issued_at,
-      })),
+      subjects: subjects.map((one) => ({ ...hashIn(one), ...NUMBERS.firstIn(one), issuedAt: one.issued_at })),
     }
 }
+
+const hashIn = ({ subject }: StoredSubject) => ({ subject: subject.toString('hex') })
 
 /** Subjects in the order of the primary key, in parts for a line each. `place`: the columns before the subject. */
 async function* subjectsIn<Place>(connection: Connection, place: readonly string[], selection: string) {

@@ -316,13 +316,21 @@ export function retried<Args extends unknown[], T>(
   return (...args) => database.withRetry((connection) => work(connection, ...args))
 }
 
-/** Rolls back if the work fails. */
-export async function inTransaction<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+/**
+ * Rolls back if the work fails.
+ *
+ * @param comment SQL by which whoever watches statements recognises work in the background
+ */
+export async function inTransaction<T>(
+  connection: Connection,
+  work: () => Promise<T>,
+  comment = '',
+): Promise<T> {
   await connection.query(`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`)
-  await connection.query('start transaction')
+  await connection.query(`start transaction${comment}`)
   try {
     const result = await work()
-    await connection.query('commit')
+    await connection.query(`commit${comment}`)
     return result
   } catch (error) {
     // If even this fails, the connection is lost, and the server rolls the transaction back.

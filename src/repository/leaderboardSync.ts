@@ -37,6 +37,8 @@ import {
 } from './leaderboardBlocks.ts'
 import { leaderboardsIn } from './namespaces.ts'
 
+const COMMENT = ' /* leaderboard */'
+
 /** Rows of a copy. */
 const BATCH = 1000
 
@@ -58,7 +60,7 @@ export async function copyToLeaderboard(
   for (let from = 0; from < ordered.length; from += BATCH)
     await workOn(ordered.slice(from, from + BATCH), String, errors, (batch) =>
       database.withRetry((connection) =>
-        inTransaction(connection, () => copyRows(connection, batch, now, past)),
+        inTransaction(connection, () => copyRows(connection, batch, now, past), COMMENT),
       ),
     )
   return [...errors.values()]
@@ -84,7 +86,7 @@ export async function copyRows(
     connection,
     `select namespace_id as id from counter where id in (${idList})
      union
-     select namespace_id from leaderboard where counter_id in (${idList})`,
+     select namespace_id from leaderboard where counter_id in (${idList})${COMMENT}`,
   )
   if (owners.length === 0) return
   const namespaces = await lockNamespaces(

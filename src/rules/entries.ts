@@ -323,7 +323,6 @@ const line = z.discriminatedUnion('type', [
     start: instantBefore(2106),
     subjects: subjects({ at: instant, valuesIn: z.partialRecord(period, integer) }),
   }),
-  // Subjects that have a number.
   z.strictObject({
     type: z.literal('sequenceGroupSubjects'),
     ...groupKey,

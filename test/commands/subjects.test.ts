@@ -179,7 +179,7 @@ Subjects of sequence groups: 1 refused.
   expect(await other.counters.changeOf(likes, 'bob')).toMatchObject({ value: 2 })
 })
 
-it('merges subjects of another generation, period or definition without an effect on those here', async () => {
+it('keeps the number that a subject has got since a restart', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   const [one, other] = [openTestNth(before), openTestNth(after)]
   await one.sequences.nextOnce(tickets, 'ann')
@@ -219,19 +219,23 @@ it('refuses subjects of a counter that was not imported', async () => {
 it('exports and imports thousands of subjects of a counter in lines of a thousand', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase({ isReused: false })]
   const { counters } = openTestNth(before)
-  const subjects = upTo(5000).map((n) => `subject ${n}`)
+  const subjects = upTo(5500).map((n) => `subject ${n}`)
   await Promise.all(subjects.map((subject) => counters.countOnce(likes, subject)))
   await counters.countOnce({ namespace: 'n', name: 'next' }, 'ann')
   const text = await exported(before)
   const lines = entriesIn(text).filter(({ type }) => type === 'counterSubjects')
-  expect(lines.map(({ subjects }) => (subjects as unknown[]).length)).toEqual([...Array(5).fill(1000), 1])
+  expect(lines.map(({ subjects }) => (subjects as unknown[]).length)).toEqual([
+    ...Array(5).fill(1000),
+    500,
+    1,
+  ])
   const { code, errors } = await imported(after, text)
-  expect([code, errors]).toEqual([0, expect.stringContaining('Subjects of counters: 5001 created.\n')])
+  expect([code, errors]).toEqual([0, expect.stringContaining('Subjects of counters: 5501 created.\n')])
   expect(entriesIn(await exported(after))).toEqual(entriesIn(text))
   const other = openTestNth(after).counters
   const again = await Promise.all(subjects.map((subject) => other.countOnce(likes, subject)))
   expect(again.every(({ isAlreadyCounted }) => isAlreadyCounted)).toBe(true)
-  expect((await other.read(likes)).value).toBe(5000)
+  expect((await other.read(likes)).value).toBe(5500)
 })
 
 it('restores subjects, and moves no number of theirs on', async () => {

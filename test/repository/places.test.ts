@@ -1,3 +1,4 @@
+// @module-tag random
 import { copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -9,6 +10,7 @@ import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
 import { startProxy } from '../support/database/proxy.ts'
+import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
@@ -71,8 +73,12 @@ it('gives each counter its place among the values, equal ones the same, while tw
         }
         expect(await wrongBlocks(target)).toEqual([])
       }
+      for (const { close, faults } of processes) {
+        expect(faults).toEqual([])
+        await close()
+      }
     }),
-    { numRuns: 10 },
+    { numRuns: runSize(5, 40) },
   )
 })
 
