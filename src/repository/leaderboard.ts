@@ -153,25 +153,24 @@ function textOf({ namespace, name, periodKey, lowestFirst }: LeaderboardKey): st
 }
 
 /**
- * Reads the places of entries that follow each other on a leaderboard: that of the first one, and that of the first with
- * another value, from which those behind it are counted.
+ * Reads the places of entries that follow each other on a leaderboard: that of the first value, which others before them
+ * may have, and that of the second one, from which those behind it are counted.
  */
 async function readPlacesOf(
   connection: Connection,
   entries: readonly LeaderboardEntry[],
   lowestFirst: boolean,
-) {
-  const second = entries.findIndex(({ listedValue }) => listedValue !== entries[0]?.listedValue)
+): Promise<(number | null)[]> {
+  const values = entries.map(({ listedValue }) => listedValue)
+  const second = values.findIndex((value) => value !== values[0])
   const [first, next] = await selectEach<LeaderboardEntry, Place>(
     connection,
     [0, second].flatMap((index) => entries[index] ?? []),
     ({ leaderboard, listedValue }) => `${placeOf(leaderboard, listedValue, lowestFirst)} as place`,
   )
-  let place = first?.place ?? null
-  return entries.map(({ listedValue }, index) => {
-    if (next && index > 0 && listedValue !== entries[index - 1]?.listedValue)
-      place = next.place && next.place + index - second
-    return place
+  return values.map((value) => {
+    if (value === values[0]) return first?.place ?? null
+    return next?.place ? next.place + values.indexOf(value) - second : null
   })
 }
 

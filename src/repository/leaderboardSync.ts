@@ -66,8 +66,8 @@ export async function copyToLeaderboard(
   return [...errors.values()]
 }
 
-/** What a counter should have on a leaderboard. Undefined: it should not be there. */
-type Wanted = Pick<Move, 'id' | 'namespaceId' | 'periodKey'> & { value: number | undefined }
+/** A counter's value on a leaderboard. Undefined: it should not be there. */
+type ListedValue = Omit<Move, 'before' | 'after'> & { value: number | undefined }
 
 type CopiedRow = DefinitionRow & Record<'id' | 'namespaceId', number>
 
@@ -93,27 +93,23 @@ export async function copyRows(
     connection,
     owners.map(({ id }) => id),
   )
-  const rows = await select<CopiedRow>(
+  const counters = await select<CopiedRow>(
     connection,
-    `select c.id, c.namespace_id as namespaceId, ${DEFINITION} from counter c where c.id in (${idList})`,
+    `select c.id, c.namespace_id as namespaceId, ${DEFINITION} from counter c where c.id in (${idList})${COMMENT}`,
   )
-  const present = new Set(rows.map(({ id }) => id))
-  const deleted = await readRows(
-    connection,
-    ids.filter((id) => !present.has(id)),
-  )
-  const totals = await readTotals(connection, rows, namespaces, now, past)
-  const keys = [...new Set(totals.map(({ periodKey }) => periodKey))]
-  const before = await readRows(connection, [...present], keys)
+  const present = new Set(counters.map(({ id }) => id))
+  const deleted = ids.filter((id) => !present.has(id))
+  const totals = await readTotals(connection, counters, namespaces, now, past)
+  const keys = new Set(totals.map(({ periodKey }) => periodKey))
+  const removed = await readRows(connection, deleted)
+  const rowsBefore = [...removed, ...(await readRows(connection, [...present], [...keys]))]
   await connection.query(copyValues(idList))
   const values = await readRows(connection, [...present], [])
-  const wanted: Wanted[] = [...deleted.map((row) => ({ ...row, value: undefined })), ...values, ...totals]
-  const textOf = ({ id, periodKey }: Wanted) => `${id} ${periodKey}`
-  const valuesBefore = new Map([...deleted, ...before].map((row) => [textOf(row), row.value]))
-  const moves = wanted.flatMap(({ value: after, ...row }): Move[] => {
-    const before = valuesBefore.get(textOf({ ...row, value: after }))
-    return before === after ? [] : [{ ...row, before, after }]
-  })
+  const textOf = ({ id, periodKey }: Omit<ListedValue, 'value'>) => `${id} ${periodKey}`
+  const valuesBefore = new Map(rowsBefore.map((row) => [textOf(row), row.value]))
+  const moves = [...removed.map((row) => ({ ...row, value: undefined })), ...values, ...totals]
+    .map(({ value: after, ...row }): Move => ({ ...row, before: valuesBefore.get(textOf(row)), after }))
+    .filter(({ before, after }) => before !== after)
   await writeMoves(connection, moves)
   await countMoves(connection, moves)
 }
@@ -123,7 +119,7 @@ async function readRows(connection: Connection, ids: readonly number[], periodKe
   if (ids.length === 0) return []
   const isOne = `counter_id in (${list(ids, integer)})`
   const isOn = periodKeys ? `period_key in (${list([ALL_TIME, ...periodKeys], integer)})` : 'true'
-  return select<Wanted & { value: number }>(
+  return select<ListedValue & { value: number }>(
     connection,
     `select counter_id as id, namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, value
        from leaderboard force index (primary)
@@ -199,7 +195,7 @@ async function readTotals(
   namespaces: ReadonlyMap<number, readonly Period[]>,
   now: Date,
   past: number,
-): Promise<Wanted[]> {
+): Promise<ListedValue[]> {
   const chosen = new Set(counters.flatMap(({ namespaceId }) => namespaces.get(namespaceId) ?? []))
   if (chosen.size === 0) return []
   const idList = list(counters, ({ id }) => integer(id))
@@ -213,8 +209,8 @@ async function readTotals(
     ({ id, period }) => `${id} ${period}`,
   )
   return counters.flatMap(({ id, namespaceId, ...row }) => {
-    const { timeZone, periods } = definitionIn(row)
     return (namespaces.get(namespaceId) ?? []).flatMap((period) => {
+      const { timeZone, periods } = definitionIn(row)
       const sums = new Map(latestKeys(timeZone, period, now.getTime(), past).map((key) => [key, 0]))
       const tracked = periods.find((each) => each.period === period)
       for (const { start, value } of totals.get(`${id} ${PERIOD_CODES[period]}`) ?? []) {
