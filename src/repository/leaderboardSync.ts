@@ -69,7 +69,7 @@ export async function copyToLeaderboard(
 /** A counter's value on a leaderboard. Undefined: it should not be there. */
 type ListedValue = Omit<Move, 'before' | 'after'> & { value: number | undefined }
 
-type CopiedRow = DefinitionRow & Record<'id' | 'namespaceId', number>
+type OwnedCounter = Record<'id' | 'namespaceId', number>
 
 /**
  * Copies the present state of counters to the leaderboards, within a transaction, and removes those that were deleted.
@@ -82,53 +82,52 @@ export async function copyRows(
   past: number,
 ): Promise<void> {
   const idList = list(ids, integer)
-  const owners = await select<{ id: number }>(
+  const owned = await select<OwnedCounter>(
     connection,
-    `select namespace_id as id from counter where id in (${idList})
-     union
-     select namespace_id from leaderboard where counter_id in (${idList})${COMMENT}`,
+    `select id, namespace_id as namespaceId from counter where id in (${idList})${COMMENT}`,
   )
-  if (owners.length === 0) return
-  const namespaces = await lockNamespaces(
-    connection,
-    owners.map(({ id }) => id),
-  )
-  const counters = await select<CopiedRow>(
-    connection,
-    `select c.id, c.namespace_id as namespaceId, ${DEFINITION} from counter c where c.id in (${idList})${COMMENT}`,
-  )
-  const present = new Set(counters.map(({ id }) => id))
+  const present = new Set(owned.map(({ id }) => id))
   const deleted = ids.filter((id) => !present.has(id))
-  const totals = await readTotals(connection, counters, namespaces, now, past)
-  const keys = new Set(totals.map(({ periodKey }) => periodKey))
+  const owners = [...owned, ...(await readRows(connection, deleted))]
+  if (owners.length === 0) return
+  const namespaces = await lockNamespaces(connection, [
+    ...new Set(owners.map(({ namespaceId }) => namespaceId)),
+  ])
+  // Again: another copy may have removed them before their namespaces were locked.
   const removed = await readRows(connection, deleted)
+  const totals = await readTotals(connection, owned, namespaces, now, past)
+  const keys = new Set(totals.map(({ periodKey }) => periodKey))
   const rowsBefore = [...removed, ...(await readRows(connection, [...present], [...keys]))]
   await connection.query(copyValues(idList))
   const values = await readRows(connection, [...present], [])
   const textOf = ({ id, periodKey }: Omit<ListedValue, 'value'>) => `${id} ${periodKey}`
   const valuesBefore = new Map(rowsBefore.map((row) => [textOf(row), row.value]))
-  const moves = [...removed.map((row) => ({ ...row, value: undefined })), ...values, ...totals]
-    .map(({ value: after, ...row }): Move => ({ ...row, before: valuesBefore.get(textOf(row)), after }))
-    .filter(({ before, after }) => before !== after)
+  const wanted = [...removed.map((row) => ({ ...row, value: undefined })), ...values, ...totals]
+  const moves = wanted.flatMap((row): Move | [] => {
+    const { id, namespaceId, periodKey, value: after } = row
+    const before = valuesBefore.get(textOf(row))
+    return before === after ? [] : { id, namespaceId, periodKey, before, after }
+  })
   await writeMoves(connection, moves)
   await countMoves(connection, moves)
 }
 
-/** Reads the rows of counters on the leaderboards: on that of all time, and those of some periods, by default of all. */
+/** Reads counters' rows on the leaderboards: on that of all time, and on those of some periods, by default of all. */
 async function readRows(connection: Connection, ids: readonly number[], periodKeys?: readonly number[]) {
   if (ids.length === 0) return []
   const isOne = `counter_id in (${list(ids, integer)})`
-  const isOn = periodKeys ? `period_key in (${list([ALL_TIME, ...periodKeys], integer)})` : 'true'
-  return select<ListedValue & { value: number }>(
-    connection,
+  const selects = [
     `select counter_id as id, namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, value
        from leaderboard force index (primary)
-      where ${isOne}
-     union all
-     select counter_id, namespace_id, period_key, value
+      where ${isOne}`,
+  ]
+  if (periodKeys?.length !== 0)
+    selects.push(
+      `select counter_id, namespace_id, period_key, value
        from leaderboard_period force index (primary)
-      where ${isOne} and ${isOn}`,
-  )
+      where ${isOne} and ${periodKeys ? `period_key in (${list(periodKeys, integer)})` : 'true'}`,
+    )
+  return select<ListedValue & { value: number }>(connection, selects.join('\nunion all\n'))
 }
 
 /** Writes what `copyValues` does not: totals, and removals. */
@@ -191,30 +190,32 @@ type CopiedTotal = Record<'id' | 'period' | 'start', number> & { value: number |
 /** Reads what was added in the latest periods of which counters' namespaces have leaderboards. */
 async function readTotals(
   connection: Connection,
-  counters: readonly CopiedRow[],
+  owned: readonly OwnedCounter[],
   namespaces: ReadonlyMap<number, readonly Period[]>,
   now: Date,
   past: number,
 ): Promise<ListedValue[]> {
-  const chosen = new Set(counters.flatMap(({ namespaceId }) => namespaces.get(namespaceId) ?? []))
-  if (chosen.size === 0) return []
-  const idList = list(counters, ({ id }) => integer(id))
+  const listed = owned.filter(({ namespaceId }) => namespaces.get(namespaceId)?.length)
+  if (listed.length === 0) return []
+  const idList = list(listed, ({ id }) => integer(id))
+  const counters = await select<DefinitionRow & OwnedCounter>(
+    connection,
+    `select c.id, c.namespace_id as namespaceId, ${DEFINITION} from counter c where c.id in (${idList})`,
+  )
+  const chosen = new Set(listed.flatMap(({ namespaceId }) => namespaces.get(namespaceId) ?? []))
   const selects = [...chosen].map((period) => {
     // Also those of an hour that the clock repeats, and those recorded in another time zone.
     const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
     return selectTotals(idList, period, from)
   })
-  const totals = groupBy(
-    await select<CopiedTotal>(connection, selects.join('\nunion all\n')),
-    ({ id, period }) => `${id} ${period}`,
-  )
+  const totals = groupBy(await select<CopiedTotal>(connection, selects.join('\nunion all\n')), ({ id }) => id)
   return counters.flatMap(({ id, namespaceId, ...row }) => {
+    const { timeZone, periods } = definitionIn(row)
     return (namespaces.get(namespaceId) ?? []).flatMap((period) => {
-      const { timeZone, periods } = definitionIn(row)
       const sums = new Map(latestKeys(timeZone, period, now.getTime(), past).map((key) => [key, 0]))
       const tracked = periods.find((each) => each.period === period)
-      for (const { start, value } of totals.get(`${id} ${PERIOD_CODES[period]}`) ?? []) {
-        if (!tracked || 1000 * start < (tracked.since ?? 0)) continue
+      for (const { period: code, start, value } of totals.get(id) ?? []) {
+        if (code !== PERIOD_CODES[period] || !tracked || 1000 * start < (tracked.since ?? 0)) continue
         const at = instantOf(calendarOf(timeZone), period, 1000 * start)
         const key = periodKeyOf(period, timeZone, new Date(at))
         const sum = sums.get(key)
