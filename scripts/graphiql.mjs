@@ -16,8 +16,8 @@ const UNUSED = new RegExp(
   `/(${[
     'anchorSelect|codeAction|codelens|colorPicker|diffEditor|diffEditorBreadcrumbs|dnd|documentSymbols|dropOrPasteInto',
     'iPadShowKeyboard|inPlaceReplace|inlayHints|inlineCompletions|inlineEdits?|inlineProgress|inspectTokens',
-    'linkedEditing|parameterHints|referenceSearch|rename|sectionHeaders|semanticTokens|stickyScroll',
-    'toggleHighContrast|unicodeHighlighter',
+    'linkedEditing|links|parameterHints|referenceSearch|rename|sectionHeaders|semanticTokens|stickyScroll',
+    'toggleHighContrast|unicodeHighlighter|unusualLineTerminators|wordHighlighter',
   ].join('|')})/|suggestInlineCompletions|standaloneGotoSymbol`,
 )
 

@@ -49,6 +49,7 @@ it('opens with prepared tabs that run one after another, without any outside add
     '"name": "Bulldozer"',
     '"valueIn": 14',
     '"replayed": false',
+    '"alreadyCounted": false',
     '"maxValue": 3',
     '"formatted": "MYBOARD-1"',
     '"state": "RESERVED"',

@@ -162,3 +162,39 @@ it('fills the leaderboards without a counter that cannot be parsed, and reports 
   await expect(runLeaderboardJobs(target)).rejects.toThrow('FORTNIGHT')
   expect((await namespaces.read('n')).filled).toEqual(['HOUR'])
 })
+
+it('places what was added at the end of a period and copied after it', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-11-30T23:59:59Z')
+  const { counters, namespaces, leaderboard } = openTestNth(target, { now: () => new Date(now) })
+  await namespaces.define('n', { leaderboards: ['MONTH'] })
+  await counters.incrementBy({ namespace: 'n', name: 'a' }, 5)
+  await counters.incrementBy({ namespace: 'n', name: 'b' }, 7)
+  now += 2000
+  await counters.incrementBy({ namespace: 'n', name: 'a' }, 1)
+  const place = (name: string, periodKey: number) =>
+    leaderboard.place({ namespace: 'n', name, periodKey, lowestFirst: false })
+  expect([await place('a', 202611), await place('b', 202611)]).toEqual([2, 1])
+  expect([await place('a', 202612), await place('b', 202612)]).toEqual([1, null])
+})
+
+it('follows a change of the tracked periods and of the time zone, and forgets deleted counters', async () => {
+  const target = await freshDatabase()
+  const now = () => new Date('2026-11-30T20:00:00Z')
+  const { counters, namespaces, leaderboard } = openTestNth(target, { now })
+  await namespaces.define('n', { leaderboards: ['MONTH'] })
+  for (const [name, delta] of Object.entries({ a: 3, b: 2, c: 1 }))
+    await counters.incrementBy({ namespace: 'n', name }, delta)
+  const placeOfC = (periodKey: number) =>
+    leaderboard.place({ namespace: 'n', name: 'c', periodKey, lowestFirst: false })
+  expect(await placeOfC(202611)).toBe(3)
+  await counters.define({ namespace: 'n', name: 'a' }, { periods: [] })
+  expect(await placeOfC(202611)).toBe(2)
+  await counters.delete({ namespace: 'n', name: 'b' })
+  expect(await placeOfC(202611)).toBe(1)
+  // There, December has begun, and has what was added in the month that ends in it.
+  await counters.define({ namespace: 'n', name: 'c' }, { timeZone: 'Asia/Tokyo' })
+  await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
+  expect([await placeOfC(202611), await placeOfC(202612)]).toEqual([1, 1])
+  expect(await wrongBlocks(target)).toEqual([])
+})

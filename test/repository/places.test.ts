@@ -5,9 +5,10 @@ import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
+import { layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { runSize } from '../support/random.ts'
@@ -209,4 +210,16 @@ it('counts the leaderboards of a database of the version before, whose migration
   expect(await places()).toEqual([null, null, null])
   await runLeaderboardJobs(target)
   expect(await places()).toEqual([2, 1, 2])
+})
+
+it('keeps the counts while a large leaderboard is laid out in parts', async () => {
+  const target = await freshDatabase({ isReused: false })
+  await fill(target, upTo(20_500))
+  const leaderboard = { namespaceId: 1, periodKey: 0 }
+  const database = openTestDatabase(target)
+  const next = await database.withRetry((connection) => layOut(connection, leaderboard, 0))
+  expect(next).toBe(20_002)
+  expect(await wrongBlocks(target)).toEqual([])
+  expect(await database.withRetry((connection) => layOut(connection, leaderboard, next ?? 0))).toBe(undefined)
+  expect(await wrongBlocks(target)).toEqual([])
 })

@@ -33,6 +33,10 @@ export const values: Record<string, unknown[]> = {
   id: IDS,
   ids: [IDS.slice(0, 7), [], IDS],
   name: ['c', 'm', ''],
+  subject: ['ann', 'bob', '', 'x'.repeat(256)],
+  above: [2, 0, 51],
+  below: [1, 0, -1],
+  lowestFirst: [false, true],
   group: ['g', '', 'h'],
   count: [1, 3, 2, 0],
   nextValue: [5, -1, null],
@@ -62,6 +66,8 @@ export const values: Record<string, unknown[]> = {
     { maxValue: 4 },
     { minValue: 1, maxValue: null },
     { overflow: 'SATURATE' },
+    { oncePer: 'DAY' },
+    { oncePer: null },
     { timeZone: 'europe/berlin', periods: [{ period: 'HOUR', keepDays: 7 }, { period: 'WEEK' }] },
     { timeZone: null, periods: null, slots: null },
     { slots: 2, minValue: null, maxValue: null },
@@ -73,6 +79,8 @@ export const values: Record<string, unknown[]> = {
   ],
   NamespaceDefinitionInput: [
     { timeZone: 'Asia/Tokyo' },
+    { leaderboards: ['WEEK'] },
+    { leaderboards: ['DAY', 'DAY'] },
     { periods: [] },
     { periods: null },
     {},
@@ -90,7 +98,7 @@ export const values: Record<string, unknown[]> = {
   idempotencyKey: [null, '', 'ü'],
 }
 
-export const ENUMS = ['orderBy', 'overflow', 'period', 'restartEvery']
+export const ENUMS = ['orderBy', 'overflow', 'oncePer', 'leaderboards', 'period', 'restartEvery']
 
 /** A value as it stands in a document, under a name. */
 export function literal(value: unknown, name: string): string {
@@ -111,7 +119,7 @@ export const SET_BACK = [
   ${['default', 'other', 'c', 'm']
     .map(
       (name) =>
-        `${name}N: defineNamespace(name: "${name}", definition: { timeZone: null, periods: null }) { id }`,
+        `${name}N: defineNamespace(name: "${name}", definition: { timeZone: null, periods: null, leaderboards: null }) { id }`,
     )
     .join('\n  ')}
 }`,
