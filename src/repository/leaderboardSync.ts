@@ -212,7 +212,10 @@ async function readTotals(
   return counters.flatMap(({ id, namespaceId, ...row }) => {
     const { timeZone, periods } = definitionIn(row)
     return (namespaces.get(namespaceId) ?? []).flatMap((period) => {
-      const sums = new Map(latestKeys(timeZone, period, now.getTime(), past).map((key) => [key, 0]))
+      const keys = latestKeys(timeZone, period, now.getTime(), past)
+      // In an earlier time zone of the counter, the next one may have begun: its row there is removed.
+      const next = calendarOf(timeZone).bucketAt(period, now.getTime()).end
+      const sums = new Map([periodKeyOf(period, timeZone, new Date(next)), ...keys].map((key) => [key, 0]))
       const tracked = periods.find((each) => each.period === period)
       for (const { period: code, start, value } of totals.get(id) ?? []) {
         if (code !== PERIOD_CODES[period] || !tracked || 1000 * start < (tracked.since ?? 0)) continue

@@ -196,5 +196,7 @@ it('follows a change of the tracked periods and of the time zone, and forgets de
   await counters.define({ namespace: 'n', name: 'c' }, { timeZone: 'Asia/Tokyo' })
   await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
   expect([await placeOfC(202611), await placeOfC(202612)]).toEqual([1, 1])
+  await counters.define({ namespace: 'n', name: 'c' }, { timeZone: 'UTC' })
+  expect([await placeOfC(202611), await placeOfC(202612)]).toEqual([1, null])
   expect(await wrongBlocks(target)).toEqual([])
 })
