@@ -200,8 +200,9 @@ on duplicate key update value = values(value)`,
   }
   await copyRows(
     connection,
-    located.map(({ id }) => id).sort((a, b) => a - b),
-    { now, past: PAST_LEADERBOARDS },
+    located.map(({ id }) => id),
+    now,
+    PAST_LEADERBOARDS,
   )
 }
 

@@ -221,14 +221,12 @@ export const historyRange = lastFault('from')
 
 /** Like `page`. Only the order by name has an index to find a prefix, and only values are kept for periods. */
 export const counterPage: Check<Record<string, unknown>> = (args) => {
-  const isUnindexed = args.prefix !== '' && args.orderBy !== 'NAME_ASC'
-  const fault = isUnindexed ? { message: 'requires the order NAME_ASC', path: ['prefix'] } : undefined
-  const isByValue = args.orderBy === 'VALUE_DESC' || args.orderBy === 'VALUE_ASC'
-  const isOrdered = args.period == null || isByValue
-  const other = isOrdered
-    ? leaderboard(args)
-    : { message: 'requires the order VALUE_DESC or VALUE_ASC', path: ['period'] }
-  return page(args) ?? fault ?? other
+  const { prefix, orderBy, period } = args
+  if (prefix !== '' && orderBy !== 'NAME_ASC')
+    return { message: 'requires the order NAME_ASC', path: ['prefix'] }
+  if (period != null && orderBy !== 'VALUE_DESC' && orderBy !== 'VALUE_ASC')
+    return { message: 'requires the order VALUE_DESC or VALUE_ASC', path: ['period'] }
+  return page(args) ?? leaderboard(args)
 }
 
 /** The arguments that choose a leaderboard. */

@@ -7,6 +7,7 @@ import {
   calendarOf,
   FIRST_INSTANT,
   HALF_MS,
+  instantOf,
   LAST_INSTANT,
   LONGEST_MS,
   PARTS,
@@ -89,9 +90,7 @@ export function openHistory(database: Database, now: () => Date) {
     const sums = new Map(buckets.map(({ start }) => [start, 0n]))
     for (const source of found) {
       for (const { start, value } of source.rows) {
-        // Unless a period starts there, the row was recorded in another time zone, and its middle decides.
-        const isStart = calendar.bucketAt(source.period, start).start === start
-        const bucket = calendar.bucketAt(period, isStart ? start : start + HALF_MS[source.period])
+        const bucket = calendar.bucketAt(period, instantOf(calendar, source.period, start))
         const sum = sums.get(bucket.start)
         if (sum !== undefined) sums.set(bucket.start, sum + value)
       }

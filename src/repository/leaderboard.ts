@@ -3,7 +3,7 @@ import { withTimeout } from '../mysql/errors.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
 import { bytes, EPOCH, instant, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import { type Period, periodKeyOf } from '../rules/calendar.ts'
+import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type {
   CounterKey,
   LeaderboardEntry,
@@ -11,7 +11,7 @@ import type {
   LeaderboardPage,
   SortKey,
 } from '../rules/counter.ts'
-import { ALL_TIME } from '../rules/leaderboards.ts'
+import { ALL_TIME, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import { joinNames } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import { batchReads } from './batches.ts'
@@ -93,30 +93,36 @@ interface ListedPosition extends LeaderboardKey {
   value: number
 }
 
-/** Reads the positions of counters that are on their leaderboards. */
-async function readPositions(
+/** Null: the leaderboard has not been counted yet. */
+type Place = { place: number | null }
+
+/** Reads at most one row for each of several items in one statement, of which `selectedOf` is what follows `select`. */
+async function selectEach<Item extends object, Row>(
   connection: Connection,
-  keys: readonly LeaderboardKey[],
-): Promise<ListedPosition[]> {
-  const selects = keys.map(({ namespace, name, periodKey }, index) => {
-    const { table, isOn } = rowsOf(periodKey)
-    return `select ${index} as number, c.id, n.id as namespaceId, r.value
+  items: readonly Item[],
+  selectedOf: (item: Item) => string,
+): Promise<(Item & Row)[]> {
+  if (items.length === 0) return []
+  const numbered = items.map((item, index) => `select ${index} as number, ${selectedOf(item)}`)
+  const rows = await select<Row & { number: number }>(connection, numbered.join('\nunion all\n'))
+  return rows.flatMap((row) => items.slice(row.number, row.number + 1).map((item) => ({ ...item, ...row })))
+}
+
+/** Reads the positions of counters that are on their leaderboards. */
+function readPositions(connection: Connection, keys: readonly LeaderboardKey[]): Promise<ListedPosition[]> {
+  return selectEach<LeaderboardKey, Omit<ListedPosition, keyof LeaderboardKey>>(
+    connection,
+    keys,
+    ({ namespace, name, periodKey }) => {
+      const { table, isOn } = rowsOf(periodKey)
+      return `c.id, n.id as namespaceId, r.value
        from namespace n
        join counter c on c.namespace_id = n.id
        join ${table} r on r.counter_id = c.id
       where n.name = ${bytes(namespace)} and c.name = ${bytes(name)} and ${isOn}`
-  })
-  const rows = await select<Omit<ListedPosition, keyof LeaderboardKey> & { number: number }>(
-    connection,
-    unionOf(selects),
-  )
-  return rows.flatMap(({ number, ...row }) =>
-    keys.slice(number, number + 1).map((key) => ({ ...key, ...row })),
+    },
   )
 }
-
-/** Null: the leaderboard has not been counted yet. */
-type Place = { place: number | null }
 
 /** Reads the places of counters that are on their leaderboards. Those whose values change meanwhile are read again. */
 async function readPlaces(
@@ -125,55 +131,53 @@ async function readPlaces(
 ): Promise<(LeaderboardKey & Place)[]> {
   const positions = await readPositions(connection, keys)
   if (positions.length === 0) return []
-  const selects = positions.map(({ id, value, periodKey, lowestFirst, namespaceId }, index) => {
+  const placed = await selectEach<ListedPosition, Place>(connection, positions, (position) => {
+    const { id, value, periodKey, lowestFirst } = position
     const { table, isOn } = rowsOf(periodKey)
-    return `select ${index} as number, ${placeOf({ namespaceId, periodKey }, value, lowestFirst)} as place
+    return `${placeOf(position, value, lowestFirst)} as place
        from ${table} r
       where r.counter_id = ${integer(id)} and r.value = ${integer(value)} and ${isOn}`
   })
-  const places = new Map(
-    (await select<Place & { number: number }>(connection, unionOf(selects))).map(({ number, place }) => [
-      number,
-      place,
-    ]),
-  )
-  const placed = positions.flatMap((key, index) => {
-    const place = places.get(index)
-    return place === undefined ? [] : [{ ...key, place }]
-  })
-  const changed = positions.filter((_, index) => !places.has(index))
-  return changed.length > 0 ? [...placed, ...(await readPlaces(connection, changed))] : placed
+  const texts = new Set(placed.map(textOf))
+  return [
+    ...placed,
+    ...(await readPlaces(
+      connection,
+      positions.filter((key) => !texts.has(textOf(key))),
+    )),
+  ]
+}
+
+function textOf({ namespace, name, periodKey, lowestFirst }: LeaderboardKey): string {
+  return joinNames(namespace, name, String(periodKey), String(lowestFirst))
 }
 
 /**
- * Reads the places of entries that follow each other on a leaderboard: that of the first one, and that of the first with
- * another value, from which those behind it are counted.
+ * Reads the places of entries that follow each other on a leaderboard: that of the first value, which others before them
+ * may have, and that of the second one, from which those behind it are counted.
  */
 async function readPlacesOf(
   connection: Connection,
   entries: readonly LeaderboardEntry[],
   lowestFirst: boolean,
-) {
-  const second = entries.findIndex(({ listedValue }) => listedValue !== entries[0]?.listedValue)
-  const selects = [0, second]
-    .flatMap((index) => entries[index] ?? [])
-    .map(
-      ({ leaderboard, listedValue }) => `select ${placeOf(leaderboard, listedValue, lowestFirst)} as place`,
-    )
-  const [first, next] = selects.length > 0 ? await select<Place>(connection, unionOf(selects)) : []
-  let place = first?.place ?? null
-  return entries.map(({ listedValue }, index) => {
-    if (next && index > 0 && listedValue !== entries[index - 1]?.listedValue)
-      place = next.place && next.place + index - second
-    return place
+): Promise<(number | null)[]> {
+  const values = entries.map(({ listedValue }) => listedValue)
+  const second = values.findIndex((value) => value !== values[0])
+  const [first, next] = await selectEach<LeaderboardEntry, Place>(
+    connection,
+    [0, second].flatMap((index) => entries[index] ?? []),
+    ({ leaderboard, listedValue }) => `${placeOf(leaderboard, listedValue, lowestFirst)} as place`,
+  )
+  return values.map((value) => {
+    if (value === values[0]) return first?.place ?? null
+    return next?.place ? next.place + values.indexOf(value) - second : null
   })
 }
 
-function unionOf(selects: readonly string[]): string {
-  return selects.join('\nunion all\n')
-}
-
-/** Reads the entries around a counter, and its own. If its value has changed meanwhile, reads again. */
+/**
+ * Reads the entries around a counter, and its own: first where they begin, then all in one statement, so that none is
+ * missing or there twice. If others have come between meanwhile, reads again.
+ */
 async function readNeighbors(
   connection: Connection,
   key: LeaderboardKey,
@@ -182,20 +186,16 @@ async function readNeighbors(
 ): Promise<LeaderboardEntry[] | null> {
   const [own] = await readPositions(connection, [key])
   if (!own) return null
-  const { namespace, id, periodKey, value: sortedBy, lowestFirst } = own
+  const { namespace, id, value: sortedBy, periodKey, lowestFirst } = own
   const page = { order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey } as const
   const before = { ...page, before: { sortedBy, id }, limit: above, fromEnd: true }
-  // It follows this position itself.
-  const after = { sortedBy, id: lowestFirst ? id - 1 : id + 1 }
   const higher = await listLeaderboard(connection, namespace, before)
-  const lower = await listLeaderboard(connection, namespace, {
-    ...page,
-    after,
-    limit: below + 1,
-    fromEnd: false,
-  })
-  if (lower[0]?.sortKey.id !== id) return readNeighbors(connection, key, above, below)
-  return [...higher.reverse(), ...lower]
+  const first = higher.at(-1)?.sortKey ?? { sortedBy, id }
+  // The first one follows this position itself.
+  const after = { ...first, id: lowestFirst ? first.id - 1 : first.id + 1 }
+  const limit = higher.length + 1 + below
+  const entries = await listLeaderboard(connection, namespace, { ...page, after, limit, fromEnd: false })
+  return entries[higher.length]?.sortKey.id === id ? entries : readNeighbors(connection, key, above, below)
 }
 
 /** Pause between two copies, in milliseconds. */
@@ -217,6 +217,7 @@ const COPY_TIMEOUT_MS = 1000
 export function openLeaderboard(database: Database, now: () => Date, notices: Notices) {
   const marked = new Set<number>()
   let tookMs = 0
+  let copiedAt = Number.NEGATIVE_INFINITY
   let running: Promise<void> = Promise.resolve()
   let waiting: Promise<void> | undefined
   const copying = repeat(() => pauseMs(tookMs), refresh, notices)
@@ -231,9 +232,13 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     waiting = undefined
     const ids = [...marked]
     marked.clear()
-    const startedAt = performance.now()
+    const [startedAt, at] = [performance.now(), now()]
+    // The period of a change may have ended since the copy before.
+    const past = at.getTime() - copiedAt < HALF_MS.HOUR ? 1 : PAST_LEADERBOARDS
     try {
-      await copyToLeaderboard(database, ids, { now: now() })
+      const faults = await copyToLeaderboard(database, ids, at, past)
+      copiedAt = at.getTime()
+      for (const fault of faults) notices.fault(fault)
     } catch (error) {
       for (const id of ids) marked.add(id)
       throw error
@@ -252,9 +257,8 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     return database.withRetry(work, deadline)
   }
 
-  const places = batchReads<LeaderboardKey, LeaderboardKey & { place: number | null }>(
-    ({ namespace, name, periodKey, lowestFirst }) =>
-      joinNames(namespace, name, String(periodKey), String(lowestFirst)),
+  const places = batchReads<LeaderboardKey, LeaderboardKey & Place>(
+    textOf,
     (keys) => read((connection) => readPlaces(connection, keys)),
     (key) => ({ ...key, place: null }),
   )

@@ -60,8 +60,9 @@ export function placeOf(leaderboard: Leaderboard, value: number, lowestFirst: bo
        ${lowestFirst ? '-' : '+'} ${counted} as signed), null)`
 }
 
-/** A row that enters a leaderboard, leaves it, or changes its value. Undefined: it is not there. */
+/** A counter's row that enters a leaderboard, leaves it, or changes its value. Undefined: it is not there. */
 export interface Move extends Leaderboard {
+  id: number
   before: number | undefined
   after: number | undefined
 }
@@ -90,8 +91,7 @@ export async function countMoves(connection: Connection, moves: readonly Move[])
       add(before, -1)
       add(after, 1)
     }
-    if (!present)
-      await connection.query(`${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${fromRowsOf(own[0])}`)
+    if (!present) await connection.query(firstBlock(own[0]))
   }
   const changed = [...changes].filter(([, counters]) => counters !== 0)
   if (changed.length === 0) return
@@ -114,6 +114,11 @@ function startOf(blocks: readonly { from: number }[], value: number): number {
 }
 
 const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
+
+/** Counts a leaderboard without blocks, in a first one. */
+function firstBlock(leaderboard: Leaderboard): string {
+  return `${INSERT_BLOCKS} select ${keyOf(leaderboard)}, ${LOWEST}, count(*) ${fromRowsOf(leaderboard)}`
+}
 
 /** The key of a leaderboard, as SQL. */
 function keyOf({ namespaceId, periodKey }: Leaderboard): string {
@@ -145,22 +150,18 @@ export async function layOut(
   leaderboard: Leaderboard,
   value: number,
 ): Promise<number | undefined> {
-  const rows = fromRowsOf(leaderboard)
+  const [rows, key] = [fromRowsOf(leaderboard), keyOf(leaderboard)]
   const blocks = `from leaderboard_block where ${areBlocksOf(leaderboard)}`
-  const one = async (expression: string, rest: string) =>
-    (await select<{ one: number | null }>(connection, `select ${expression} as one ${rest}`))[0]?.one ??
-    undefined
-  const start = await one('max(from_value)', `${blocks} and from_value <= ${integer(value)}`)
+  const read = async (expression: string, rest: string) =>
+    (await select<{ one: number | null }>(connection, `select ${expression} as one ${rest}`))[0]?.one
+  const start = await read('max(from_value)', `${blocks} and from_value <= ${integer(value)}`)
+  if (start == null) await connection.query(firstBlock(leaderboard))
   const from = start ?? LOWEST
-  const last = await one(
-    'r.value',
-    `${rows} and r.value >= ${integer(from)} order by r.value limit 1 offset ${PART}`,
-  )
+  const last = `select r.value ${rows} and r.value >= ${integer(from)} order by r.value limit 1 offset ${PART}`
   // Equal values are in one block.
-  const end =
-    last === undefined ? undefined : await one('min(r.value)', `${rows} and r.value > ${integer(last)}`)
+  const end = await read('min(r.value)', `${rows} and r.value > (${last})`)
   const isIn = (column: string, until: string) =>
-    `${column} >= ${integer(from)}${end === undefined ? '' : ` and ${column} ${until} ${integer(end)}`}`
+    `${column} >= ${integer(from)}${end == null ? '' : ` and ${column} ${until} ${integer(end)}`}`
   const [first = { start: from, counters: 0 }, ...others] = await select<LeaderboardBlock>(
     connection,
     `select min(value) as start, count(*) as counters
@@ -170,17 +171,14 @@ export async function layOut(
   )
   const written = [{ ...first, start: from }, ...others]
   const present = `${blocks} and ${isIn('from_value', '<=')}`
-  if (end !== undefined) {
-    const before =
-      start === undefined ? await one('count(*)', rows) : await one('cast(sum(counters) as signed)', present)
-    const counters = written.reduce((left, block) => left - block.counters, before ?? 0)
-    written.push({ start: end, counters })
+  if (end != null) {
+    const before = (await read('cast(sum(counters) as signed)', present)) ?? 0
+    written.push({ start: end, counters: written.reduce((left, { counters }) => left - counters, before) })
   }
   await connection.query(`delete ${present}`)
-  const key = keyOf(leaderboard)
   await connection.query(
     `${INSERT_BLOCKS}
      values ${list(written, ({ start, counters }) => `(${key}, ${integer(start)}, ${integer(counters)})`)}`,
   )
-  return end
+  return end ?? undefined
 }

@@ -12,17 +12,18 @@ import {
   VALUE,
 } from '../commit/periodStatements.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
-import { bytes, EPOCH, integer, list, select } from '../mysql/sql.ts'
-import { DAY_MS, isPeriodKey, PERIODS, type Period } from '../rules/calendar.ts'
-import type { Definition } from '../rules/counter.ts'
+import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
 import {
-  ALL_TIME,
-  keyOfTotal,
-  type LatestPeriods,
-  type Leaderboard,
-  latestPeriods,
-  PAST_LEADERBOARDS,
-} from '../rules/leaderboards.ts'
+  calendarOf,
+  DAY_MS,
+  instantOf,
+  LONGEST_MS,
+  PERIODS,
+  type Period,
+  periodKeyOf,
+} from '../rules/calendar.ts'
+import { ALL_TIME, type Leaderboard, latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
+import { workOn } from './batches.ts'
 import { deleteFound, eachFrom, type JobContext, type ScheduledJob } from './jobs.ts'
 import {
   areBlocksOf,
@@ -32,6 +33,7 @@ import {
   layOut,
   MAX_BLOCK,
   type Move,
+  rowsOf,
 } from './leaderboardBlocks.ts'
 import { leaderboardsIn } from './namespaces.ts'
 
@@ -40,67 +42,111 @@ const COMMENT = ' /* leaderboard */'
 /** Rows of a copy. */
 const BATCH = 1000
 
-interface CopyOptions {
-  /** The instant whose periods are the current ones. */
-  now: Date
-  /** How many past periods are copied. By default the last one, whose end may not be copied yet. */
-  past?: number
+/**
+ * Copies counters' rows, whose ids are in any order.
+ *
+ * @param past how many past periods are copied, besides the current ones at `now`
+ * @returns the errors of counters that cannot be copied
+ * @throws {NthError} UNAVAILABLE
+ */
+export async function copyToLeaderboard(
+  database: Database,
+  ids: readonly number[],
+  now: Date,
+  past: number,
+): Promise<Error[]> {
+  const ordered = ids.toSorted((a, b) => a - b)
+  const errors = new Map<string, Error>()
+  for (let from = 0; from < ordered.length; from += BATCH)
+    await workOn(ordered.slice(from, from + BATCH), String, errors, (batch) =>
+      database.withRetry((connection) =>
+        inTransaction(connection, () => copyRows(connection, batch, now, past), COMMENT),
+      ),
+    )
+  return [...errors.values()]
 }
 
-/** Copies counters' rows, whose ids are in any order. */
-export async function copyToLeaderboard(database: Database, ids: readonly number[], options: CopyOptions) {
-  const ordered = ids.toSorted((a, b) => a - b)
-  for (let from = 0; from < ordered.length; from += BATCH) {
-    const batch = ordered.slice(from, from + BATCH)
-    await database.withRetry((connection) =>
-      inTransaction(connection, () => copyRows(connection, batch, options), COMMENT),
-    )
-  }
-}
+/** A counter's value on a leaderboard. Undefined: it should not be there. */
+type ListedValue = Omit<Move, 'before' | 'after'> & { value: number | undefined }
+
+type OwnedCounter = Record<'id' | 'namespaceId', number>
 
 /**
  * Copies the present state of counters to the leaderboards, within a transaction, and removes those that were deleted.
  * Locks their namespaces first: so one copy after another reads and writes, and all rows are counted in their blocks.
- *
- * @param ids in ascending order
  */
 export async function copyRows(
   connection: Connection,
   ids: readonly number[],
-  options: CopyOptions,
+  now: Date,
+  past: number,
 ): Promise<void> {
   const idList = list(ids, integer)
-  const owned = await select<{ id: number; namespaceId: number }>(
+  const owned = await select<OwnedCounter>(
     connection,
     `select id, namespace_id as namespaceId from counter where id in (${idList})${COMMENT}`,
   )
-  const namespaceOf = new Map(owned.map(({ id, namespaceId }) => [id, namespaceId]))
-  const deleted = ids.filter((id) => !namespaceOf.has(id))
+  const present = new Set(owned.map(({ id }) => id))
+  const deleted = ids.filter((id) => !present.has(id))
   const owners = [...owned, ...(await readRows(connection, deleted))]
   if (owners.length === 0) return
   const namespaces = await lockNamespaces(connection, [
     ...new Set(owners.map(({ namespaceId }) => namespaceId)),
   ])
-  const valuesBefore = await readValues(connection, idList)
+  // Again: another copy may have removed them before their namespaces were locked.
+  const removed = await readRows(connection, deleted)
+  const totals = await readTotals(connection, owned, namespaces, now, past)
+  const keys = new Set(totals.map(({ periodKey }) => periodKey))
+  const rowsBefore = [...removed, ...(await readRows(connection, [...present], [...keys]))]
   await connection.query(copyValues(idList))
-  const moves = [...(await readValues(connection, idList))].flatMap(([id, after]): Move[] => {
-    const [before, namespaceId] = [valuesBefore.get(id), namespaceOf.get(id)]
-    return before === after || namespaceId === undefined
-      ? []
-      : [{ namespaceId, periodKey: ALL_TIME, before, after }]
+  const values = await readRows(connection, [...present], [])
+  const textOf = ({ id, periodKey }: Omit<ListedValue, 'value'>) => `${id} ${periodKey}`
+  const valuesBefore = new Map(rowsBefore.map((row) => [textOf(row), row.value]))
+  const wanted = [...removed.map((row) => ({ ...row, value: undefined })), ...values, ...totals]
+  const moves = wanted.flatMap((row): Move | [] => {
+    const { id, namespaceId, periodKey, value: after } = row
+    const before = valuesBefore.get(textOf(row))
+    return before === after ? [] : { id, namespaceId, periodKey, before, after }
   })
-  const listed = owned.filter(({ namespaceId }) => namespaces.get(namespaceId)?.length)
-  if (listed.length > 0) moves.push(...(await copyTotals(connection, listed, namespaces, options)))
-  await countMoves(connection, [...moves, ...(await removeRows(connection, deleted))])
+  await writeMoves(connection, moves)
+  await countMoves(connection, moves)
 }
 
-/** Reads values on the leaderboards of all time, by the ids of counters. */
-async function readValues(connection: Connection, idList: string): Promise<Map<number, number>> {
-  const rows = await select<{ id: number; value: number }>(
-    connection,
-    `select counter_id as id, value from leaderboard where counter_id in (${idList})`,
+/** Reads counters' rows on the leaderboards: on that of all time, and on those of some periods, by default of all. */
+async function readRows(connection: Connection, ids: readonly number[], periodKeys?: readonly number[]) {
+  if (ids.length === 0) return []
+  const isOne = `counter_id in (${list(ids, integer)})`
+  const selects = [
+    `select counter_id as id, namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, value
+       from leaderboard force index (primary)
+      where ${isOne}`,
+  ]
+  if (periodKeys?.length !== 0)
+    selects.push(
+      `select counter_id, namespace_id, period_key, value
+       from leaderboard_period force index (primary)
+      where ${isOne} and ${periodKeys ? `period_key in (${list(periodKeys, integer)})` : 'true'}`,
+    )
+  return select<ListedValue & { value: number }>(connection, selects.join('\nunion all\n'))
+}
+
+/** Writes what `copyValues` does not: totals, and removals. */
+async function writeMoves(connection: Connection, moves: readonly Move[]): Promise<void> {
+  const removed = moves.filter(({ after }) => after === undefined)
+  for (const [periodKey, rows] of groupBy(removed, ({ periodKey }) => periodKey)) {
+    const { table, isOn } = rowsOf(periodKey)
+    const ids = list(rows, ({ id }) => integer(id))
+    await connection.query(`delete r from ${table} r where r.counter_id in (${ids}) and ${isOn}`)
+  }
+  const written = moves.flatMap(({ id, periodKey, namespaceId, after }) =>
+    periodKey === ALL_TIME || after === undefined ? [] : `(${id}, ${periodKey}, ${namespaceId}, ${after})`,
   )
-  return new Map(rows.map(({ id, value }) => [id, value]))
+  if (written.length > 0)
+    await connection.query(
+      `insert into leaderboard_period (counter_id, period_key, namespace_id, value)
+       values ${written.join(', ')}
+       on duplicate key update value = values(value)`,
+    )
 }
 
 /**
@@ -123,29 +169,6 @@ function copyValues(idList: string): string {
        revision = greatest(values(revision), leaderboard.revision)`
 }
 
-/** Reads the rows of deleted counters on all leaderboards. */
-async function readRows(connection: Connection, deleted: readonly number[]) {
-  if (deleted.length === 0) return []
-  const isOne = `counter_id in (${list(deleted, integer)})`
-  return select<Leaderboard & { before: number }>(
-    connection,
-    `select namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, value as \`before\`
-       from leaderboard
-      where ${isOne}
-     union all
-     select namespace_id, period_key, value from leaderboard_period where ${isOne}`,
-  )
-}
-
-async function removeRows(connection: Connection, deleted: readonly number[]): Promise<Move[]> {
-  // Again: another copy may have removed them before their namespaces were locked.
-  const rows = await readRows(connection, deleted)
-  if (rows.length > 0)
-    for (const table of ['leaderboard', 'leaderboard_period'])
-      await connection.query(`delete from ${table} where counter_id in (${list(deleted, integer)})`)
-  return rows.map((row) => ({ ...row, after: undefined }))
-}
-
 /** Locks namespaces, and returns the periods of their leaderboards. */
 async function lockNamespaces(
   connection: Connection,
@@ -162,49 +185,52 @@ async function lockNamespaces(
   return new Map(rows.map(({ id, leaderboards }) => [id, leaderboardsIn(leaderboards)]))
 }
 
-/** A counter, with what it should have on the leaderboards of some periods, by their keys. */
-interface ListedCounter {
-  definition: Definition
-  latest: ReadonlyMap<Period, LatestPeriods>
-  values: Map<number, number>
-}
+type CopiedTotal = Record<'id' | 'period' | 'start', number> & { value: number | string }
 
-/** Copies what was added in the latest periods to the leaderboards that counters' namespaces have. */
-async function copyTotals(
+/** Reads what was added in the latest periods of which counters' namespaces have leaderboards. */
+async function readTotals(
   connection: Connection,
-  owned: readonly { id: number; namespaceId: number }[],
+  owned: readonly OwnedCounter[],
   namespaces: ReadonlyMap<number, readonly Period[]>,
-  { now, past = 1 }: CopyOptions,
-): Promise<Move[]> {
-  const idList = list(owned, ({ id }) => integer(id))
-  const rows = await select<DefinitionRow & { id: number; namespaceId: number }>(
+  now: Date,
+  past: number,
+): Promise<ListedValue[]> {
+  const listed = owned.filter(({ namespaceId }) => namespaces.get(namespaceId)?.length)
+  if (listed.length === 0) return []
+  const idList = list(listed, ({ id }) => integer(id))
+  const counters = await select<DefinitionRow & OwnedCounter>(
     connection,
     `select c.id, c.namespace_id as namespaceId, ${DEFINITION} from counter c where c.id in (${idList})`,
   )
-  const counters = new Map<number, ListedCounter>()
-  for (const { id, namespaceId, ...row } of rows) {
-    const definition = definitionIn(row)
-    const latestOf = (period: Period) => latestPeriods(definition.timeZone, period, now.getTime(), past)
-    const latest = new Map(namespaces.get(namespaceId)?.map((period) => [period, latestOf(period)]))
-    const keys = [...latest.values()].flatMap(({ keys }) => [...keys])
-    counters.set(id, { definition, latest, values: new Map(keys.map((key) => [key, 0])) })
-  }
-  const totals = await select<Record<'id' | 'period' | 'start', number> & { value: number | string }>(
-    connection,
-    PERIODS.flatMap((period) => {
-      const starts = [...counters.values()].flatMap(({ latest }) => latest.get(period)?.from ?? [])
-      return starts.length > 0 ? [selectTotals(idList, period, startSecond(Math.min(...starts)))] : []
-    }).join('\nunion all\n'),
-  )
-  for (const { id, period, start, value } of totals) {
-    const { definition, values } = counters.get(id) ?? {}
-    const tracked = definition?.periods.find((each) => PERIOD_CODES[each.period] === period)
-    if (!definition || !tracked || 1000 * start < (tracked.since ?? 0)) continue
-    const key = keyOfTotal(definition.timeZone, tracked.period, 1000 * start)
-    const sum = values?.get(key)
-    if (sum !== undefined) values?.set(key, sum + Number(value))
-  }
-  return writeTotals(connection, rows, counters)
+  const chosen = new Set(listed.flatMap(({ namespaceId }) => namespaces.get(namespaceId) ?? []))
+  const selects = [...chosen].map((period) => {
+    // Also those of an hour that the clock repeats, and those recorded in another time zone.
+    const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
+    return selectTotals(idList, period, from)
+  })
+  const totals = groupBy(await select<CopiedTotal>(connection, selects.join('\nunion all\n')), ({ id }) => id)
+  return counters.flatMap(({ id, namespaceId, ...row }) => {
+    const { timeZone, periods } = definitionIn(row)
+    return (namespaces.get(namespaceId) ?? []).flatMap((period) => {
+      const keys = latestKeys(timeZone, period, now.getTime(), past)
+      // In an earlier time zone of the counter, the next one may have begun: its row there is removed.
+      const next = calendarOf(timeZone).bucketAt(period, now.getTime()).end
+      const sums = new Map([periodKeyOf(period, timeZone, new Date(next)), ...keys].map((key) => [key, 0]))
+      const tracked = periods.find((each) => each.period === period)
+      for (const { period: code, start, value } of totals.get(id) ?? []) {
+        if (code !== PERIOD_CODES[period] || !tracked || 1000 * start < (tracked.since ?? 0)) continue
+        const at = instantOf(calendarOf(timeZone), period, 1000 * start)
+        const key = periodKeyOf(period, timeZone, new Date(at))
+        const sum = sums.get(key)
+        if (sum !== undefined) sums.set(key, sum + Number(value))
+      }
+      return [...sums].map(([periodKey, sum]) => {
+        // A total beyond the safe range could not be shown.
+        const value = sum !== 0 && Number.isSafeInteger(sum) ? sum : undefined
+        return { id, namespaceId, periodKey, value }
+      })
+    })
+  })
 }
 
 /** Selects the totals of a period since a start. Each may be in several parts: the history, and the columns of slots. */
@@ -218,45 +244,6 @@ function selectTotals(idList: string, period: Period, from: string): string {
      select counter_id, period, start, value
        from counter_history force index (primary)
       where counter_id in (${idList}) and period = ${code} and start >= ${from}`
-}
-
-/** Writes the totals that differ, and removes those of 0, as of what is not tracked. */
-async function writeTotals(
-  connection: Connection,
-  owned: readonly { id: number; namespaceId: number }[],
-  counters: ReadonlyMap<number, ListedCounter>,
-): Promise<Move[]> {
-  const keys = new Set([...counters.values()].flatMap(({ values }) => [...values.keys()]))
-  const rows = await select<Record<'id' | 'periodKey' | 'value', number>>(
-    connection,
-    `select counter_id as id, period_key as periodKey, value
-       from leaderboard_period force index (primary)
-      where counter_id in (${list(owned, ({ id }) => integer(id))}) and period_key in (${list([...keys], integer)})`,
-  )
-  const present = new Map(rows.map(({ id, periodKey, value }) => [`${id} ${periodKey}`, value]))
-  const moves: Move[] = []
-  const written: string[] = []
-  for (const { id, namespaceId } of owned) {
-    for (const [periodKey, value] of counters.get(id)?.values ?? []) {
-      const before = present.get(`${id} ${periodKey}`)
-      // A total beyond the safe range could not be shown.
-      const after = value !== 0 && Number.isSafeInteger(value) ? value : undefined
-      if (after === before) continue
-      moves.push({ namespaceId, periodKey, before, after })
-      if (after !== undefined) written.push(`(${id}, ${periodKey}, ${namespaceId}, ${after})`)
-      else
-        await connection.query(
-          `delete from leaderboard_period where counter_id = ${integer(id)} and period_key = ${integer(periodKey)}`,
-        )
-    }
-  }
-  if (written.length > 0)
-    await connection.query(
-      `insert into leaderboard_period (counter_id, period_key, namespace_id, value)
-       values ${written.join(', ')}
-       on duplicate key update value = values(value)`,
-    )
-  return moves
 }
 
 /** The scheduled jobs of leaderboards. */
@@ -277,10 +264,12 @@ async function tendLeaderboards(context: JobContext): Promise<void> {
   for (const { from, ...leaderboard } of large) await layOutPart(context, leaderboard, from)
 }
 
-/** Namespaces with leaderboards that lack counters which existed before. */
+/** Of a namespace with leaderboards that lack counters which existed before. Table alias: n. */
+const IS_UNFILLED = 'n.leaderboards <> n.filled_leaderboards'
+
 function readUnfilled({ database }: JobContext) {
   return database.select<{ id: number; leaderboards: Buffer }>(
-    'select id, leaderboards from namespace where leaderboards <> filled_leaderboards',
+    `select n.id, n.leaderboards from namespace n where ${IS_UNFILLED}`,
   )
 }
 
@@ -298,10 +287,11 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
   const unfilled = await readUnfilled(context)
-  const unfilledIds = unfilled.map(({ id }) => id)
   const [last] = await database.select<{ id: number | null }>('select max(id) as id from counter')
+  // A counter that cannot be copied is on no leaderboard, and delays none.
+  const faults: Error[] = []
   for (let from = 0; from < (last?.id ?? 0) && shouldContinue(); from += PAGE)
-    await scanPage(context, from, unfilledIds).catch(onFailure)
+    await scanPage(context, from).then((errors) => faults.push(...errors), onFailure)
   if (failures.length === 0 && shouldContinue()) {
     for (const { id, leaderboards } of unfilled) {
       // Unless others were asked for meanwhile.
@@ -329,33 +319,29 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
       next = await layOutPart(context, leaderboard, next).catch(onFailure)
   }
   await sweepPast(context).catch(onFailure)
-  if (failures.length > 0) throw failures[0]
+  for (const error of [...failures, ...faults]) throw error
 }
 
-/** Scans a page of ids above `from`. Copies all counters of some namespaces. */
-async function scanPage(
-  { database, now }: JobContext,
-  from: number,
-  unfilled: readonly number[],
-): Promise<void> {
+/** Scans a page of ids above `from`: also all counters of namespaces with leaderboards to be filled. */
+async function scanPage({ database, now }: JobContext, from: number): Promise<Error[]> {
   const isIn = (id: string) => `${id} > ${integer(from)} and ${id} <= ${integer(from + PAGE)}`
   // A copy that runs while a counter is deleted may recreate its row.
   const found = await database.select<{ id: number }>(
     `select c.id
        from counter c
+       join namespace n on n.id = c.namespace_id
        join counter_value v on ${JOIN_VALUE}
        left join leaderboard r on r.counter_id = c.id
       where ${isIn('c.id')} and ${COUNTER_EXISTS}
-        and (${REVISION} > coalesce(r.revision, 0) or c.namespace_id in (${list([0, ...unfilled], integer)}))
+        and (${REVISION} > coalesce(r.revision, 0) or ${IS_UNFILLED})
      union
      select r.counter_id
        from leaderboard r
        left join counter c on c.id = r.counter_id
       where ${isIn('r.counter_id')} and c.id is null`,
   )
-  const past = unfilled.length > 0 ? PAST_LEADERBOARDS : 1
   const ids = found.map(({ id }) => id)
-  await copyToLeaderboard(database, ids, { now, past })
+  return copyToLeaderboard(database, ids, now, PAST_LEADERBOARDS)
 }
 
 function layOutPart({ database }: JobContext, leaderboard: Leaderboard, from: number) {
@@ -369,18 +355,18 @@ function layOutPart({ database }: JobContext, leaderboard: Leaderboard, from: nu
 
 /** Deletes the leaderboards of periods so long past that nobody writes them. */
 async function sweepPast(context: JobContext): Promise<void> {
-  const leaderboards = await context.database.select<Leaderboard>(
+  const isPast = PERIODS.map((period) => {
+    // A zone may be a day behind UTC. Keys of the same period have as many digits.
+    const keys = latestKeys('UTC', period, context.now.getTime() - DAY_MS, PAST_LEADERBOARDS)
+    const oldest = Math.min(...keys)
+    return `period_key between ${10 ** (String(oldest).length - 1)} and ${oldest - 1}`
+  })
+  const past = await context.database.select<Leaderboard>(
     `select distinct namespace_id as namespaceId, period_key as periodKey
        from leaderboard_block
-      where period_key <> ${ALL_TIME}`,
+      where ${isPast.join(' or ')}`,
   )
-  // A zone may be a day behind UTC.
-  const now = context.now.getTime() - DAY_MS
-  for (const leaderboard of leaderboards) {
-    const period = PERIODS.find((period) => isPeriodKey(leaderboard.periodKey, period))
-    if (!period) throw new Error(`Unknown period in the database: ${leaderboard.periodKey}`)
-    const { keys } = latestPeriods('UTC', period, now, PAST_LEADERBOARDS)
-    if (leaderboard.periodKey >= Math.min(...keys)) continue
+  for (const leaderboard of past) {
     const rows = `select r.counter_id, r.period_key ${fromRowsOf(leaderboard)}`
     await deleteFound(context, rows, eachFrom('leaderboard_period'))
     const blocks = `select namespace_id, period_key, from_value from leaderboard_block where ${areBlocksOf(leaderboard)}`

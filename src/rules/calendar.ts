@@ -173,6 +173,14 @@ function floor(value: number, step: number): number {
   return Math.floor(value / step) * step
 }
 
+/**
+ * An instant in the period to which a total belongs. Unless a period starts with it, it was recorded in another time zone,
+ * and its middle decides.
+ */
+export function instantOf(calendar: Calendar, period: Period, start: number): number {
+  return calendar.bucketAt(period, start).start === start ? start : start + HALF_MS[period]
+}
+
 export type LocalDate = ReturnType<typeof localDate>
 
 /** The local date and hour of an instant. `weekYear`: the ISO 8601 week year, that of the week's Thursday. */

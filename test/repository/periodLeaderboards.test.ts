@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -109,6 +109,60 @@ it('places counters by what was added in the periods of their own time zones, no
   )
 })
 
+/** Two counters of the hour from noon, with 5 and 3 added in it, and a clock. */
+async function twoOfAnHour() {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-11-26T12:00:00Z')
+  const { counters, namespaces, leaderboard } = openTestNth(target, { now: () => new Date(now) })
+  await namespaces.define('n', { leaderboards: ['HOUR'] })
+  const add = (name: string, delta: number) => counters.incrementBy({ namespace: 'n', name }, delta)
+  for (const [name, delta] of Object.entries({ a: 5, b: 3 })) {
+    await counters.define({ namespace: 'n', name }, { periods: [{ period: 'HOUR' }] })
+    await add(name, delta)
+  }
+  const periodKey = leaderboard.periodKey('HOUR', 'UTC', new Date(now))
+  const places = () =>
+    Promise.all(
+      ['a', 'b'].map((name) => leaderboard.place({ namespace: 'n', name, periodKey, lowestFirst: false })),
+    )
+  expect(await places()).toEqual([1, 2])
+  const wait = (hours: number) => {
+    now += hours * HOUR_MS
+    return new Date(now)
+  }
+  return { target, namespaces, add, places, wait }
+}
+
+it('counts in its hour what is copied hours later, as after an outage', async () => {
+  const { add, places, wait } = await twoOfAnHour()
+  await add('b', 3)
+  wait(3)
+  expect(await places()).toEqual([2, 1])
+})
+
+it('counts in its hour what a process that was killed hours ago had not copied', async () => {
+  const { target, places, wait } = await twoOfAnHour()
+  await query(
+    target,
+    "update counter_value v join counter c on c.id = v.counter_id set hour_added = 6, revision = revision + 1 where c.name = 'b'",
+  )
+  await runLeaderboardJobs(target, wait(3))
+  expect(await places()).toEqual([2, 1])
+})
+
+it('fills the leaderboards without a counter that cannot be parsed, and reports it', async () => {
+  const { target, namespaces } = await twoOfAnHour()
+  await query(
+    target,
+    'delete from leaderboard_period',
+    'delete from leaderboard_block',
+    "update namespace set filled_leaderboards = ''",
+    "update counter set periods = 'FORTNIGHT' where name = 'a'",
+  )
+  await expect(runLeaderboardJobs(target)).rejects.toThrow('FORTNIGHT')
+  expect((await namespaces.read('n')).filled).toEqual(['HOUR'])
+})
+
 it('places what was added at the end of a period and copied after it', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-11-30T23:59:59Z')
@@ -142,5 +196,7 @@ it('follows a change of the tracked periods and of the time zone, and forgets de
   await counters.define({ namespace: 'n', name: 'c' }, { timeZone: 'Asia/Tokyo' })
   await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
   expect([await placeOfC(202611), await placeOfC(202612)]).toEqual([1, 1])
+  await counters.define({ namespace: 'n', name: 'c' }, { timeZone: 'UTC' })
+  expect([await placeOfC(202611), await placeOfC(202612)]).toEqual([1, null])
   expect(await wrongBlocks(target)).toEqual([])
 })

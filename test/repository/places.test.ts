@@ -10,6 +10,7 @@ import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
+import { startProxy } from '../support/database/proxy.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
@@ -158,6 +159,21 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
   for (const { from_value, counters } of await query(target, 'select * from leaderboard_block'))
     if (counters > 2000)
       expect(sorted.filter((value) => value === 7).length, `block from ${from_value}`).toBeGreaterThan(1000)
+})
+
+it('returns each neighbor once, also if it moves meanwhile', async () => {
+  const target = await freshDatabase()
+  let lists = 0
+  const proxied = await startProxy(target, async (statement): Promise<'passes'> => {
+    if (statement.includes('order by r.value') && ++lists === 2)
+      await query(target, 'update leaderboard set value = 4 where counter_id = 2')
+    return 'passes'
+  })
+  await fill(target, [9, 7, 5, 3, 1])
+  const { leaderboard } = openTestNth(proxied)
+  const key = { namespace: 'n', name: 'c3', periodKey: 0, lowestFirst: false }
+  const neighbors = await leaderboard.neighbors(key, 1, 1)
+  expect(neighbors?.map(({ name }) => name)).toEqual(['c1', 'c3', 'c2'])
 })
 
 it('counts anew what a process of an earlier version has changed without counting', async () => {
