@@ -180,7 +180,7 @@ function retentionOf({ namespace, definition }: CounterSource, { namespaces }: N
 }
 
 /** Reads something with the retention of a counter. */
-export async function withRetention<Result>(
+async function withRetention<Result>(
   counter: CounterSource,
   nth: Nth,
   read: (retention: CounterRetention) => Promise<Result>,

@@ -8,7 +8,6 @@ import { makeBadge } from 'badge-maker'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { inputError } from '../graphql/arguments.ts'
-import { withRetention } from '../graphql/counter.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
 import { PERIODS } from '../rules/calendar.ts'
@@ -116,10 +115,10 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
       return { label, message: lastFormatted ?? '0', color, style }
     }
     const { period, format, locale, label = name, color, style } = parse(counterParameters, request)
-    const counter = await nth.counters.read({ namespace, name })
-    const number = period
-      ? await withRetention(counter, nth, (retention) => nth.counters.valueIn(retention, period))
-      : counter.value
+    const { value, definition } = await nth.counters.read({ namespace, name })
+    const retention = definition ?? (await nth.namespaces.read(namespace)).retention
+    const counter = { namespace, name, retention, slots: definition?.slots ?? 1 }
+    const number = period ? await nth.counters.valueIn(counter, period) : value
     if (number === null) throw new NthError('BAD_USER_INPUT', 'This period is not tracked.')
     const numbers = new Intl.NumberFormat([locale, 'en'], { notation: format ?? 'standard' })
     return { label, message: numbers.format(number), color, style }
