@@ -16,27 +16,27 @@ const HOUR_MS = 3_600_000
 
 const key = { namespace: 'n', name: 'c' }
 const subject = fc.constantFrom('ann', 'bob', 'Ann', 'é', '😀')
-const idempotencyKey = fc.option(fc.constantFrom('k1', 'k2'), { nil: undefined, freq: 3 })
+const idempotencyKey = fc.option(fc.constantFrom('k1', 'k2'), { nil: undefined, freq: 2 })
 const periods = ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const
 const change = fc.record(
   {
     oncePer: fc.constantFrom(null, ...periods),
     timeZone: fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/New_York'),
-    minValue: fc.constantFrom(null, 0),
-    maxValue: fc.constantFrom(null, 8, 20),
-    overflow: fc.constantFrom('REJECT' as const, 'SATURATE' as const),
+    minValue: fc.constantFrom(null, 0, 0),
+    maxValue: fc.constantFrom(null, 3, 6),
+    overflow: fc.constantFrom('REJECT' as const, 'REJECT' as const, 'SATURATE' as const),
   },
   { requiredKeys: [] },
 )
 const operations = fc.oneof(
-  { weight: 12, arbitrary: fc.record({ kind: fc.constant('countOnce' as const), subject, idempotencyKey }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('uncount' as const), subject, idempotencyKey }) },
+  { weight: 24, arbitrary: fc.record({ kind: fc.constant('countOnce' as const), subject, idempotencyKey }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('uncount' as const), subject, idempotencyKey }) },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('add' as const), delta: fc.integer({ min: -3, max: 3 }) }),
+    arbitrary: fc.record({ kind: fc.constant('add' as const), delta: fc.integer({ min: -2, max: 3 }) }),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), to: fc.nat({ max: 8 }) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), to: fc.nat({ max: 3 }) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'delete' as const }) },
   {
     weight: 3,
@@ -123,15 +123,7 @@ it('agrees with a plain map, through two processes, over changes of the hour, da
     ),
     { numRuns: RUNS, endOnFailure: true },
   )
-  const rare = [
-    'counted',
-    'already counted',
-    'refused',
-    'nothing left',
-    'replayed',
-    'uncounted',
-    'not counted',
-  ]
+  const rare = ['counted', 'already counted', 'refused', 'replayed', 'uncounted', 'not counted']
   if (meetsRareCases()) for (const what of rare) expect([what, seen.has(what)]).toEqual([what, true])
 })
 
