@@ -34,7 +34,7 @@ import {
 import type { CounterRow } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
 import { ChangedMeanwhileError, hasRows, type ImportContext } from './importContext.ts'
-import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './snapshot.ts'
+import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './totals.ts'
 
 type CounterLine = EntryOf<'counter'> | EntryOf<'counterHistory'>
 

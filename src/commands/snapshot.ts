@@ -1,10 +1,8 @@
 import type { Connection } from 'mysql2/promise'
 import {
-  COLUMNS,
   COUNTER_EXISTS,
   definitionIn,
   JOIN_VALUE,
-  type PeriodsRow,
   periodCoded,
   STATE,
   type StateRow,
@@ -24,12 +22,12 @@ import { connectionOptions, openConnection, type Target } from '../mysql/setting
 import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
-import { PERIODS } from '../rules/calendar.ts'
 import type { Entry, EntryOf, EntryType, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
 import type { ApiKey } from '../rules/rights.ts'
 import { createProgress } from './files.ts'
 import { eachOf, idIn, PAGE, partsOf, rowsOf } from './paging.ts'
+import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './totals.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 /** Rows of histories and subjects per statement. */
@@ -168,53 +166,6 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
       else yield { type: 'counterHistory', namespace, name, history, timeZone: definition.timeZone }
     }
   }
-}
-
-/** Columns of all slots of counters. */
-export const SLOT_COLUMNS = [
-  'counter_id as id, slot, version, value, created_at',
-  ...PERIODS.flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added]),
-].join(', ')
-
-export interface SlotRow extends Record<'id' | 'slot' | 'version', number> {
-  /** May be beyond the safe range, although the sum of all slots is not. */
-  value: number | string
-  created_at: Date | null
-}
-
-/** What the columns of all slots of a counter have of each period, by `totalKey`. */
-export function columnTotals(slots: readonly SlotRow[]): Map<string, StoredPeriodTotal> {
-  const totals = new Map<string, StoredPeriodTotal>()
-  for (const slot of slots) {
-    // The other columns are those of periods.
-    const columns = slot as unknown as PeriodsRow
-    for (const period of PERIODS) {
-      const start = columns[COLUMNS[period].start]
-      const added = columns[COLUMNS[period].added]
-      if (start == null || added == null || BigInt(added) === 0n) continue
-      const total = { period, start: Number(start), value: BigInt(added) }
-      totals.set(totalKey(total), addedTo(totals, total))
-    }
-  }
-  return totals
-}
-
-/** A total, and what others have of the same period. */
-export function addedTo(
-  others: ReadonlyMap<string, StoredPeriodTotal>,
-  total: StoredPeriodTotal,
-): StoredPeriodTotal {
-  return { ...total, value: total.value + (others.get(totalKey(total))?.value ?? 0n) }
-}
-
-export interface TotalRow extends Record<'id' | 'period' | 'start', number> {
-  value: number | string
-}
-
-export function totalIn({ period: code, start, value }: TotalRow): StoredPeriodTotal {
-  const period = periodCoded(code)
-  if (!period) throw new Error(`Unknown period in the database: ${code}`)
-  return { period, start, value: BigInt(value) }
 }
 
 type SequenceRow = SequenceDefinitionRow &

@@ -165,7 +165,7 @@ export async function layOut(
   const [first = { start: from, counters: 0 }, ...others] = await select<LeaderboardBlock>(
     connection,
     `select min(value) as start, count(*) as counters
-       from (select r.value, rank() over (order by r.value) as place ${rows} and ${isIn('r.value', '<')}) ranked
+       from (select r.value, rank() over (order by r.value) as place ${rows} and ${isIn('r.value', '<')}) rows_by_value
       group by (place - 1) div ${BLOCK}
       order by start`,
   )

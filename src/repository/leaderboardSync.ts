@@ -294,7 +294,7 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
     await scanPage(context, from).then((errors) => faults.push(...errors), onFailure)
   if (failures.length === 0 && shouldContinue()) {
     for (const { id, leaderboards } of unfilled) {
-      // Unless others were asked for meanwhile.
+      // Unless other leaderboards were requested meanwhile.
       await database.withRetry((connection) =>
         connection.query(
           `update namespace
