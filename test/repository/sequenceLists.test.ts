@@ -1,6 +1,6 @@
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { listSequenceGroups } from '../../src/repository/sequences.ts'
+import { listSequenceGroups } from '../../src/repository/sequenceGroups.ts'
 import { upTo } from '../support/client/client.ts'
 import { filledUp, freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
