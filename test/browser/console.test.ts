@@ -3,6 +3,7 @@ import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/browser/answers.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { cellsOf, consoleUrl, createCounters } from '../support/browser/console.ts'
+import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -67,7 +68,7 @@ it('loads only the page of counters that it shows', async () => {
   const sizes: number[] = []
   window.on('response', async (response) => {
     if (!response.request().postData()?.includes('query Counters')) return
-    sizes.push((await response.json()).data.namespace.counters.nodes.length)
+    sizes.push((await response.json()).data.namespace.counters.edges.length)
   })
   await window.goto(consoleUrl(url, { namespace: 'n' }))
   await window.getByRole('link', { name: 'name 0049' }).waitFor()
@@ -107,6 +108,42 @@ it('searches counters by the beginning of their names, and sorts them by value',
   }
   await expect.poll(highest).toEqual(['name 0119', '120'])
   expect(window.url()).toContain('order=VALUE_DESC')
+})
+
+it('shows the places of counters, by value and by what was added this month', async () => {
+  const { url, ask, target } = await startService()
+  await ask('mutation { defineNamespace(name: "n", definition: { leaderboards: [MONTH] }) { name } }')
+  await createCounters(ask, 'n', 3)
+  await ask('mutation { incrementBy(name: "name 0000", delta: 1, namespace: "n") { value } }')
+  await ask('mutation { reset(name: "name 0001", to: 9, namespace: "n") { value } }')
+  await runLeaderboardJobs(target)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const rows = async () =>
+    (await cellsOf(window, 'Counters')).map(([name, amount, , place]) => [name, amount, place])
+  await window.getByRole('combobox', { name: 'Order' }).selectOption('Highest value first')
+  await expect.poll(rows).toEqual([
+    ['name 0001', '9', '1'],
+    ['name 0002', '3', '2'],
+    ['name 0000', '2', '3'],
+  ])
+  await window.getByRole('combobox', { name: 'Order' }).selectOption('Most added this month')
+  await expect.poll(rows).toEqual([
+    ['name 0002', '+3', '1'],
+    ['name 0001', '+2', '2'],
+    ['name 0000', '+2', '2'],
+  ])
+  await window.getByRole('link', { name: 'name 0000' }).click()
+  await window.getByRole('link', { name: '3rd by value' }).waitFor()
+  await ask('mutation { incrementBy(name: "name 0000", delta: 20, namespace: "n") { value } }')
+  await window.getByRole('link', { name: '1st by value' }).waitFor()
+  await window.getByRole('link', { name: '1st this month' }).click()
+  await expect.poll(rows).toEqual([
+    ['name 0000', '+22', '1'],
+    ['name 0002', '+3', '2'],
+    ['name 0001', '+2', '3'],
+  ])
+  expect(window.complaints).toEqual([])
 })
 
 it('shows what others count, by one subscription for the page', async () => {

@@ -40,6 +40,20 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   expect(await window.getByLabel('API key, kept for this tab only').inputValue()).toBe('')
 })
 
+it('shows a counter to a key that may not see its place', async () => {
+  const { url, admin, createKey } = await startProtected()
+  await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', names: ['visitors'] }])
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const refused = window.waitForResponse((response) => !!response.request().postData()?.includes('Places'))
+  await enterKey(window, secret)
+  expect((await (await refused).json()).errors[0].extensions.code).toBe('FORBIDDEN')
+  await window.getByText('1 today, +1 this month').waitFor()
+  expect(await window.getByText('by value').count()).toBe(0)
+  expect((await window.getByRole('alert').allTextContents()).join('')).toBe('')
+})
+
 it('shows what a key may do, and what it may not', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')

@@ -213,7 +213,7 @@ it('notes a loss as soon as the database can be written', async () => {
 
 it('refuses to start on a database that lost commits, and says how that is accepted', async () => {
   const target = await freshDatabase()
-  const environment = { DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '500' }
+  const environment = { DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '2000' }
   const running = await startNth(environment)
   const increment = 'mutation { increment(name: "a") { value } }'
   for (let value = 1; value <= 3; value++) await running.ask(increment)

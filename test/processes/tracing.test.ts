@@ -166,6 +166,8 @@ it('links a flush to the callers that it serves, names errors, and follows reads
   expect(
     of(READ)
       .map(({ name }) => name.replace(/nth_test_\w+/, 'nth'))
+      // If all connections are in use, a read opens another one.
+      .filter((name) => !/^(SET|SHOW) /.test(name))
       .toSorted(),
   ).toEqual(['GET /graphql', 'SELECT nth', 'query'])
   expect(of(READ).map(attributesOf)).toContainEqual(

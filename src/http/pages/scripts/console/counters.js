@@ -2,7 +2,7 @@
 
 import { Bars, CHARTS } from '/bars.js'
 import { Freshness } from '/live.js'
-import { client, html, number } from '/page.js'
+import { client, html, isRefused, number, ordinal, useRead } from '/page.js'
 import { DefinitionForm, Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
@@ -16,35 +16,51 @@ const ORDERS = [
 ]
 
 const ROW = 'id revision value updatedAt valueIn(period: DAY)'
-const COUNTERS = `query Counters($name: String!, $prefix: String!, $order: CounterOrder!, ${parts.PAGE_VARIABLES}) {
+const COUNTERS = `query Counters($name: String!, $prefix: String!, $orderBy: CounterOrder!, $period: Period, ${parts.PAGE_VARIABLES}) {
   namespace(name: $name) {
-    counters(prefix: $prefix, orderBy: $order, ${parts.PAGE_ARGUMENTS}) { nodes { name ${ROW} } ${parts.PAGE_INFO} }
+    leaderboards
+    counters(prefix: $prefix, orderBy: $orderBy, period: $period, ${parts.PAGE_ARGUMENTS}) {
+      edges { place listed: value node { name ${ROW} } } ${parts.PAGE_INFO}
+    }
   }
 }`
 const LIVE_COUNTERS = `subscription LiveCounters($ids: [ID!]!) { nodes(ids: $ids) { ... on Counter { ${ROW} } } }`
+
+/** The counters of a page, each with its place, and what it has in the order of the list. */
+const pageOf = ({ namespace }) =>
+  namespace?.counters && {
+    ...{ leaderboards: namespace.leaderboards, pageInfo: namespace.counters.pageInfo },
+    nodes: namespace.counters.edges.map(({ node, ...edge }) => ({ ...edge, ...node })),
+  }
+
+const thisPeriod = (period) => (period === 'DAY' ? 'today' : `this ${CHARTS[period].label.toLowerCase()}`)
 
 export const countersView = {
   title: 'Counters of',
   named: 'namespace',
   read({ namespace: name, prefix = '', order = 'NAME_ASC', ...page }, signal) {
-    const variables = { name, prefix, order, ...parts.pageIn(page) }
-    return parts.readList(COUNTERS, variables, signal, ({ namespace }) => namespace?.counters)
+    const sort = CHARTS[order] ? { orderBy: 'VALUE_DESC', period: order } : { orderBy: order }
+    return parts.readList(COUNTERS, { name, prefix, ...sort, ...parts.pageIn(page) }, signal, pageOf)
   },
   View({ address, data: { connection, refusal } }) {
-    const { namespace } = address
+    const { namespace, order } = address
     const { live, nodes } = parts.useNodes(LIVE_COUNTERS, connection?.nodes ?? [])
-    const rowOf = ({ name, value, updatedAt, valueIn }) => [
+    const leaderboards = connection?.leaderboards ?? []
+    const orders = [...ORDERS, ...leaderboards.map((period) => [period, `Most added ${thisPeriod(period)}`])]
+    const isRanked = nodes.some(({ place }) => place != null)
+    const rowOf = ({ name, place, listed, value, updatedAt, valueIn }) => [
       html`<${NameLink} namespace=${namespace} counter=${name} text=${name} />`,
-      html`<${Moving} value=${value} />`,
+      CHARTS[order] ? addedText(listed) : html`<${Moving} value=${value} />`,
       addedText(valueIn),
-      html`<${Time} at=${updatedAt} />`,
+      isRanked ? numberText(place) : html`<${Time} at=${updatedAt} />`,
     ]
+    const [amount, last] = [CHARTS[order] ? 'Added' : 'Value', isRanked ? 'Place' : 'Last change']
     return html`
-      <${parts.NameForm} address=${address} orders=${ORDERS} hint="Open also takes a new name: a counter is created on first use."
+      <${parts.NameForm} ...${{ address, orders }} hint="Open also takes a new name: a counter is created on first use."
         open=${(counter) => ({ namespace, counter })} />
       <${parts.List} ...${{ address, refusal, rowOf }} connection=${connection && { ...connection, nodes }} caption="Counters"
-        columns=${[['Counter'], ['Value', 'amount'], ['Today', 'amount wide'], ['Last change', 'amount']]}
-        empty="No counter was written or defined in this namespace." />
+        columns=${[['Counter'], [amount, 'amount'], ['Today', 'amount wide'], [last, 'amount']]}
+        empty=${CHARTS[order] ? 'Nothing is on this leaderboard yet.' : 'No counter was written or defined in this namespace.'} />
       ${nodes.length > 0 && html`<${Freshness} live=${live} />`}`
   },
 }
@@ -84,6 +100,7 @@ export const counterView = {
     const panel = html`
       <p class="value"><${Moving} value=${value} /></p>
       <p class="muted">${totals.map(([when, total]) => `${addedText(total)} ${when}`).join(', ') || '\u00a0'}</p>
+      <${Places} ...${{ namespace, name }} />
       <p class="muted">${createdAt === null ? 'Neither written nor defined yet: it is created on first use.' : times}</p>
       <div class="line tries">
         <${MutationForm} kind="line" submit="Increment" mutation="increment" selection=${CHANGE} done=${changed} />
@@ -109,6 +126,24 @@ export const counterView = {
           fields=${FIELDS} saved=${readAgain} />
       <//>`
   },
+}
+
+const PLACES = `query Places($name: String!, $namespace: String!) {
+  counter(name: $name, namespace: $namespace) {
+    VALUE_DESC: place ${Object.keys(CHARTS).map((period) => `${period}: place(period: ${period})`)}
+  }
+}`
+
+/** Where it is in orders of its namespace, if the key may see the names of all others. */
+function Places({ namespace, name }) {
+  const read = (signal) => client.query(PLACES, { name, namespace }, { signal })
+  const refused = (error) => (isRefused(error) ? {} : Promise.reject(error))
+  const { data, readAgain } = useRead((signal) => read(signal).catch(refused))
+  parts.useLookingAgain(readAgain)
+  const places = Object.entries(data?.counter ?? {}).filter(([, place]) => place !== null)
+  const linkOf = ([order, place]) => html`
+    <a href=${parts.addressOf({ namespace, order })}>${ordinal(place)} ${CHARTS[order] ? thisPeriod(order) : 'by value'}</a>`
+  return html`<p class="line muted">${places.length > 0 ? places.map(linkOf) : '\u00a0'}</p>`
 }
 
 const ONCE = { '': 'Ever', HOUR: 'An hour', DAY: 'A day', WEEK: 'A week', MONTH: 'A month', YEAR: 'A year' }

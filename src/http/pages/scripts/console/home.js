@@ -1,6 +1,6 @@
 // The home of the console, which shows what is happening, and the search over all names.
 
-import { useEffect, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { Freshness } from '/live.js'
 import { html } from '/page.js'
 import * as parts from './parts.js'
@@ -10,9 +10,8 @@ const { addedText, addressOf, List, Moving, Name, NameLink, quoted, Time } = par
 /** Namespaces on a page: each takes a statement or two. */
 const NAMESPACES = 20
 
-/** How many counters are shown as moving, and how often the home looks for others that have changed, in milliseconds. */
+/** How many counters are shown as moving. */
 const MOVING = 8
-const LOOK_MS = 5000
 
 const HOME = `query Home(${parts.PAGE_VARIABLES}) {
   namespaces(${parts.PAGE_ARGUMENTS}) {
@@ -35,10 +34,7 @@ export const homeView = {
   read: (address, signal) =>
     parts.readList(HOME, parts.pageIn(address, NAMESPACES), signal, ({ namespaces }) => namespaces),
   View({ address, data, readAgain }) {
-    useEffect(() => {
-      const timer = setInterval(() => document.hidden || readAgain(), LOOK_MS)
-      return () => clearInterval(timer)
-    }, [])
+    parts.useLookingAgain(readAgain)
     const rowOf = ({ name, timeZone, counters }) => [
       html`<${NameLink} namespace=${name} text=${name} />`,
       html`<${Time} at=${counters?.nodes[0]?.updatedAt} never="–" />`,

@@ -1,6 +1,6 @@
 // What the views of the console share: addresses, names, times, rights in words, pages of lists, and live numbers.
 
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useLive } from '/live.js'
 import { client, html, isRefused, noteRefusal, number } from '/page.js'
 
@@ -108,7 +108,7 @@ export async function readList(query, variables, signal, connectionIn) {
 
 /** `rowOf` returns the cells of an item; `columns` are pairs of heading and class; `empty` says why there is nothing. */
 export function List({ address, caption, columns, connection, refusal, rowOf, empty }) {
-  if (!connection) return html`<p class="none">${refusal?.message}</p>`
+  if (!connection) return html`<p class="none">${refusal ? refusal.message : empty}</p>`
   const { nodes, pageInfo } = connection
   const isFirst = address.after === undefined && address.before === undefined
   const reason = address.prefix === undefined ? empty : `Nothing starts with ${quoted(address.prefix)}.`
@@ -176,6 +176,16 @@ export function NameForm({ address, orders, hint, open }) {
       <button class="quiet">Search</button>
       ${open && html`<button class="quiet" value="open">Open</button>`} ${orders && order()}
     </form>`
+}
+
+/** How often a visible page reads what no subscription sends, in milliseconds. */
+const LOOK_MS = 5000
+
+export function useLookingAgain(readAgain) {
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || readAgain(), LOOK_MS)
+    return () => clearInterval(timer)
+  }, [])
 }
 
 /** Keeps `nodes` at their newest states by a subscription with their ids. `show` takes what is heard elsewhere. */
