@@ -1,13 +1,7 @@
 import { DEFAULT_BUCKETS, type Total } from '../repository/history.ts'
 import type { Nth } from '../repository/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../rules/calendar.ts'
-import {
-  type CounterRetention,
-  type CounterState,
-  type PeriodChoice,
-  type TrackedPeriod,
-  UNBOUNDED,
-} from '../rules/counter.ts'
+import { type CounterState, type PeriodChoice, type TrackedPeriod, UNBOUNDED } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { keyOf } from './arguments.ts'
@@ -112,9 +106,7 @@ builder.node(Counter, {
         'What was added in the current period. A reset does not change it. Null if neither this period nor a finer one is tracked.',
       args: { period },
       resolve: (counter, { period }, context, info) =>
-        withRetention(counter, context.nth, (retention) =>
-          context.nth.counters.valueIn(retention, period, historyCharge(context, info)),
-        ),
+        context.nth.counters.valueIn(counter, period, historyCharge(context, info)),
     }),
     history: t.field({
       type: [Bucket],
@@ -136,11 +128,10 @@ builder.node(Counter, {
         }),
       },
       extensions: { check: checks.historyRange },
-      resolve: (counter, { period, last, from, to }, context, info) =>
-        withRetention(counter, context.nth, (retention) => {
-          const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-          return context.nth.counters.history(retention, period, range, historyCharge(context, info))
-        }),
+      resolve(counter, { period, last, from, to }, context, info) {
+        const range = { last: last ?? DEFAULT_BUCKETS, from, to }
+        return context.nth.counters.history(counter, period, range, historyCharge(context, info))
+      },
     }),
     ...parts(t, boundsOf, {
       minValue: [orNull('SafeInt'), 'The lowest allowed value. Null means that there is none.'],
@@ -177,17 +168,6 @@ function boundsOf({ definition }: CounterSource) {
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
 function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
   return definition ?? namespaces.read(namespace).then(({ retention }) => retention)
-}
-
-/** Reads something with the retention of a counter. */
-async function withRetention<Result>(
-  counter: CounterSource,
-  nth: Nth,
-  read: (retention: CounterRetention) => Promise<Result>,
-): Promise<Result> {
-  const { namespace, name, definition } = counter
-  const retention = await retentionOf(counter, nth)
-  return read({ namespace, name, retention, slots: definition?.slots ?? 1 })
 }
 
 type Instant = 'createdAt' | 'updatedAt'

@@ -115,10 +115,8 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
       return { label, message: lastFormatted ?? '0', color, style }
     }
     const { period, format, locale, label = name, color, style } = parse(counterParameters, request)
-    const { value, definition } = await nth.counters.read({ namespace, name })
-    const retention = definition ?? (await nth.namespaces.read(namespace)).retention
-    const counter = { namespace, name, retention, slots: definition?.slots ?? 1 }
-    const number = period ? await nth.counters.valueIn(counter, period) : value
+    const counter = await nth.counters.read({ namespace, name })
+    const number = period ? await nth.counters.valueIn(counter, period) : counter.value
     if (number === null) throw new NthError('BAD_USER_INPUT', 'This period is not tracked.')
     const numbers = new Intl.NumberFormat([locale, 'en'], { notation: format ?? 'standard' })
     return { label, message: numbers.format(number), color, style }

@@ -95,7 +95,7 @@ export function openCounters({
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
     ...batchReads(keyText, retried(database, readCounters)),
-    ...openHistory(database, now),
+    ...openHistory(database, retentionIn, now),
     list,
 
     /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */

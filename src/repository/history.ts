@@ -13,11 +13,14 @@ import {
   PARTS,
   type Period,
 } from '../rules/calendar.ts'
-import type { CounterKey, CounterRetention, Retention } from '../rules/counter.ts'
+import type { CounterKey, CounterState, Retention } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { joinNames } from '../rules/names.ts'
 import { type HistorySource, historySourcesOf } from '../rules/periods.ts'
 import { batchReads } from './batches.ts'
+
+/** A counter as it was read; without a definition, the retention of its namespace applies. */
+type Counter = Pick<CounterState, 'namespace' | 'name' | 'definition'>
 
 interface HistoryRange {
   /** Number of periods up to `to`; used without `from` only. */
@@ -55,7 +58,11 @@ export type HistoryCost = { buckets: number; rows: number }
  */
 type Charge = (cost: HistoryCost) => () => Promise<void> | undefined
 
-export function openHistory(database: Database, now: () => Date) {
+export function openHistory(
+  database: Database,
+  retentionIn: (namespace: string) => Promise<Retention>,
+  now: () => Date,
+) {
   const stretches = batchReads(stretchText, retried(database, readHistory))
 
   /**
@@ -66,15 +73,15 @@ export function openHistory(database: Database, now: () => Date) {
    * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
    */
   async function history(
-    counter: CounterRetention,
+    { namespace, name, definition }: Counter,
     period: Period,
     range: HistoryRange,
     charge?: Charge,
   ): Promise<Total[] | null> {
-    const { namespace, name, retention } = counter
+    const retention = definition ?? (await retentionIn(namespace))
     if (!isTracked(retention, period)) return null
     const at = now().getTime()
-    const cost = costOf(counter, period, range, at)
+    const cost = costOf(retention, definition?.slots ?? 1, period, range, at)
     const room = charge?.(cost)
     await room?.()
     const calendar = calendarOf(retention.timeZone)
@@ -104,7 +111,7 @@ export function openHistory(database: Database, now: () => Date) {
     history,
 
     /** Total of the current period; null: neither it nor a finer one is tracked. */
-    async valueIn(counter: CounterRetention, period: Period, charge?: Charge): Promise<number | null> {
+    async valueIn(counter: Counter, period: Period, charge?: Charge): Promise<number | null> {
       const totals = await history(counter, period, { last: 1 }, charge)
       return totals?.[0]?.value ?? null
     },
@@ -148,7 +155,7 @@ function isTracked({ periods }: Retention, period: Period): boolean {
 }
 
 /** Cost of a history. Its periods aren't computed yet, so a request beyond a limit is refused at once. */
-function costOf({ retention, slots }: CounterRetention, period: Period, range: HistoryRange, now: number) {
+function costOf(retention: Retention, slots: number, period: Period, range: HistoryRange, now: number) {
   for (const argument of ['from', 'to'] as const) {
     const at = range[argument]?.getTime()
     if (at !== undefined && (at < FIRST_INSTANT || at > LAST_INSTANT)) throw tooFar(argument, 'is')

@@ -146,12 +146,6 @@ export interface CounterState extends CounterKey {
   revision: number
 }
 
-/** A counter, and the part of its definition that a history needs. */
-export interface CounterRetention extends CounterKey {
-  retention: Retention
-  slots: number
-}
-
 /** A key as one string. */
 export function keyText({ namespace, name }: CounterKey): string {
   return joinNames(namespace, name)

@@ -7,7 +7,6 @@ import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { periodTotals } from '../support/database/totals.ts'
-import { known } from '../support/model/known.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
@@ -85,7 +84,7 @@ it('counts on from there, in the same periods', async () => {
   expect(await add('plain')).toEqual([110, { HOUR: 107, DAY: 109, MONTH: 110 }])
   expect(await add('slots')).toEqual([107, { HOUR: 104, DAY: 107 }])
   expect(await add('days')).toEqual([101, { DAY: 101 }])
-  const hours = await counters.history(await known(counters, key('slots')), 'HOUR', { last: 2 })
+  const hours = await counters.history(await counters.read(key('slots')), 'HOUR', { last: 2 })
   expect(hours?.map(({ value }) => value)).toEqual([3, 104])
 })
 

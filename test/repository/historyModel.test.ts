@@ -4,7 +4,6 @@ import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { PERIODS, type Period } from '../../src/rules/calendar.ts'
 import { freshDatabase } from '../support/database/database.ts'
-import { known } from '../support/model/known.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -81,7 +80,7 @@ it('returns the history that a list of all hits gives, whatever the zone, the cl
         await counters.incrementBy(key, delta)
         list.push({ at: now, delta })
       }
-      const counter = await known(counters, key)
+      const counter = await counters.read(key)
       const from = range.from === undefined ? undefined : new Date(now - range.from)
       const to = range.to === undefined ? undefined : new Date(now - range.to)
       const answer = counters.history(counter, requested, { last: range.last, from, to })

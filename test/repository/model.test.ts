@@ -9,7 +9,6 @@ import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { farAway, startProxy } from '../support/database/proxy.ts'
 import { isExplained } from '../support/model/history.ts'
-import { known } from '../support/model/known.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from '../support/model/model.ts'
 import { execute, keyOf, observe, operations } from '../support/model/operations.ts'
 import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
@@ -241,7 +240,7 @@ it.each([
 async function present(counters: Counters, name: string) {
   const { value, definition } = await counters.read(keyOf(name))
   const { minValue, maxValue, overflow, slots } = definition ?? UNBOUNDED
-  const added = await counters.valueIn(await known(counters, keyOf(name)), 'DAY')
+  const added = await counters.valueIn(await counters.read(keyOf(name)), 'DAY')
   return { value, minValue, maxValue, overflow, slots, added }
 }
 

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
-import { known } from '../support/model/known.ts'
 import { key, never, turnedClock, valueIn, withPeriodValues } from '../support/model/periods.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -53,7 +52,7 @@ it('moves each total to the period of the new time zone that contains its midpoi
     DAY: 1,
     MONTH: 1,
   })
-  const counter = await known(counters, key)
+  const counter = await counters.read(key)
   for (const [period, values] of [
     ['HOUR', [3, 5]],
     ['DAY', [7, 1]],
@@ -87,7 +86,7 @@ it('computes a period that was not kept from finer ones', async () => {
   expect(await valueIn(counters, 'DAY')).toBe(5)
   // Kept again, months go back as far as hours do.
   await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'MONTH' }] })
-  const history = await counters.history(await known(counters, key), 'MONTH', { last: 3 })
+  const history = await counters.history(await counters.read(key), 'MONTH', { last: 3 })
   expect(history?.map(({ value }) => value)).toEqual([0, 3, 5])
 })
 
@@ -110,7 +109,7 @@ it('counts the first instant of an hour in that hour, also when it is read then'
   const clock = turnedClock('2026-11-30T21:00:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toMatchObject({ HOUR: 1 })
-  const history = await counters.history(await known(counters, key), 'HOUR', { last: 1 })
+  const history = await counters.history(await counters.read(key), 'HOUR', { last: 1 })
   expect(history).toEqual([{ start: clock.at, end: clock.at + HOUR_MS, value: 1 }])
 })
 
@@ -149,7 +148,7 @@ it('changes the time zone under load of two processes without losing a hit', asy
   await Promise.all(callers)
   const { valuesIn } = await counters.incrementBy(key, 1, withPeriodValues)
   counted += 1
-  const counter = await known(counters, key)
+  const counter = await counters.read(key)
   for (const period of ['HOUR', 'DAY', 'MONTH'] as const) {
     // A change returns what a read returns: nothing was added to a row of the earlier zone.
     expect([period, valuesIn?.[period]]).toEqual([period, await counters.valueIn(counter, period)])

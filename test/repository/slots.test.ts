@@ -5,7 +5,6 @@ import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
-import { known } from '../support/model/known.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -16,7 +15,7 @@ const key = { namespace: 'n', name: 'c' }
 const withPeriodValues = { wantsPeriodValues: true }
 
 async function valueIn(counters: Counters, period: 'HOUR' | 'DAY' | 'MONTH') {
-  return counters.valueIn(await known(counters, key), period)
+  return counters.valueIn(await counters.read(key), period)
 }
 
 it('spreads what is counted over slots, and reads their sum, in periods too', async () => {

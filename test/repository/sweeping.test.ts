@@ -7,7 +7,6 @@ import type { Period } from '../../src/rules/calendar.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { periodTotals } from '../support/database/totals.ts'
-import { known } from '../support/model/known.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const DAY_MS = 86_400_000
@@ -102,7 +101,7 @@ it('keeps sums of the remaining rows right', async () => {
     now += 6 * DAY_MS
   }
   await sweep(openTestDatabase(target), new Date(now))
-  const counter = await known(counters, key)
+  const counter = await counters.read(key)
   // Four months, of which the older ones are known from days; and from these, as hours are gone, weeks and the year.
   for (const [period, last] of [
     ['MONTH', 5],

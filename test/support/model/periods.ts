@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, vi } from 'vitest'
 import type { Counters } from '../../../src/repository/counters.ts'
-import { known } from './known.ts'
 
 export const key = { namespace: 'n', name: 'c' }
 export const withPeriodValues = { wantsPeriodValues: true }
@@ -28,7 +27,7 @@ export async function valueIn(
   period: 'HOUR' | 'DAY' | 'WEEK' | 'MONTH' | 'YEAR',
   name = 'c',
 ) {
-  return counters.valueIn(await known(counters, { namespace: 'n', name }), period)
+  return counters.valueIn(await counters.read({ namespace: 'n', name }), period)
 }
 
 export function never(): never {
