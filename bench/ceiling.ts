@@ -67,7 +67,7 @@ function openMemoryNth(): Measured {
     },
 
     namespaces: {
-      read: async (name) => ({ name, retention: DEFAULT_RETENTION, leaderboards: [], filled: [] }),
+      read: async (name) => ({ name, ...DEFAULT_RETENTION, leaderboards: [], filled: [] }),
     },
 
     sequences: {

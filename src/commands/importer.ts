@@ -116,7 +116,7 @@ async function importNamespaces(
     )
     const present = row ? namespaceIn(row) : undefined
     const { leaderboards = present?.leaderboards ?? [] } = entry
-    const set = namespaceSet({ retention: entry, leaderboards, filled: present?.filled ?? [] })
+    const set = namespaceSet({ ...entry, leaderboards, filled: present?.filled ?? [] })
     if (!row || !present) {
       await connection.query(`insert into namespace set name = ${bytes(entry.name)}, ${set}`)
       results.push({ outcome: 'created' })

@@ -106,8 +106,8 @@ async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> 
        from namespace n`,
   )
   for await (const row of rows) {
-    const { name, retention, leaderboards } = namespaceIn(row)
-    yield { type: 'namespace', name, ...retention, ...(leaderboards.length > 0 && { leaderboards }) }
+    const { name, timeZone, periods, leaderboards } = namespaceIn(row)
+    yield { type: 'namespace', name, timeZone, periods, ...(leaderboards.length > 0 && { leaderboards }) }
   }
 }
 

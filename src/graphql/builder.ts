@@ -184,17 +184,19 @@ export function exposed<Source, Columns extends Record<string, FieldColumn>>(
   return fieldsOf(columns, (name, options) => t.expose(name as never, options as never))
 }
 
-/** A table of fields, each of which is a part of what the source has, or of what is read first. */
+/** A table of fields, each of which is a part of a whole. A part that the source itself has is taken from there. */
 export function parts<Source, Whole, Columns extends Record<string, FieldColumn>>(
   t: FieldBuilder<Source>,
-  wholeOf: (source: Source, nth: Nth, part: keyof Columns & keyof Whole) => Whole | Promise<Whole>,
+  wholeOf: (source: Source, nth: Nth) => Whole | Promise<Whole>,
   columns: Columns & Fitting<Whole, Columns>,
 ) {
   return fieldsOf(columns, (name, options) => {
     // As in `exposed`.
-    const part = name as keyof Columns & keyof Whole
-    const resolve = (source: Source, _: unknown, { nth }: Context) => {
-      const whole = wholeOf(source, nth, part)
+    const part = name as keyof Whole
+    const resolve = (source: Source & Partial<Whole>, _: unknown, { nth }: Context) => {
+      const known = source[part]
+      if (known !== undefined) return known
+      const whole = wholeOf(source, nth)
       // A promise only if something is read: a list may have hundreds of items.
       return whole instanceof Promise ? whole.then((read) => read[part]) : whole[part]
     }

@@ -1,7 +1,13 @@
 import { DEFAULT_BUCKETS, type Total } from '../repository/history.ts'
 import type { Nth } from '../repository/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../rules/calendar.ts'
-import { type CounterState, type PeriodChoice, type TrackedPeriod, UNBOUNDED } from '../rules/counter.ts'
+import {
+  type CounterState,
+  type PeriodChoice,
+  type Retention,
+  type TrackedPeriod,
+  UNBOUNDED,
+} from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { keyOf } from './arguments.ts'
@@ -62,8 +68,8 @@ export function withZone<D extends { timeZone?: string | null | undefined }>(def
 
 /** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
 export interface CounterSource
-  extends Omit<CounterState, Instant | 'revision'>,
-    Partial<Pick<CounterState, Instant>> {
+  extends Omit<CounterState, 'createdAt' | 'updatedAt' | 'revision'>,
+    Partial<Pick<CounterState, 'createdAt' | 'updatedAt'>> {
   /** After a change: undefined unless it was selected. */
   revision: number | undefined
   /** Its value, position and place on a leaderboard. */
@@ -133,7 +139,7 @@ builder.node(Counter, {
         return context.nth.counters.history(counter, period, range, historyCharge(context, info))
       },
     }),
-    ...parts(t, boundsOf, {
+    ...parts(t, limitsOf, {
       minValue: [orNull('SafeInt'), 'The lowest allowed value. Null means that there is none.'],
       maxValue: [
         orNull('SafeInt'),
@@ -144,40 +150,32 @@ builder.node(Counter, {
         orNull(Period),
         'How often a subject counts: once in each such period. Null means once ever.',
       ],
-    }),
-    slots: t.int({
-      description:
+      slots: [
+        'Int',
         'The number of rows that the value is spread over. With 1, the numbers of callers are exact. With 2 to 1024, they are not unique, and bounds are not possible.',
-      resolve: ({ definition }) => definition?.slots ?? 1,
+      ],
     }),
     ...parts(t, retentionOf, {
       timeZone: [orNull('String'), 'The IANA time zone of its periods.'],
       periods: [orNull([TrackedPeriodRef]), 'The periods whose totals it keeps.'],
     }),
-    ...parts(t, withInstant, {
+    ...parts(t, (counter: CounterSource, { counters }: Nth) => counters.read(counter), {
       createdAt: [orNull('DateTime'), 'When it was first changed or defined. Null means never.'],
       updatedAt: [orNull('DateTime'), 'When its value last changed. Null means never.'],
     }),
   }),
 })
 
-function boundsOf({ definition }: CounterSource) {
+function limitsOf({ definition }: CounterSource) {
   return definition ?? UNBOUNDED
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
-function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
-  return definition ?? namespaces.read(namespace).then(({ retention }) => retention)
-}
-
-type Instant = 'createdAt' | 'updatedAt'
-
-function withInstant(
-  counter: CounterSource,
-  { counters }: Nth,
-  part: Instant,
-): CounterSource | Promise<CounterSource> {
-  return counter[part] === undefined ? counters.read(counter) : counter
+function retentionOf(
+  { namespace, definition }: CounterSource,
+  { namespaces }: Nth,
+): Retention | Promise<Retention> {
+  return definition ?? namespaces.read(namespace)
 }
 
 export const counterArguments = keyArguments('counter')

@@ -141,7 +141,7 @@ export async function periodKeyIn(
   counter?: CounterSource,
 ) {
   if (!period) return ALL_TIME
-  const { filled, retention } = await namespaces.read(namespace)
+  const { filled, ...retention } = await namespaces.read(namespace)
   const { timeZone } = counter?.definition ?? retention
   return filled.includes(period) ? leaderboard.periodKey(period, timeZone, at) : undefined
 }

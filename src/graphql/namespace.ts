@@ -1,5 +1,5 @@
+import type { NamespaceState } from '../repository/namespaces.ts'
 import type { Nth } from '../repository/nth.ts'
-import type { Retention } from '../rules/counter.ts'
 import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { builder, namespaceArgument, orNull, parts } from './builder.ts'
@@ -16,11 +16,8 @@ import { listedByName, pageByName, prefix } from './lists.ts'
 import { inNamespace, none, on, PREFIXED } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
-/** A namespace. Its retention is read on demand if it isn't known. */
-interface NamespaceSource {
-  name: string
-  retention?: Retention
-}
+/** A namespace as read, or its name. What isn't known is read on demand. */
+type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
 
 /** The right to see the defaults of a namespace. */
 const toSeeDefaults = inNamespace('READ', ({ parent }) => parent.name, 'DEFINE')
@@ -33,16 +30,14 @@ builder.node(Namespace, {
   loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
-    ...parts(t, retentionOf, {
+    ...parts(t, ({ name }: NamespaceSource, { namespaces }: Nth) => namespaces.read(name), {
       timeZone: [orNull('String'), 'The IANA time zone of new counters and sequences.', toSeeDefaults],
       periods: [orNull([TrackedPeriodRef]), 'The periods whose totals new counters keep.', toSeeDefaults],
-    }),
-    leaderboards: t.field({
-      type: [Period],
-      nullable: true,
-      description: 'The periods for which it has leaderboards of what was added in them.',
-      extensions: { right: toSeeDefaults },
-      resolve: async ({ name }, _, { nth }) => [...(await nth.namespaces.read(name)).leaderboards],
+      leaderboards: [
+        orNull([Period]),
+        'The periods for which it has leaderboards of what was added in them.',
+        toSeeDefaults,
+      ],
     }),
     counters: t.connection(
       {
@@ -174,7 +169,3 @@ builder.mutationField('defineNamespace', (t) =>
     resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
   }),
 )
-
-function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth) {
-  return retention ?? namespaces.read(name).then((read) => read.retention)
-}

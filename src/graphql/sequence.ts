@@ -46,7 +46,7 @@ builder.node(Sequence, {
       nullable: true,
       description: 'The IANA time zone of dates and restarts.',
       resolve: async ({ namespace, definition }, _, { nth }) =>
-        definition?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
+        (definition ?? (await nth.namespaces.read(namespace))).timeZone,
     }),
     ...parts(t, definitionOf, {
       gapless: ['Boolean', 'Whether numbers are reserved and then confirmed, so that no gaps remain.'],
@@ -101,7 +101,7 @@ builder.node(SequenceGroup, {
       description: 'Its sequence.',
       resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
     }),
-    ...parts(t, stateOf, {
+    ...parts(t, (group: SequenceGroupSource, { sequences }: Nth) => sequences.readSequenceGroup(group), {
       lastValue: [
         orNull('SafeInt'),
         'The last number issued. In a gapless sequence, it is the furthest one. Null means that there is none yet.',
@@ -120,12 +120,6 @@ builder.node(SequenceGroup, {
     }),
   }),
 })
-
-/** A state with a part. All fields are resolved in one tick, so missing ones share one read of one state. */
-function stateOf(group: SequenceGroupSource, { sequences }: Nth, part: keyof SequenceGroupState) {
-  // It may lack other parts, but a field only reads its own.
-  return group[part] === undefined ? sequences.readSequenceGroup(group) : (group as SequenceGroupState)
-}
 
 builder.queryField('sequence', (t) =>
   t.field({

@@ -26,9 +26,8 @@ const HAS_CONTENT = `(exists (
                where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
 
 /** A namespace, with the default time zone and periods of what is created in it. */
-export interface NamespaceState {
+export interface NamespaceState extends Retention {
   name: string
-  retention: Retention
   /** The periods for which it has leaderboards. */
   leaderboards: readonly Period[]
   /** Those that already have the counters which existed before. */
@@ -48,7 +47,7 @@ export function openNamespaces(database: Database, definitions: Database) {
   const { read } = batchReads(
     ({ name }: { name: string }) => name,
     (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
-    ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION, leaderboards: [], filled: [] }),
+    ({ name }): NamespaceState => ({ name, ...DEFAULT_RETENTION, leaderboards: [], filled: [] }),
   )
   return {
     /** One that doesn't exist has the defaults. */
@@ -78,13 +77,13 @@ export function openNamespaces(database: Database, definitions: Database) {
           const row = await readCreated(connection, name, 'for update')
           const present = namespaceIn(row)
           const change = { timeZone, periods: periods && periodsOf(periods) }
-          const retention = withChange(present.retention, change, DEFAULT_RETENTION)
+          const retention = withChange<Retention>(present, change, DEFAULT_RETENTION)
           const leaderboards = chosen === undefined ? present.leaderboards : (chosen ?? [])
           const [counter] = await select(
             connection,
             `select id from counter where namespace_id = ${integer(row.id)} limit 1`,
           )
-          const state = { name, retention, leaderboards, filled: counter ? present.filled : leaderboards }
+          const state = { name, ...retention, leaderboards, filled: counter ? present.filled : leaderboards }
           await connection.query(
             `update namespace
                 set ${namespaceSet(state)}
@@ -122,7 +121,7 @@ function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]>
 export function namespaceIn(row: NamespaceRow): NamespaceState {
   return {
     name: row.name.toString(),
-    retention: retentionOf(row.time_zone, row.periods),
+    ...retentionOf(row.time_zone, row.periods),
     leaderboards: leaderboardsIn(row.leaderboards),
     filled: leaderboardsIn(row.filled_leaderboards),
   }
@@ -132,11 +131,11 @@ export function namespaceIn(row: NamespaceRow): NamespaceState {
 export const NAMESPACE = 'n.id, n.name, n.time_zone, n.periods, n.leaderboards, n.filled_leaderboards'
 
 /** The assignments that store the definition of a namespace. */
-export function namespaceSet({ retention, leaderboards, filled }: Omit<NamespaceState, 'name'>): string {
+export function namespaceSet({ timeZone, periods, leaderboards, filled }: Omit<NamespaceState, 'name'>) {
   const textOf = (chosen: readonly Period[]) =>
     bytes(PERIODS.filter((period) => leaderboards.includes(period) && chosen.includes(period)).join(','))
-  return `time_zone = ${bytes(retention.timeZone)},
-                    periods = ${bytes(periodsText(retention.periods))},
+  return `time_zone = ${bytes(timeZone)},
+                    periods = ${bytes(periodsText(periods))},
                     leaderboards = ${textOf(leaderboards)},
                     filled_leaderboards = ${textOf(filled)}`
 }

@@ -60,14 +60,13 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), ...leaderboardJobs], notices) : undefined
   const apiKeys = openApiKeys(database, definitions, now, notices)
   const namespaces = openNamespaces(database, definitions)
-  const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
   const live = new Live({
     read: {
       counter: (keys) => counters.readEach(keys),
       sequenceGroup: (keys) => sequences.readEachSequenceGroup(keys),
       reservation: (keys) => sequences.readEachReservation(keys),
     },
-    retentionIn,
+    retentionIn: namespaces.read,
     now,
     notices,
   })
@@ -85,7 +84,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
         notices,
       }),
   })
-  const dependencies = { database, groupCommit, retentionIn, now }
+  const dependencies = { database, groupCommit, retentionIn: namespaces.read, now }
   const counters = openCounters({ ...dependencies, rows: openCounterRows(database, failover) })
   const sequences = openSequences({
     ...dependencies,

@@ -82,7 +82,7 @@ it.each(FOREVER)(
     expect(states[4]).toMatchObject({ createdAt: null })
     expect(await counters.read(key)).toMatchObject({ definition: { maxValue: 9 } })
     expect((await sequences.read(key)).definition?.step).toBe(2)
-    expect((await namespaces.read('n')).retention.timeZone).toBe('Europe/Berlin')
+    expect((await namespaces.read('n')).timeZone).toBe('Europe/Berlin')
     // Whoever reads sees what is there now, not what was when they read first.
     await first.counters.incrementBy(key, 6)
     expect((await counters.read(key)).value).toBe(6)
