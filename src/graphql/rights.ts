@@ -2,14 +2,13 @@ import { type GraphQLResolveInfo, getNamedType } from 'graphql'
 import type { CounterDelta } from '../repository/counters.ts'
 import { joinNames, splitNames } from '../rules/names.ts'
 import {
+  ALL_NAMES,
   type Caller,
   type CountingScope,
   type GrantTarget,
   isAllowed,
-  isAllowedOnAll,
   isOnceOnly,
-  maxCountFor,
-  maxDeltaFor,
+  limitFor,
   onceOnlyRefusal,
   refusal,
   type Scope,
@@ -149,7 +148,7 @@ function add(
   const { caller } = context
   const added = new Map(context.added)
   for (const [index, { name, delta }] of changes.entries()) {
-    const limit = maxDeltaFor(caller, { namespace, name }, subject)
+    const limit = limitFor(caller, 'ADD', { namespace, name }, subject)
     const key = joinNames(namespace, name)
     const total = (added.get(key) ?? 0) + delta
     const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
@@ -168,7 +167,7 @@ export const toNumber: Right = {
   covers: 'the name, `count`, and the subject',
   check({ caller }, { args: { namespace, name, count, subject: named } }) {
     const subject = subjectFor(caller, 'NUMBER', { namespace, name }, named)
-    const limit = maxCountFor(caller, { namespace, name }, subject)
+    const limit = limitFor(caller, 'NUMBER', { namespace, name }, subject)
     if (count > limit) throw refusal(caller, 'NUMBER', { limit })
     return subject === undefined ? undefined : { subject }
   },
@@ -225,7 +224,7 @@ function checkId(context: Context, id: string): Verdict | Promise<Verdict> {
 /** Whether a caller, who must have a scope, has it on the sequence of a reservation. One that doesn't exist is anyone's. */
 async function ownsReservation({ caller, nth }: Context, scope: Scope, token: string): Promise<boolean> {
   assertAllowed(caller, scope)
-  if (isAllowedOnAll(caller, scope)) return true
+  if (isAllowed(caller, scope, ALL_NAMES)) return true
   const { group } = (await nth.sequences.reservation(token)) ?? {}
   return !group || isAllowed(caller, scope, { namespace: group.namespace, name: group.sequence })
 }

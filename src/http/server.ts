@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { errorOf } from '../rules/errors.ts'
-import { isAllowedOnAll, refusal } from '../rules/rights.ts'
+import { ALL_NAMES, isAllowed, refusal } from '../rules/rights.ts'
 import { createAuthentication } from './authentication.ts'
 import { BADGE_PATH, createBadges } from './badges.ts'
 import { createBodyReader } from './body.ts'
@@ -188,7 +188,7 @@ export async function listen(options: ListenOptions) {
     if (isWrite(request)) return rejectWrite(response, '/metrics')
     try {
       const { caller } = await authenticate(request, credential)
-      if (isAllowedOnAll(caller, 'READ')) return await sendMetrics(response, readMetrics)
+      if (isAllowed(caller, 'READ', ALL_NAMES)) return await sendMetrics(response, readMetrics)
       const { code, message } = refusal(caller, 'READ')
       throw new HttpError(code === 'UNAUTHENTICATED' ? 401 : 403, code, message)
     } catch (error) {

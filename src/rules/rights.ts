@@ -44,6 +44,9 @@ export interface GrantTarget {
   prefix?: string
 }
 
+/** All names in all namespaces: no grant is for a namespace with this name. */
+export const ALL_NAMES: GrantTarget = { namespace: '', prefix: '' }
+
 export const MAX_GRANTS = 100
 export const MAX_NAMES = 100
 
@@ -190,14 +193,6 @@ export function isAllowed({ grants }: Caller, scope: Scope, target?: GrantTarget
   return grants.some((grant) => includesScope(grant, scope) && (!target || covers(grant, target)))
 }
 
-/** Whether a caller has a scope on all names. */
-export function isAllowedOnAll({ grants }: Caller, scope: Scope): boolean {
-  return grants.some(
-    (grant) =>
-      includesScope(grant, scope) && grant.namespace === null && grant.names === null && grant.prefix === '',
-  )
-}
-
 /** The namespaces in which a caller has a scope on any name; undefined: all. */
 export function namespacesOf({ grants }: Caller, scope: Scope): string[] | undefined {
   const names = grants.filter((grant) => includesScope(grant, scope)).map(({ namespace }) => namespace)
@@ -211,19 +206,27 @@ export function isUnrestricted({ grants }: Caller): boolean {
   return false
 }
 
-/**
- * The most that a caller may add to a counter in one request, for a subject or for none; 0: nothing. Negative deltas require
- * Infinity.
- */
-export function maxDeltaFor(caller: Caller, target: GrantTarget, subject?: string): number {
-  if (isAllowed(caller, 'WRITE', target)) return Number.POSITIVE_INFINITY
-  return Math.max(0, ...grantsOf(caller, 'ADD', target, subject).map(({ maxDelta }) => maxDelta))
-}
+/** Scopes that count: the mutation of each that takes a subject, the limit in its grants, and which scope removes it. */
+const counting = {
+  ADD: { mutation: 'increment', limit: 'maxDelta', unlimited: 'WRITE' },
+  NUMBER: { mutation: 'nextInSequence', limit: 'maxCount', unlimited: 'ADMIN' },
+} as const
 
-/** The most numbers that a caller may issue in a sequence in one call, for a subject or for none; 0: none. */
-export function maxCountFor(caller: Caller, target: GrantTarget, subject?: string): number {
-  if (isAllowed(caller, 'ADMIN', target)) return MAX_BLOCK
-  return Math.max(0, ...grantsOf(caller, 'NUMBER', target, subject).map(({ maxCount }) => maxCount))
+export type CountingScope = keyof typeof counting
+
+/**
+ * The most that a caller may add to a counter in one request, or how many numbers of a sequence in one call: for a
+ * subject, or for none. 0: nothing. Negative deltas require Infinity.
+ */
+export function limitFor(
+  caller: Caller,
+  scope: CountingScope,
+  target: GrantTarget,
+  subject?: string,
+): number {
+  const { limit, unlimited } = counting[scope]
+  if (isAllowed(caller, unlimited, target)) return Number.POSITIVE_INFINITY
+  return Math.max(0, ...grantsOf(caller, scope, target, subject).map((grant) => grant[limit]))
 }
 
 /** The grants of a scope on a target that allow a call for a subject, or for none. */
@@ -233,11 +236,6 @@ function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget, subject
       includesScope(grant, scope) && covers(grant, target) && (subject !== undefined || !grant.onceOnly),
   )
 }
-
-/** Scopes that count, and the mutation of each that takes a subject. */
-const counting = { ADD: 'increment', NUMBER: 'nextInSequence' }
-
-export type CountingScope = keyof typeof counting
 
 /** Whoever can name a subject can count for it. Every visitor can use a key in a page, so subjects must not be guessable. */
 const MIN_SUBJECT_LENGTH = 16
@@ -282,7 +280,7 @@ export function subjectFor(
 
 /** The error for a call without a subject, if the caller may only count for one. */
 export function onceOnlyRefusal(scope: CountingScope, details: { index?: number } = {}): NthError {
-  const message = `The credentials include the scope ${scope} for this name only with a subject: call \`${counting[scope]}\` with \`subject\`.`
+  const message = `The credentials include the scope ${scope} for this name only with a subject: call \`${counting[scope].mutation}\` with \`subject\`.`
   return new NthError('FORBIDDEN', message, details)
 }
 

@@ -8,8 +8,7 @@ import {
   grantFault,
   grantOf,
   isOnceOnly,
-  maxCountFor,
-  maxDeltaFor,
+  limitFor,
   type Scope,
   subjectFor,
 } from '../../src/rules/rights.ts'
@@ -113,8 +112,8 @@ it('bounds plain additions and numbers by the grants that allow them', () => {
     { ...onceOnly('ADD', 'NUMBER'), maxDelta: 9, maxCount: 8 },
     { ...grantOf('ADD'), maxDelta: 3 },
   )
-  expect([maxDeltaFor(caller, TARGET), maxDeltaFor(caller, TARGET, 'bob')]).toEqual([3, 9])
-  expect([maxCountFor(caller, TARGET), maxCountFor(caller, TARGET, 'bob')]).toEqual([0, 8])
+  expect([limitFor(caller, 'ADD', TARGET), limitFor(caller, 'ADD', TARGET, 'bob')]).toEqual([3, 9])
+  expect([limitFor(caller, 'NUMBER', TARGET), limitFor(caller, 'NUMBER', TARGET, 'bob')]).toEqual([0, 8])
 })
 
 it('refuses a grant whose onceOnly would do nothing', () => {
