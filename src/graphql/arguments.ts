@@ -142,17 +142,11 @@ type Check<Value> = (value: Value) => Fault | undefined
 export const name: Check<string> = nameFault
 export const textOrEmpty: Check<string> = textFault
 export const names = listOf(nameFault, 1, MAX_ITEMS, 'items')
-export const changes = listOf(deltaFault, 1, MAX_CHANGES, 'changes')
+export const changes = listOf(({ name }: CounterDelta) => nameFault(name), 1, MAX_CHANGES, 'changes', 'name')
 
-function deltaFault({ name }: CounterDelta): Fault | undefined {
-  return faultAt(['name'], nameFault(name))
-}
-
-export const definition: Check<DefinitionChange> = ({ minValue, maxValue, slots, ...retention }) => {
-  if (minValue != null && maxValue != null && minValue > maxValue)
-    return { message: `must not exceed maxValue, ${maxValue}; it is ${minValue}`, path: ['minValue'] }
-  return rangeFault(slots, 1, MAX_SLOTS, 'slots') ?? retentionFault(retention)
-}
+/** The other checks depend on the current definition. */
+export const definition: Check<DefinitionChange> = ({ slots, ...retention }) =>
+  rangeFault(slots, 1, MAX_SLOTS, 'slots') ?? retentionFault(retention)
 
 export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...retention }) => {
   const periods = leaderboards ?? []
@@ -161,7 +155,7 @@ export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...r
   return retentionFault(retention)
 }
 
-/** The other checks depend on the current definition. */
+/** As for `definition`. */
 export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) => {
   const fault = textFault(format ?? '')
   return retentionFault({ timeZone }) ?? faultAt(['format'], fault)

@@ -40,7 +40,7 @@ const parsed = new LRUCache<string, Format>({
   max: 1000,
   memoMethod(format) {
     const parts = parseFormat(format)
-    if (!isFormat(parts)) throw new Error(`The format ${JSON.stringify(format)} ${parts.message}`)
+    if ('message' in parts) throw new Error(`The format ${JSON.stringify(format)} ${parts.message}`)
     return parts
   },
 })
@@ -71,11 +71,6 @@ export function writerOf(
   const index = parts.indexOf(number)
   const [before, after] = [texts.slice(0, index).join(''), texts.slice(index).join('')]
   return (value) => before + padded(value, number.digits) + after
-}
-
-/** Whether a format was parsed without a fault. */
-export function isFormat(parsed: Format | Fault): parsed is Format {
-  return Array.isArray(parsed)
 }
 
 /** A doubled brace, a field and its name, or one character. */

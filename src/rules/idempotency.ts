@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { CounterResult } from './counter.ts'
 import { NthError } from './errors.ts'
-import { type Fault, joinNames } from './names.ts'
+import { type Fault, joinNames, nameFault } from './names.ts'
 import type { SequenceResult } from './sequence.ts'
 
 /** A request's claim to an idempotency key: it is applied only once. */
@@ -31,11 +31,8 @@ const PRINTABLE = /^[\x20-\x7e]*$/
 
 /** Why an idempotency key is invalid, as the predicate of a sentence about it; undefined: it is valid. */
 export function keyFault(key: string): Fault | undefined {
-  if (key === '') return { message: 'must not be empty' }
-  if (key.length > MAX_KEY_LENGTH) {
-    return { message: `may have at most ${MAX_KEY_LENGTH} characters`, limit: MAX_KEY_LENGTH }
-  }
-  return PRINTABLE.test(key) ? undefined : { message: 'must consist of printable ASCII characters' }
+  if (PRINTABLE.test(key)) return nameFault(key, MAX_KEY_LENGTH)
+  return { message: 'must consist of printable ASCII characters' }
 }
 
 /**

@@ -20,12 +20,12 @@ export function faultAt(path: readonly (string | number)[], fault: Fault | undef
   return fault && { ...fault, path: [...path, ...(fault.path ?? [])] }
 }
 
-/** Why a name is invalid; undefined: it is valid. */
-export function nameFault(name: string): Fault | undefined {
-  return name === '' ? { message: 'must not be empty' } : textFault(name)
+/** Why a name is invalid; undefined: it is valid. `max`: maximum characters. */
+export function nameFault(name: string, max = MAX_NAME_LENGTH): Fault | undefined {
+  return name === '' ? { message: 'must not be empty' } : textFault(name, max)
 }
 
-/** The same for texts that may be empty: a sequence group's name, the prefix of a list. `max`: maximum characters. */
+/** The same for texts that may be empty: a sequence group's name, the prefix of a list. */
 export function textFault(text: string, max = MAX_NAME_LENGTH): Fault | undefined {
   // Checked first, so that very long texts are not scanned. A code point has one or two UTF-16 units, so most texts need
   // no counting.

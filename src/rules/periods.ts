@@ -55,34 +55,26 @@ const MAX_CACHED = 1000
 
 /** Caches running periods until one of them ends. All counters with the same ones get the same array. */
 export function openRunningPeriods() {
-  type Entry = Bucket & { running: readonly RunningPeriod[] }
-  const byDefinition = new WeakMap<Definition, Entry>()
-  const byRetention = new Map<string, Entry>()
-
-  function entryAt(definition: Definition, at: number): Entry {
-    const { timeZone, periods } = definition
-    const retention = `${timeZone} ${periods.map(({ period }) => period)}`
-    const cached = byRetention.get(retention)
-    if (cached && cached.start <= at && at < cached.end) return cached
-    const calendar = calendarOf(timeZone)
-    const buckets = periods.map(({ period }) => calendar.bucketAt(period, at))
-    const entry = {
-      running: runningAt(definition, at),
-      start: Math.max(...buckets.map(({ start }) => start)),
-      end: Math.min(...buckets.map(({ end }) => end)),
-    }
-    if (byRetention.size >= MAX_CACHED) byRetention.clear()
-    byRetention.set(retention, entry)
-    return entry
-  }
+  const texts = new WeakMap<Definition, string>()
+  const cached = new Map<string, Bucket & { running: readonly RunningPeriod[] }>()
 
   return (definition: Definition, at: number): readonly RunningPeriod[] => {
-    let entry = byDefinition.get(definition)
-    if (!entry || at < entry.start || entry.end <= at) {
-      entry = entryAt(definition, at)
-      byDefinition.set(definition, entry)
+    const { timeZone, periods } = definition
+    let text = texts.get(definition)
+    if (text === undefined) {
+      text = `${timeZone} ${periods.map(({ period }) => period)}`
+      texts.set(definition, text)
     }
-    return entry.running
+    const found = cached.get(text)
+    if (found && found.start <= at && at < found.end) return found.running
+    const calendar = calendarOf(timeZone)
+    const buckets = periods.map(({ period }) => calendar.bucketAt(period, at))
+    const start = Math.max(...buckets.map((bucket) => bucket.start))
+    const end = Math.min(...buckets.map((bucket) => bucket.end))
+    const running = runningAt(definition, at)
+    if (cached.size >= MAX_CACHED) cached.clear()
+    cached.set(text, { start, end, running })
+    return running
   }
 }
 

@@ -1,14 +1,7 @@
 import type { Period } from './calendar.ts'
 import { crossed } from './counter.ts'
 import { type ErrorDetails, NthError } from './errors.ts'
-import {
-  formatOf,
-  formatsOverlap,
-  hiddenOf,
-  isFormat,
-  parseFormat,
-  type UsedSequenceGroups,
-} from './format.ts'
+import { formatOf, formatsOverlap, hiddenOf, parseFormat, type UsedSequenceGroups } from './format.ts'
 import { type Change, withChange } from './names.ts'
 
 /** Definition of a sequence: the order of its numbers, and their format. */
@@ -138,7 +131,7 @@ function examplesFor(definition: SequenceDefinition, formatHistory: readonly Pas
   const isNamed = formatHistory.some(({ groups }) => groups.isNamed)
   const format = definition.format ?? (isNamed ? '{group}-{value}' : '{value}')
   return [`${letter}-${format}`, `${letter}-{group}-${format}`].filter(
-    (example) => letter !== undefined && isFormat(parseFormat(example)),
+    (example) => letter !== undefined && !('message' in parseFormat(example)),
   )
 }
 
@@ -172,7 +165,7 @@ function faultInFormat(
 ): NthError | undefined {
   if (format !== null) {
     const parsed = parseFormat(format)
-    if (!isFormat(parsed)) {
+    if ('message' in parsed) {
       const { message, position } = parsed
       if (position === undefined) return refused(change, ['format'], message)
       return refused(change, ['format'], `${message} (character ${position})`, { position })

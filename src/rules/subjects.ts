@@ -1,12 +1,12 @@
 import { hash, randomBytes } from 'node:crypto'
-import { type Fault, textFault } from './names.ts'
+import { type Fault, nameFault } from './names.ts'
 
 /** Maximum length of a subject, in characters. */
 const MAX_SUBJECT_LENGTH = 255
 
 /** Why a text can't be a subject, as the predicate of a sentence about it; undefined: it can. */
 export function subjectFault(subject: string): Fault | undefined {
-  return subject === '' ? { message: 'must not be empty' } : textFault(subject, MAX_SUBJECT_LENGTH)
+  return nameFault(subject, MAX_SUBJECT_LENGTH)
 }
 
 /** A new random salt, in hexadecimal digits. */
