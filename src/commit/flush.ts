@@ -309,7 +309,7 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     const { work, before, after } = write
     const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
     if (before.isAdvanced && after.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
-    if (!before.isAdvanced && (after.isMoved || after.closed.size > 0)) sequenceGroups.push(write)
+    if (!before.isAdvanced && (after.isMoved || after.changed.size > 0)) sequenceGroups.push(write)
   }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
   const toRelease = batch.claims.filter(({ hash }) => !stored.has(hash))

@@ -21,11 +21,7 @@ export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<Ear
   const usedAt = text.add(readResults(claims))
   return (answers) => {
     const earlier = rowsOf(answers[usedAt]).map((row) => ({
-      claim: {
-        key: `key ${row.hash.toString('hex')}`,
-        hash: row.hash.toString('hex'),
-        fingerprint: row.fingerprint.toString('hex'),
-      },
+      claim: { hash: row.hash.toString('hex'), fingerprint: row.fingerprint.toString('hex') },
       at: row.applied_at,
       ageMs: Number(row.age_us) / 1000,
       results: JSON.parse(row.results.toString('utf8')).map(resultIn),

@@ -261,7 +261,6 @@ function noteLatest({ work: { row, periodKey }, after: { definition } }: Sequenc
 }
 
 function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {
-  const stored = [...after.reserved, ...after.closed]
   return [
     // Marks free numbers as reissued: their previous holders have lost them.
     ...[...groupBy(after.taken, ({ generation }) => generation)].map(
@@ -273,7 +272,7 @@ function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWri
    and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
    and value in (${list(taken, ({ value }) => integer(value))})`,
     ),
-    ...(stored.length > 0 ? [storeReservations(row.id, stored)] : []),
+    ...(after.changed.size > 0 ? [storeReservations(row.id, [...after.changed])] : []),
   ]
 }
 

@@ -194,23 +194,21 @@ export function localDate(timeZone: string, at: Date) {
   return { year, month, day, hour: clock.getUTCHours(), weekYear, week }
 }
 
+/** The keys of periods: 2026, 202611, 2026047 for a week, 20261121 and 2026112118. */
+const keys: Record<Period, (date: LocalDate) => number> = {
+  YEAR: ({ year }) => year,
+  MONTH: (date) => keys.YEAR(date) * 100 + date.month,
+  WEEK: ({ weekYear, week }) => weekYear * 1000 + week,
+  DAY: (date) => keys.MONTH(date) * 100 + date.day,
+  HOUR: (date) => keys.DAY(date) * 100 + date.hour,
+}
+
 /**
- * The calendar period of an instant as a number: 2026, 202611, 20261121, 2026112118, and 2026047 for a week. Unique,
- * except for an hour that the clock repeats, which counts as one period. 0: without periods.
+ * The calendar period of an instant as a number. Unique, except for an hour that the clock repeats, which counts as one
+ * period. 0: without periods.
  */
 export function periodKeyOf(period: Period | null, timeZone: string, at: Date): number {
-  if (period === null) return 0
-  const { year, month, day, hour, weekYear, week } = localDate(timeZone, at)
-  const inMonth = year * 100 + month
-  const onDay = inMonth * 100 + day
-  const keys = {
-    YEAR: year,
-    MONTH: inMonth,
-    WEEK: weekYear * 1000 + week,
-    DAY: onDay,
-    HOUR: onDay * 100 + hour,
-  }
-  return keys[period]
+  return period === null ? 0 : keys[period](localDate(timeZone, at))
 }
 
 /** Whether a key can be that of a period of this length, by its digits; null: without periods. */

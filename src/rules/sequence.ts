@@ -194,9 +194,8 @@ export function numberState(
     /** How much its revision rises. */
     raised: 0,
     taken,
-    reserved: new Set<StoredReservation>(),
-    /** Those that are not in `reserved`. */
-    closed: new Set<StoredReservation>(),
+    /** New reservations, and those that were closed. */
+    changed: new Set<StoredReservation>(),
   }
 }
 
@@ -336,7 +335,7 @@ function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Re
   }
   state.raised += 1
   reservations.set(token, reservation)
-  state.reserved.add(reservation)
+  state.changed.add(reservation)
   return answerOf(reservation)
 }
 
@@ -360,7 +359,7 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
   if (reservation.state !== 'RESERVED') return closedAlready(reservation)
   if (reservation.expiresAt <= state.now) return closedAlready({ ...reservation, state: 'EXPIRED' })
   reservation.state = wanted
-  if (!state.reserved.has(reservation)) state.closed.add(reservation)
+  state.changed.add(reservation)
   state.raised += 1
   if (wanted === 'RELEASED') releaseNumber(state, reservation)
   return answerOf(reservation)
