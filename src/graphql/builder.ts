@@ -249,21 +249,14 @@ export const { idempotencyKey } = builder.args((t) => ({
   }),
 }))
 
-/** Argument of what counts a subject once. Most calls have none, so it is checked by `subjectIn`. */
+/** Argument of what counts a subject once. */
 export const { subject } = builder.args((t) => ({
   subject: t.string({
     description:
       'Whom to count once, such as a user id: 1 to 255 characters, of which only a hash is stored. A repeated call of the same subject returns the result of the first one.',
+    extensions: { check: subjectFault },
   }),
 }))
-
-/** The subject in the arguments of a call; undefined: none. */
-export function subjectIn({ subject }: { subject?: string | null | undefined }): string | undefined {
-  if (subject == null) return undefined
-  const fault = subjectFault(subject)
-  if (fault) throw inputError({ ...fault, path: ['subject'] })
-  return subject
-}
 
 /** Argument of what concerns a subject. */
 export const requiredSubject = (description: string) => createArgument(description, subjectFault)

@@ -18,7 +18,6 @@ import {
   orNull,
   requiredSubject,
   subject,
-  subjectIn,
   textArgument,
 } from './builder.ts'
 import type { Context } from './context.ts'
@@ -163,9 +162,8 @@ builder.mutationFields((t) => ({
     args: { name, namespace, subject, idempotencyKey },
     resolve(_, args, context, info) {
       const options = changeOptions(args, context, info)
-      const counted = subjectIn(args)
-      if (counted === undefined) return context.nth.counters.incrementBy(keyIn(args), 1, options)
-      return context.nth.counters.countOnce(keyIn(args), counted, options)
+      if (args.subject == null) return context.nth.counters.incrementBy(keyIn(args), 1, options)
+      return context.nth.counters.countOnce(keyIn(args), args.subject, options)
     },
   }),
   uncount: t.field({

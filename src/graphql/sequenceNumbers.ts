@@ -9,16 +9,7 @@ import {
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { decodeId, inputError } from './arguments.ts'
-import {
-  builder,
-  callOptions,
-  exposed,
-  idempotencyKey,
-  parts,
-  requiredSubject,
-  subject,
-  subjectIn,
-} from './builder.ts'
+import { builder, callOptions, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
 import { charge, chargeSubject, costOfText, countSelected, room, sumBelow } from './selections.ts'
@@ -177,10 +168,9 @@ builder.mutationFields((t) => ({
       // Before anything is issued: numbers that can't be listed would be lost.
       if (args.count <= MAX_LISTED) charge(context, args.count * (sumBelow(countValues, info) + texts))
       const [key, options] = [sequenceGroupKey(args), callOptions(args, context, info)]
-      const numbered = subjectIn(args)
-      if (numbered === undefined) return context.nth.sequences.next(key, args.count, options)
+      if (args.subject == null) return context.nth.sequences.next(key, args.count, options)
       if (args.count > 1) throw inputError({ message: 'must be 1 with a subject', limit: 1, path: ['count'] })
-      return context.nth.sequences.nextOnce(key, numbered, options)
+      return context.nth.sequences.nextOnce(key, args.subject, options)
     },
   }),
   restartSequence: t.field({
