@@ -65,17 +65,14 @@ const TOO_LONG = 4000
 
 /** Why a text is not an ID, which means that `encodeId` did not create it; undefined: it is one. */
 export function idFault(text: string): Fault | undefined {
-  const isValid = text.length < TOO_LONG && isId(text)
-  return isValid ? undefined : { message: 'is not an id; use an id that the API returned' }
-}
-
-function isId(text: string): boolean {
-  const { typename, id } = decodeId(text)
-  // Decoding ignores invalid characters and incomplete code points, but an object must have only one ID.
-  if (encodeId(typename, id) !== text) return false
+  const { typename, id } = decodeId(text.slice(0, TOO_LONG))
   const names = splitNames(id)
   const faults = Object.hasOwn(types, typename) ? types[typename] : undefined
-  return faults?.length === names.length && faults.every((fault, index) => !fault(names[index] ?? ''))
+  const areValid =
+    faults?.length === names.length && faults.every((fault, index) => !fault(names[index] ?? ''))
+  // Decoding ignores invalid characters and incomplete code points, but an object must have only one ID.
+  const isId = areValid && encodeId(typename, id) === text
+  return isId ? undefined : { message: 'is not an id; use an id that the API returned' }
 }
 
 /**
