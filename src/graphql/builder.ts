@@ -262,11 +262,11 @@ export const { subject } = builder.args((t) => ({
 export const requiredSubject = (description: string) => createArgument(description, subjectFault)
 
 /** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
-export const countRevisions = createMeasure(
+const countRevisions = createMeasure(
   (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
 )
 
-/** Arguments of a mutation that takes a key. */
+/** Arguments of a mutation, which may take a key. */
 export interface KeyedArguments {
   namespace: string
   idempotencyKey?: string | null | undefined

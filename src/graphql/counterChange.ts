@@ -10,7 +10,6 @@ import * as checks from './arguments.ts'
 import {
   builder,
   callOptions,
-  countRevisions,
   exposed,
   idempotencyKey,
   type KeyedArguments,
@@ -291,10 +290,10 @@ builder.mutationFields((t) => ({
       }),
       namespace: counterArguments.namespace,
     },
-    async resolve(_, args, { nth }, info): Promise<CounterSource> {
-      const change = withZone(args.definition)
-      const options = { withRevision: sumBelow(countRevisions, info) > 0 }
-      const { key, value, definition, revision } = await nth.counters.define(keyIn(args), change, options)
+    async resolve(_, args, context, info): Promise<CounterSource> {
+      const [change, options] = [withZone(args.definition), callOptions(args, context, info)]
+      const defined = await context.nth.counters.define(keyIn(args), change, options)
+      const { key, value, definition, revision } = defined
       return { ...key, value, definition, revision }
     },
   }),
@@ -303,7 +302,6 @@ builder.mutationFields((t) => ({
     extensions: { right: onName('WRITE') },
     description: 'Deletes the value, the definition and the history. The name then reads 0 again.',
     args: counterArguments,
-    resolve: (_, key, { nth }, info) =>
-      nth.counters.delete(key, { withRevision: sumBelow(countRevisions, info) > 0 }),
+    resolve: (_, key, context, info) => context.nth.counters.delete(key, callOptions(key, context, info)),
   }),
 }))

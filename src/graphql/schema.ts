@@ -109,9 +109,8 @@ function elementwise(
     const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
     const visible = elements.filter((_, index) => verdicts[index] === undefined)
     charge(context, (elements.length - visible.length) * VALUES_OF_A_REFUSAL)
-    // An empty list may be refused for its length.
-    const isResolved = visible.length > 0 || elements.length === 0
-    const found = isResolved ? await resolve(parent, { ...args, [list.name]: visible }, context, info) : []
+    const visibleArgs = { ...args, [list.name]: visible }
+    const found = visible.length > 0 ? await resolve(parent, visibleArgs, context, info) : []
     // The schema requires a list.
     const results = (found as unknown[]).values()
     return verdicts.map((verdict) => {
