@@ -166,8 +166,9 @@ export type NumberState = ReturnType<typeof numberState>
 /** State of a sequence group as read, before any operation. */
 export function numberState(
   { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
-  { last, next, generation, now, free, reservations, subjects, revision }: SequenceGroupReading,
+  reading: SequenceGroupReading,
 ) {
+  const { generation, free, reservations, subjects } = reading
   const asRead = (one: StoredReservation): StoredReservation => {
     // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
     const isLost = one.periodKey === periodKey && one.generation === generation && free.includes(one.value)
@@ -176,21 +177,17 @@ export function numberState(
   /** The free numbers that are reissued, and their generations. */
   const taken: { value: number; generation: number }[] = []
   return {
+    ...reading,
     definition,
     group,
     /** Key of the current period. */
     periodKey,
-    last,
-    next,
-    generation,
-    now,
     free: [...free],
     reservations: new Map(reservations.map((one) => [one.token, asRead(one)])),
     subjects: subjects && new Map(subjects),
     /** Whether it issued numbers or was restarted. */
     isMoved: false,
     isIssued: false,
-    revision,
     /** How much its revision rises. */
     raised: 0,
     taken,
