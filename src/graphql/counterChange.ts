@@ -64,9 +64,8 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
       args: { period },
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),
-    at: t.expose('at', {
-      type: 'DateTime',
-      description: 'When the change was applied. This determines its period.',
+    ...exposed(t, {
+      at: ['DateTime', 'When the change was applied. This determines its period.'],
     }),
     alreadyCounted: t.exposeBoolean('isAlreadyCounted', {
       description:

@@ -5,7 +5,7 @@ import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../rul
 import { defaultSequenceDefinition, type SequenceDefinition } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { keyOf, sequenceGroupKeyOf } from './arguments.ts'
-import { builder, keyArguments, orNull, parts, textArgument } from './builder.ts'
+import { builder, exposed, keyArguments, orNull, parts, textArgument } from './builder.ts'
 import { Period, withZone } from './counter.ts'
 import { connectionOf, listedByName, sequenceGroupCursors } from './lists.ts'
 import { none, onName } from './rights.ts'
@@ -75,10 +75,8 @@ builder.node(Sequence, {
       { name: 'SequenceGroupConnection', description: 'A page of sequence groups.' },
       { name: 'SequenceGroupEdge', description: 'A sequence group in a list.' },
     ),
-    createdAt: t.expose('createdAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'When it was first used or defined. Null means never.',
+    ...exposed(t, {
+      createdAt: [orNull('DateTime'), 'When it was first used or defined. Null means never.'],
     }),
   }),
 })

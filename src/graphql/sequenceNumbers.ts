@@ -43,9 +43,8 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       resolve: async (numbers, args, context) =>
         (await listed(numbers, args, context))?.map(writerFor(numbers)) ?? null,
     }),
-    at: t.expose('at', {
-      type: 'DateTime',
-      description: 'When the numbers were issued. This determines the date in their format.',
+    ...exposed(t, {
+      at: ['DateTime', 'When the numbers were issued. This determines the date in their format.'],
     }),
     alreadyIssued: t.boolean({
       description:
