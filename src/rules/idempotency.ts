@@ -31,7 +31,8 @@ const PRINTABLE = /^[\x20-\x7e]*$/
 
 /** Why an idempotency key is invalid, as the predicate of a sentence about it; undefined: it is valid. */
 export function keyFault(key: string): Fault | undefined {
-  if (PRINTABLE.test(key)) return nameFault(key, MAX_KEY_LENGTH)
+  const fault = nameFault(key, MAX_KEY_LENGTH)
+  if (fault || PRINTABLE.test(key)) return fault
   return { message: 'must consist of printable ASCII characters' }
 }
 
