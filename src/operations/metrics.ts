@@ -1,9 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import {
+  type Aggregator,
   AggregatorRegistry,
-  Counter,
   collectDefaultMetrics,
-  Gauge,
   type MetricObjectWithValues,
   type MetricType,
   type MetricValue,
@@ -39,109 +38,20 @@ function readProcess() {
 }
 
 /**
- * Measures this process, until it is closed. Labels have values of our own only, never a caller's text. What every call
- * changes is kept in plain numbers until it is read: in prom-client an `increment` took 48 function calls.
+ * Measures this process, until it is closed. Labels have values of our own only, never a caller's text. All is kept in
+ * plain numbers until it is read: in prom-client an `increment` took 48 function calls.
  */
 export function openMetrics(version: string) {
-  const register = new Registry()
-  const registers = [register]
   let sources: MetricSources | undefined
-
-  const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
-    new Counter({ name, help, labelNames, registers })
-
   /** Requests by kind of operation. */
   const requests = new Map<string, { codes: Map<string, number>; durations: Distribution }>()
-  new Counter({
-    name: 'nth_requests_total',
-    help: 'Requests to the API that were answered, by the kind of operation (none: refused before that was known) and the code of the first error (OK: none). A subscription counts when it is opened',
-    labelNames: ['operation', 'code'],
-    registers,
-    collect() {
-      this.reset()
-      for (const [operation, { codes }] of requests)
-        for (const [code, count] of codes) this.inc({ operation, code }, count)
-    },
-  })
   const flushOperations = new Distribution(SIZES)
   const flushDurations = new Distribution(DURATIONS)
   const waitDurations = new Distribution(DURATIONS)
-  const readHistograms = () => [
-    histogram(
-      'nth_request_duration_seconds',
-      'Time to answer a request, by the kind of operation',
-      [...requests].map(([operation, { durations }]) => [durations, { operation }]),
-    ),
-    histogram('nth_flush_operations', 'Operations in a committed transaction', [[flushOperations, {}]]),
-    histogram(
-      'nth_flush_duration_seconds',
-      'Time of a transaction that changes counters or sequences, with the attempts before it',
-      [[flushDurations, {}]],
-    ),
-    histogram(
-      'nth_wait_duration_seconds',
-      'Time that a change waited for its answer, including the transaction',
-      [[waitDurations, {}]],
-    ),
-  ]
-  const retries = counter('nth_flush_retries_total', 'Attempts of a transaction that were repeated')
-  const fenceReads = counter('nth_fence_reads_total', 'Answers to COMMIT that were lost and looked up')
+  const refusals = new Map<Limit, number>()
+  let retries = 0
+  let fenceReads = 0
   let trips = 0
-  new Counter({
-    name: 'nth_database_round_trips_total',
-    help: 'Texts of statements sent to the database',
-    registers,
-    collect() {
-      this.reset()
-      this.inc(trips)
-    },
-  })
-  const refusals = counter('nth_refusals_total', 'Requests and fields refused by a limit', ['limit'])
-
-  function gauge(name: string, help: string, read: (sources: MetricSources) => number): void {
-    new Gauge({
-      name,
-      help: `${help} (sum of all workers)`,
-      registers,
-      aggregator: 'sum',
-      collect() {
-        this.set(sources ? read(sources) : 0)
-      },
-    })
-  }
-
-  gauge('nth_pending_changes', 'Changes that wait for their answer', ({ nth }) => nth().pending)
-  gauge('nth_watched_names', 'Names that subscriptions watch', ({ nth }) => nth().watched)
-  gauge('nth_subscribers', 'Open subscriptions', ({ subscribers }) => subscribers())
-  gauge('nth_workers', 'Processes that serve', () => 1)
-  new Gauge({
-    name: 'nth_database_connections',
-    help: 'Connections to the database, besides those of the writers: open, and in use (sum of all workers)',
-    labelNames: ['state'],
-    registers,
-    aggregator: 'sum',
-    collect() {
-      const { open = 0, busy = 0 } = sources?.database() ?? {}
-      this.set({ state: 'open' }, open)
-      this.set({ state: 'busy' }, busy)
-    },
-  })
-  new Gauge({
-    name: 'nth_database_up',
-    help: '1: the database can be read and written, as far as is known; 0: it is unreachable, refuses changes, or its disk is full (the lowest of all workers)',
-    registers,
-    aggregator: 'min',
-    collect() {
-      this.set(sources?.database().isAvailable ? 1 : 0)
-    },
-  })
-  new Gauge({
-    name: 'nth_build_info',
-    help: 'Always 1; the version is a label (of the first worker)',
-    labelNames: ['version'],
-    registers,
-    aggregator: 'first',
-  }).set({ version }, 1)
 
   const subscriptions: Record<string, (message: never) => void> = {
     'nth:request': ({ operation = 'none' as never, code = OK, durationMs }: RequestMeasure) => {
@@ -158,9 +68,13 @@ export function openMetrics(version: string) {
       flushDurations.observe(durationMs / MS)
     },
     'nth:wait': (durationMs: number) => waitDurations.observe(durationMs / MS),
-    'nth:retry': () => retries.inc(),
-    'nth:fence-read': () => fenceReads.inc(),
-    'nth:refusal': (limit: Limit) => refusals.inc({ limit }),
+    'nth:refusal': (limit: Limit) => refusals.set(limit, (refusals.get(limit) ?? 0) + 1),
+    'nth:retry': () => {
+      retries += 1
+    },
+    'nth:fence-read': () => {
+      fenceReads += 1
+    },
     'nth:trip': () => {
       trips += 1
     },
@@ -169,6 +83,61 @@ export function openMetrics(version: string) {
   const subscribed = Object.entries(subscriptions) as [string, (message: unknown) => void][]
   for (const [name, onMessage] of subscribed) subscribe(name, onMessage)
 
+  function readOwn(): MetricState[] {
+    const { pending = 0, watched = 0 } = sources?.nth() ?? {}
+    const { isAvailable = false, open = 0, busy = 0 } = sources?.database() ?? {}
+    const answered = [...requests].flatMap(([operation, { codes }]) =>
+      [...codes].map(([code, value]) => ({ value, labels: { operation, code } })),
+    )
+    const durations = [...requests].flatMap(([operation, { durations }]) => durations.values({ operation }))
+    const refused = [...refusals].map(([limit, value]) => ({ value, labels: { limit } }))
+    const connections = Object.entries({ open, busy }).map(([state, value]) => ({ value, labels: { state } }))
+    const build = [{ value: 1, labels: { version } }]
+    const counters: Described = {
+      nth_requests_total: [
+        'Requests to the API that were answered, by the kind of operation (none: refused before that was known) and the code of the first error (OK: none). A subscription counts when it is opened',
+        answered,
+      ],
+      nth_flush_retries_total: ['Attempts of a transaction that were repeated', retries],
+      nth_fence_reads_total: ['Answers to COMMIT that were lost and looked up', fenceReads],
+      nth_database_round_trips_total: ['Texts of statements sent to the database', trips],
+      nth_refusals_total: ['Requests and fields refused by a limit', refused],
+    }
+    const histograms: Described = {
+      nth_request_duration_seconds: ['Time to answer a request, by the kind of operation', durations],
+      nth_flush_operations: ['Operations in a committed transaction', flushOperations.values()],
+      nth_flush_duration_seconds: [
+        'Time of a transaction that changes counters or sequences, with the attempts before it',
+        flushDurations.values(),
+      ],
+      nth_wait_duration_seconds: [
+        'Time that a change waited for its answer, including the transaction',
+        waitDurations.values(),
+      ],
+    }
+    const gauges: Described = {
+      nth_pending_changes: ['Changes that wait for their answer (sum of all workers)', pending],
+      nth_watched_names: ['Names that subscriptions watch (sum of all workers)', watched],
+      nth_subscribers: ['Open subscriptions (sum of all workers)', sources?.subscribers() ?? 0],
+      nth_workers: ['Processes that serve (sum of all workers)', sources ? 1 : 0],
+      nth_database_connections: [
+        'Connections to the database, besides those of the writers: open, and in use (sum of all workers)',
+        connections,
+      ],
+      nth_database_up: [
+        '1: the database can be read and written, as far as is known; 0: it is unreachable, refuses changes, or its disk is full (the lowest of all workers)',
+        isAvailable ? 1 : 0,
+        'min',
+      ],
+      nth_build_info: ['Always 1; the version is a label (of the first worker)', build, 'first'],
+    }
+    return [
+      ...metricsOf('counter', counters),
+      ...metricsOf('histogram', histograms),
+      ...metricsOf('gauge', gauges),
+    ]
+  }
+
   return {
     /** What is read from now on. */
     observe(observed: MetricSources): void {
@@ -176,10 +145,7 @@ export function openMetrics(version: string) {
     },
 
     /** The present state, as plain objects. */
-    async read(): Promise<MetricState[]> {
-      const process = await readProcess()
-      return [...(await register.getMetricsAsJSON()), ...readHistograms(), ...process]
-    },
+    read: async (): Promise<MetricState[]> => [...readOwn(), ...(await readProcess())],
 
     /** Counts no more. What was counted can still be read. */
     close(): void {
@@ -211,25 +177,33 @@ class Distribution {
   }
 
   /** In the form of prom-client: each bucket includes those before it. */
-  values(name: string, labels: Record<string, string>) {
+  values(labels: Record<string, string> = {}): Value[] {
     let count = 0
     const buckets = [...this.#bounds, '+Inf'].map((le, index) => {
       count += this.#counts[index] ?? 0
-      return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: count }
+      return { suffix: '_bucket', labels: { le, ...labels }, value: count }
     })
-    const sum = { metricName: `${name}_sum`, labels, value: this.#sum }
-    return [...buckets, sum, { metricName: `${name}_count`, labels, value: count }]
+    return [
+      ...buckets,
+      { suffix: '_sum', labels, value: this.#sum },
+      { suffix: '_count', labels, value: count },
+    ]
   }
 }
 
-function histogram(
-  name: string,
-  help: string,
-  labelled: readonly [Distribution, Record<string, string>][],
-): MetricState {
-  const values = labelled.flatMap(([distribution, labels]) => distribution.values(name, labels))
-  // In prom-client's objects, types are names.
-  return { name, help, type: 'histogram' as unknown as MetricType, aggregator: 'sum', values }
+/** Metrics by name. `aggregator`: how the values of several processes become one, by default their sum. */
+type Described = Record<string, [help: string, values: number | Value[], aggregator?: Aggregator]>
+
+/** The value of a metric for some labels. `suffix`: of its name, in a histogram. */
+type Value = MetricValue<string> & { suffix?: string }
+
+function metricsOf(type: 'counter' | 'gauge' | 'histogram', described: Described): MetricState[] {
+  return Object.entries(described).map(([name, [help, values, aggregator = 'sum']]) => {
+    const all = typeof values === 'number' ? [{ value: values, labels: {} }] : values
+    const named = all.map(({ suffix = '', ...value }: Value) => ({ metricName: name + suffix, ...value }))
+    // In prom-client's objects, types are names.
+    return { name, help, type: type as unknown as MetricType, aggregator, values: named }
+  })
 }
 
 /** A metric of a process, as a plain object: without `collect`, which only the type has. */
