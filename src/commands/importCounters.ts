@@ -1,11 +1,11 @@
 import { redefine } from '../commit/counterDefinition.ts'
 import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES } from '../commit/periodStatements.ts'
-import { subjectLiteral } from '../commit/subjectStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
   bytes,
   firstVersion,
   groupBy,
+  hex,
   instant,
   integer,
   list,
@@ -222,9 +222,7 @@ async function closeOrRedefine(
       const at = row.exists ? now : (createdAt ?? now)
       await executeEach(connection, redefine(row.counter, definition, at, undefined))
       if (salt)
-        await connection.query(
-          `update counter set subject_salt = ${subjectLiteral(salt)} where id = ${integer(id)}`,
-        )
+        await connection.query(`update counter set subject_salt = ${hex(salt)} where id = ${integer(id)}`)
       if (isCleared) await connection.query(`delete from counter_history where counter_id = ${integer(id)}`)
     } else if (totals.length > 0) closed.push(id)
   }
@@ -248,7 +246,7 @@ async function createCounters(connection: Connection, merged: readonly MergedCou
   const columns = missing.flatMap(({ entry, namespaceId, definition, salt = createSalt() }) => {
     if (!definition) return []
     const row = { namespace_id: integer(namespaceId), name: bytes(entry.name), version: firstVersion() }
-    return { ...row, subject_salt: subjectLiteral(salt), ...definitionColumns(definition) }
+    return { ...row, subject_salt: hex(salt), ...definitionColumns(definition) }
   })
   await connection.query(
     `insert into counter (${Object.keys(columns[0] ?? {}).join(', ')})

@@ -1,7 +1,7 @@
-import { literal, type ReservationRow, reservationIn } from '../commit/reservations.ts'
+import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { storeReservations } from '../commit/sequenceStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
-import { groupBy, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
+import { groupBy, hex, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
 import type { EntryOf } from '../rules/entries.ts'
 import { mergeReservation, type PresentReservation, type Result, refused } from '../rules/merge.ts'
 import type { ImportContext } from './importContext.ts'
@@ -19,7 +19,7 @@ export async function importReservations(
 ): Promise<Result[]> {
   const { connection, isDryRun } = context
   const groupOf = await lockGroups(context, entries)
-  const tokens = list(entries, ({ token }) => literal(token))
+  const tokens = list(entries, ({ token }) => hex(token))
   const located = await lockReservations(connection, 'primary', `token in (${tokens})`)
   const present = new Map(located.map((one) => [one.token, one]))
   const sameNumbers = groupBy(entries, (entry) => {
@@ -59,9 +59,7 @@ export async function importReservations(
       raised.add(id)
       // Reservations whose free number was issued elsewhere.
       if (lost.length > 0)
-        await connection.query(
-          `update reservation set is_free = false where token in (${list(lost, literal)})`,
-        )
+        await connection.query(`update reservation set is_free = false where token in (${list(lost, hex)})`)
       const { period: periodKey, expiresAt, closedAt } = entry
       const times = { expiresAt: expiresAt.getTime(), closedAt: orNull(closedAt, instant) }
       const stored = { ...entry, kind: 'reservation' as const, periodKey, ...written, ...times }

@@ -5,12 +5,12 @@ import {
   sequenceDefinitionSet,
   storePositions,
 } from '../commit/reservations.ts'
-import { subjectLiteral } from '../commit/subjectStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
   bytes,
   firstVersion,
   groupBy,
+  hex,
   instant,
   integer,
   list,
@@ -111,7 +111,7 @@ async function writeSequence(
     `update sequence
    set ${sequenceDefinitionSet(definition, formatHistory)},
        is_defined = ${entry.isDefined || exists},
-       subject_salt = ${salt ? subjectLiteral(salt) : 'subject_salt'},
+       subject_salt = ${salt ? hex(salt) : 'subject_salt'},
        definitions = definitions + 1,
        version = version + 1,
        created_at = ${exists ? 'created_at' : instant(entry.createdAt)}

@@ -1,16 +1,10 @@
 import { periodCode, startSecond } from '../commit/periodStatements.ts'
-import {
-  COUNTS,
-  NUMBERS,
-  type StoredSubject,
-  type SubjectColumns,
-  subjectLiteral,
-} from '../commit/subjectStatements.ts'
+import { COUNTS, NUMBERS, type StoredSubject, type SubjectColumns } from '../commit/subjectStatements.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
-import { bytes, digest, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
+import { bytes, hex, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
 import { grantsText, readKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
 import { keyText } from '../rules/counter.ts'
@@ -189,7 +183,7 @@ async function addSubjects<First>(
     `select ${selected}
        from ${table} force index (primary)
       where ${place.map((value, index) => `${key[index]} = ${value}`).join(' and ')}
-        and subject in (${list(subjects, ({ subject }) => subjectLiteral(subject))})
+        and subject in (${list(subjects, ({ subject }) => hex(subject))})
       order by ${key.join(', ')}
         for update`,
   )
@@ -200,7 +194,7 @@ async function addSubjects<First>(
     const other = present.get(one.subject)
     const outcome = !other ? 'created' : isBefore(one, other) ? 'raised' : 'unchanged'
     counts[outcome] += 1
-    const row = [...place, subjectLiteral(one.subject), ...valuesOf(one)]
+    const row = [...place, hex(one.subject), ...valuesOf(one)]
     if (outcome !== 'unchanged') values.push(`(${row.join(', ')})`)
   }
   for (let from = 0; from < values.length; from += MAX_ROWS)
@@ -236,7 +230,7 @@ async function importApiKeys(
       await connection.query(
         `update api_key
    set revoked_at = ${instant(revokedAt)}
- where hash = ${digest(hash)} and revoked_at is null`,
+ where hash = ${hex(hash)} and revoked_at is null`,
       )
       results.push({ outcome: 'raised' })
     } else results.push({ outcome: 'unchanged' })
@@ -249,7 +243,7 @@ function insertKey(entry: EntryOf<'apiKey'>, keepsId: boolean): string {
   const json = (value: unknown) => bytes(JSON.stringify(value))
   return `insert into api_key
    set id = ${keepsId ? integer(entry.id) : 'null'},
-       hash = ${digest(entry.hash)},
+       hash = ${hex(entry.hash)},
        prefix = ${bytes(entry.prefix)},
        label = ${bytes(entry.label)},
        grants = ${bytes(grantsText(entry.grants))},
@@ -268,14 +262,14 @@ async function importIdempotencyKeys(
 ): Promise<Result[]> {
   const rows = await select<{ hash: Buffer }>(
     connection,
-    `select hash from idempotency_key where hash in (${list(entries, ({ hash }) => digest(hash))})`,
+    `select hash from idempotency_key where hash in (${list(entries, ({ hash }) => hex(hash))})`,
   )
   const present = new Set(rows.map(({ hash }) => hash.toString('hex')))
   const missing = entries.filter(({ hash }) => !present.has(hash))
   if (missing.length > 0) {
     const values = list(missing, ({ hash, fingerprint, results, appliedAt, claimedAt }) => {
       const times = `${instant(appliedAt)}, ${instant(claimedAt)}`
-      return `(${digest(hash)}, ${digest(fingerprint)}, ${bytes(JSON.stringify(results))}, ${times})`
+      return `(${hex(hash)}, ${hex(fingerprint)}, ${bytes(JSON.stringify(results))}, ${times})`
     })
     await connection.query(
       `insert into idempotency_key (hash, fingerprint, results, applied_at, claimed_at) values ${values}`,

@@ -1,5 +1,5 @@
 import { rowsOf } from '../mysql/session.ts'
-import { bytes, digest, instant, list } from '../mysql/sql.ts'
+import { bytes, hex, instant, list } from '../mysql/sql.ts'
 import type { PeriodValues } from '../rules/counter.ts'
 import type { Claim, EarlierResults, OperationResult, StoredResults } from '../rules/idempotency.ts'
 import type { SequenceResult } from '../rules/sequence.ts'
@@ -12,8 +12,7 @@ import { type FlushText, type Reader, resultOf } from './statements.ts'
 export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<EarlierResults[] | undefined> {
   const values = list(
     inOrder(claims),
-    ({ hash, fingerprint }) =>
-      `(${digest(hash)}, ${digest(fingerprint)}, ${instant(text.at)}, utc_timestamp(3))`,
+    ({ hash, fingerprint }) => `(${hex(hash)}, ${hex(fingerprint)}, ${instant(text.at)}, utc_timestamp(3))`,
   )
   const claimedAt = text.add(
     `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values}`,
@@ -41,7 +40,7 @@ export function readResults(claims: readonly Claim[]): string {
   return `select hash, fingerprint, applied_at, results,
        timestampdiff(microsecond, claimed_at, utc_timestamp(3)) as age_us
   from idempotency_key force index (primary)
- where hash in (${inOrder(claims).map(({ hash }) => digest(hash))}) and results is not null
+ where hash in (${inOrder(claims).map(({ hash }) => hex(hash))}) and results is not null
  order by hash
   lock in share mode`
 }
@@ -62,7 +61,7 @@ type StoredResult =
 export function storeResults(stored: readonly StoredResults[]): string {
   const values = stored.map(({ claim: { hash, fingerprint }, at, results }) => {
     const text = JSON.stringify(results.map(written))
-    return `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, ${bytes(text)}, utc_timestamp(3))`
+    return `(${hex(hash)}, ${hex(fingerprint)}, ${instant(at)}, ${bytes(text)}, utc_timestamp(3))`
   })
   return `insert into idempotency_key (hash, fingerprint, applied_at, results, claimed_at) values ${values.join(', ')}
     on duplicate key update
@@ -91,7 +90,7 @@ function written(result: OperationResult): StoredResult {
 
 /** Releases a key without a result. One per statement: with several, the server may scan all keys. */
 export function releaseKey({ hash }: Claim): string {
-  return `delete from idempotency_key where hash = ${digest(hash)}`
+  return `delete from idempotency_key where hash = ${hex(hash)}`
 }
 
 /** The order in which every process claims keys, so that they don't deadlock. */

@@ -1,5 +1,5 @@
 import { rowsOf } from '../mysql/session.ts'
-import { digest, groupBy, integer } from '../mysql/sql.ts'
+import { groupBy, hex, integer } from '../mysql/sql.ts'
 import { type Batch, type CounterWork, type NotApplied, type SequenceGroupWork, slotOf } from './batch.ts'
 import { inOrder } from './keyStatements.ts'
 import { type FlushText, idsOf, type Reader } from './statements.ts'
@@ -19,7 +19,7 @@ export function tryLocks(
 ): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
   if (quarantinedWork) text.add(lockOne('counter_value', rowsIn(quarantinedWork)))
-  for (const { hash } of inOrder(claims)) text.add(lockOne('idempotency_key', `hash = ${digest(hash)}`))
+  for (const { hash } of inOrder(claims)) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
   const single = counters.filter(({ row }) => row.definition.slots === 1)
   const slotted = counters.filter(({ row }) => row.definition.slots > 1)
   const wanted = [...(single.length > 0 ? [rowsOfAll(single)] : []), ...slotted.map(rowsIn)]

@@ -1,4 +1,4 @@
-import { bytes, instant, integer, list, orNull } from '../mysql/sql.ts'
+import { bytes, hex, instant, integer, list, orNull } from '../mysql/sql.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import type { ReservationState, SequenceGroupKey, StoredReservation } from '../rules/sequence.ts'
 import {
@@ -68,7 +68,7 @@ export function readPresent(tokens: readonly string[]): string {
   join sequence_group g on g.id = r.group_id
   join sequence s on s.id = g.sequence_id
   join namespace n on n.id = s.namespace_id
- where r.token in (${list(tokens, literal)})`
+ where r.token in (${list(tokens, hex)})`
 }
 
 export type ReservationRow = Record<
@@ -89,12 +89,6 @@ export function reservationIn(row: ReservationRow): StoredReservation {
     generation: row.generation,
     isFree: row.is_free === 1,
   }
-}
-
-/** A reservation's token as a literal. */
-export function literal(token: string): string {
-  if (!/^[0-9a-f]{32}$/.test(token)) throw new RangeError(`${token} is not a token`)
-  return `x'${token}'`
 }
 
 /** Its code in the database. */

@@ -2,6 +2,7 @@ import { firstRow, rowsOf } from '../mysql/session.ts'
 import {
   bytes,
   groupBy,
+  hex,
   instant,
   integer,
   list,
@@ -16,7 +17,6 @@ import { inLockOrder, type SequenceGroupWrite, type SequenceGroupWork as Work } 
 import {
   codeOf,
   inOrder,
-  literal,
   OPEN,
   type ReservationRow,
   readFree,
@@ -174,7 +174,7 @@ function readReservations(
   const freeAt = free.map((statement) => text.add(statement))
   const lockTokens = `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
   from reservation force index (primary)
- where token in (${list(tokens, literal)})
+ where token in (${list(tokens, hex)})
  order by token
    for update`
   const tokensAt = tokens.length > 0 ? text.add(lockTokens) : -1
@@ -285,7 +285,7 @@ export function storeReservations(groupId: number, stored: readonly WrittenReser
     const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = reservation
     const closedAt = reservation.closedAt ?? (state === 'RESERVED' ? 'null' : 'utc_timestamp(3)')
     const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
-    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
+    return `(${hex(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
   })
   return `insert into reservation
   (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)

@@ -1,5 +1,5 @@
 import { rowsOf } from '../mysql/session.ts'
-import { bytes, instant, integer, list, orNull } from '../mysql/sql.ts'
+import { bytes, hex, instant, integer, list, orNull } from '../mysql/sql.ts'
 import { calendarOf, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { FirstCount } from '../rules/counter.ts'
 import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
@@ -47,7 +47,7 @@ function subjectTable<R extends Row, First>(options: SubjectColumns<R, First>) {
 
   function isAt(row: R, at: Date, hashes: Iterable<string>): string {
     const place = placeOf(row, at).map((value, index) => `${table}.${key[index]} = ${value}`)
-    return `${place.join(' and ')} and ${table}.subject in (${list([...hashes], subjectLiteral)})`
+    return `${place.join(' and ')} and ${table}.subject in (${list([...hashes], hex)})`
   }
 
   /** Selects the subjects of works at an instant. At least one work has some. */
@@ -101,7 +101,7 @@ function subjectTable<R extends Row, First>(options: SubjectColumns<R, First>) {
         for (const [subject, hash] of subjects) {
           const first = after.subjects?.get(subject)
           if (first === before.subjects?.get(subject)) continue
-          if (first) stored.push([...placeOf(row, at), subjectLiteral(hash), ...valuesOf(first)].join(', '))
+          if (first) stored.push([...placeOf(row, at), hex(hash), ...valuesOf(first)].join(', '))
           else removed.push(hash)
         }
         if (removed.length > 0) statements.push(`delete from ${table} where ${isAt(row, at, removed)}`)
@@ -113,12 +113,6 @@ on duplicate key update ${updates.join(', ')}`
       return stored.length > 0 ? [...statements, insert] : statements
     },
   }
-}
-
-/** A hash as a literal. */
-export function subjectLiteral(hash: string): string {
-  if (!/^[0-9a-f]{32}$/.test(hash)) throw new RangeError(`${hash} is not the hash of a subject`)
-  return `x'${hash}'`
 }
 
 /** The subjects that counters have counted. */

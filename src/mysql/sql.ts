@@ -25,12 +25,12 @@ export function list<Item>(items: readonly Item[], literalOf: (item: Item) => st
   return items.map(literalOf).join(', ')
 }
 
-const SHA256 = /^[0-9a-f]{64}$/
+const BYTES_16_OR_32 = /^(?:[0-9a-f]{32}){1,2}$/
 
-/** A SHA-256 hash in hexadecimal digits. */
-export function digest(hash: string): string {
-  if (!SHA256.test(hash)) throw new RangeError(`${hash} is not a SHA-256 hash`)
-  return `x'${hash}'`
+/** A hash, a salt or a token, in hexadecimal digits. */
+export function hex(digits: string): string {
+  if (!BYTES_16_OR_32.test(digits)) throw new RangeError(`${digits} is not a hash, a salt or a token`)
+  return `x'${digits}'`
 }
 
 /** 1970: `never`, in a column without nulls. */

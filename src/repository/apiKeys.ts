@@ -3,7 +3,7 @@ import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
 import { type Database, retried } from '../mysql/pool.ts'
-import { bytes, digest, instant, integer, list, orNull, pageBy, select } from '../mysql/sql.ts'
+import { bytes, hex, instant, integer, list, orNull, pageBy, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
@@ -222,7 +222,7 @@ async function createKey(connection: Connection, key: ApiKeyOptions & Pick<ApiKe
   const { hash, prefix, label, grants, origins, perMinute, expiresAt } = key
   await connection.query(
     `insert into api_key (hash, prefix, label, grants, origins, per_minute, created_at, expires_at)
-     values (${digest(hash)}, ${bytes(prefix)}, ${bytes(label)}, ${bytes(grantsText(grants))},
+     values (${hex(hash)}, ${bytes(prefix)}, ${bytes(label)}, ${bytes(grantsText(grants))},
              ${orNull(origins, (urls) => bytes(JSON.stringify(urls)))}, ${orNull(perMinute, integer)},
              utc_timestamp(3), ${orNull(expiresAt, instant)})
      on duplicate key update hash = values(hash)`,
@@ -233,7 +233,7 @@ async function createKey(connection: Connection, key: ApiKeyOptions & Pick<ApiKe
 }
 
 export function readKeys(connection: Connection, hashes: readonly string[]): Promise<ApiKey[]> {
-  return keysIn(connection, `where hash in (${list(hashes, digest)})`)
+  return keysIn(connection, `where hash in (${list(hashes, hex)})`)
 }
 
 async function findKey(connection: Connection, id: number): Promise<ApiKey | undefined> {
