@@ -15,7 +15,7 @@ export interface Batch {
   readonly counters: readonly CounterWork[]
   /** `inLockOrder`. */
   readonly sequenceGroups: readonly SequenceGroupWork[]
-  /** One for each idempotency key. */
+  /** One for each idempotency key, in the order in which all processes claim them. */
   readonly claims: readonly Claim[]
   /** Whether a counter has `subjects`. */
   readonly hasSubjects: boolean
@@ -103,15 +103,12 @@ export const SMALL_SUM = 2 ** 42
 
 /** Maximum rows and keys of a transaction, unless a single call touches more. */
 const MAX_TOUCHED = 1000
-/** Maximum results that a transaction stores under idempotency keys: about a megabyte of text. */
-const MAX_STORED = 10_000
 
 /** The first waiting calls, as many as fit into one flush. */
 export function firstOf(waiting: Iterable<Call>): Call[] {
   const calls: Call[] = []
   const touched = new Set<string>()
   const redefined = new Set<string>()
-  let stored = 0
   for (const call of waiting) {
     const { operations, request } = call
     // Calls after a definition or deletion change another row. Those operations are alone on theirs.
@@ -119,11 +116,8 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
     const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
     if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
     for (const { row } of operations) touched.add(row.key)
-    if (request.claim) {
-      touched.add(request.claim.hash)
-      stored += operations.length
-    }
-    if (calls.length > 0 && (touched.size > MAX_TOUCHED || stored > MAX_STORED)) break
+    if (request.claim) touched.add(request.claim.hash)
+    if (calls.length > 0 && touched.size > MAX_TOUCHED) break
     calls.push(call)
     if (isRedefining) for (const { row } of operations) redefined.add(row.key)
   }
@@ -172,7 +166,7 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
     sequenceGroups: [...sequenceGroups.values()]
       .map((work) => workOnSequenceGroup(work, options))
       .sort(inLockOrder),
-    claims: [...claims.values()],
+    claims: [...claims.values()].sort((a, b) => (a.hash < b.hash ? -1 : 1)),
     at: options.at,
     precautions: options.precautions,
   }
@@ -271,7 +265,7 @@ export function mayRedefine({ operations }: CounterWork): boolean {
 }
 
 /** Lock order of the rows of sequence groups: by period, then by id. */
-export function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number {
+function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number {
   return a.periodKey - b.periodKey || a.row.id - b.row.id
 }
 
@@ -333,6 +327,7 @@ export interface CounterReading {
 /** What a flush writes after its operations are applied. */
 export interface Writes {
   readonly counters: readonly CounterWrite[]
+  /** In lock order. */
   readonly sequenceGroups: readonly SequenceGroupWrite[]
   /** Results to store under new idempotency keys. */
   readonly toStore: readonly StoredResults[]

@@ -158,19 +158,11 @@ const RETRY_PAUSE_MS = 50
 
 /** Opens a writer's connection, which is reopened when it is lost, and its own fence. */
 export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionOptions) {
-  const { failover, idleLimitS } = options
+  const { failover } = options
   const reconnecting = openReconnectingSession(hosts, options)
   let fence: Fence | undefined
   /** The session that has used the fence, or read it. */
   let known: Session | undefined
-  // Keeps an idle session alive. One that fails here is reopened when needed.
-  const heartbeat = setInterval(
-    () => {
-      const session = reconnecting.current()
-      session?.send(['do 0']).catch(session.drop)
-    },
-    (idleLimitS * 1000) / 3,
-  )
 
   /** Reads the fence in a new session. One that is not as its writer may have left it is reported, and replaced. */
   async function read(session: Session, { id, seq, usedAt }: Fence): Promise<Fence | undefined> {
@@ -222,7 +214,7 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
           return isSameDatabase(lost.identity, session.identity) ? { isCommitted: false } : undefined
         } catch {
           // A failed attempt shows nothing. The next one uses a new connection.
-          reconnecting.current()?.drop()
+          reconnecting.drop()
           await pause(RETRY_PAUSE_MS)
         }
       }
@@ -235,9 +227,6 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
       fence.usedAt = Date.now()
     },
 
-    async close() {
-      clearInterval(heartbeat)
-      await reconnecting.close()
-    },
+    close: reconnecting.close,
   }
 }

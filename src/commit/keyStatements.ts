@@ -11,7 +11,7 @@ import { type FlushText, type Reader, resultOf } from './statements.ts'
  */
 export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<EarlierResults[] | undefined> {
   const values = list(
-    inOrder(claims),
+    claims,
     ({ hash, fingerprint }) => `(${hex(hash)}, ${hex(fingerprint)}, ${instant(text.at)}, utc_timestamp(3))`,
   )
   const claimedAt = text.add(
@@ -40,7 +40,7 @@ export function readResults(claims: readonly Claim[]): string {
   return `select hash, fingerprint, applied_at, results,
        timestampdiff(microsecond, claimed_at, utc_timestamp(3)) as age_us
   from idempotency_key force index (primary)
- where hash in (${inOrder(claims).map(({ hash }) => hex(hash))}) and results is not null
+ where hash in (${list(claims, ({ hash }) => hex(hash))}) and results is not null
  order by hash
   lock in share mode`
 }
@@ -91,9 +91,4 @@ function written(result: OperationResult): StoredResult {
 /** Releases a key without a result. One per statement: with several, the server may scan all keys. */
 export function releaseKey({ hash }: Claim): string {
   return `delete from idempotency_key where hash = ${hex(hash)}`
-}
-
-/** The order in which every process claims keys, so that they don't deadlock. */
-export function inOrder(claims: readonly Claim[]): Claim[] {
-  return claims.toSorted((a, b) => (a.hash < b.hash ? -1 : 1))
 }

@@ -1,7 +1,6 @@
 import { rowsOf } from '../mysql/session.ts'
 import { groupBy, hex, integer } from '../mysql/sql.ts'
 import { type Batch, type CounterWork, type NotApplied, type SequenceGroupWork, slotOf } from './batch.ts'
-import { inOrder } from './keyStatements.ts'
 import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
@@ -19,7 +18,7 @@ export function tryLocks(
 ): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
   if (quarantinedWork) text.add(lockOne('counter_value', rowsIn(quarantinedWork)))
-  for (const { hash } of inOrder(claims)) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
+  for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
   const single = counters.filter(({ row }) => row.definition.slots === 1)
   const slotted = counters.filter(({ row }) => row.definition.slots > 1)
   const wanted = [...(single.length > 0 ? [rowsOfAll(single)] : []), ...slotted.map(rowsIn)]

@@ -13,7 +13,7 @@ import {
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import { EMPTY_POSITION, type SequenceGroupReading, type StoredReservation } from '../rules/sequence.ts'
 import type { Position } from '../rules/sequenceDefinition.ts'
-import { inLockOrder, type SequenceGroupWrite, type SequenceGroupWork as Work } from './batch.ts'
+import type { SequenceGroupWrite, SequenceGroupWork as Work } from './batch.ts'
 import {
   codeOf,
   inOrder,
@@ -109,7 +109,7 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 
 /** Locks all rows of sequence groups, and reads them. */
 function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings> {
-  const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
+  const gapless = works.filter(({ row }) => row.definition.gapless)
   if (gapless.length > 0) text.add(lockGroups(gapless))
   const periods = groupBy(works, ({ periodKey }) => periodKey)
   const lockedAt = [...periods].map(([periodKey, group]) => lockPeriod(periodKey, group, text))
@@ -209,9 +209,8 @@ function sequenceIdsOf(works: readonly Work[]): string {
   return list([...new Set(works.map(({ row }) => row.sequenceId))], integer)
 }
 
-/** The statements that write sequence groups. */
-export function writeSequenceGroups(sequenceGroups: readonly SequenceGroupWrite[], at: Date): string[] {
-  const written = sequenceGroups.toSorted((a, b) => inLockOrder(a.work, b.work))
+/** The statements that write sequence groups, which are in lock order. */
+export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: Date): string[] {
   const moved = written.flatMap(({ work, after }) => {
     const { last, next, generation, isMoved, isIssued } = after
     const position = { groupId: work.row.id, period: work.periodKey, last, next, generation, createdAt: at }

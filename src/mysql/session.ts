@@ -182,10 +182,17 @@ export interface ReconnectingSessionOptions extends SessionOptions {
 
 /** Opens a session when it is needed, and again whenever it is lost. */
 export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessionOptions) {
-  const { health, failover } = options
+  const { health, failover, idleLimitS } = options
   let latest: Session | undefined
   /** What it was opened with. */
   let incarnation = failover.incarnation
+  // Keeps an idle session alive. One that fails here is reopened when needed.
+  const heartbeat = setInterval(
+    () => {
+      if (latest?.isOpen()) latest.send(['do 0']).catch(latest.drop)
+    },
+    (idleLimitS * 1000) / 3,
+  )
 
   return {
     /** @throws the reason why it can't be opened */
@@ -219,9 +226,10 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
       }
     },
 
-    current: () => (latest?.isOpen() ? latest : undefined),
+    drop: () => latest?.drop(),
 
     async close() {
+      clearInterval(heartbeat)
       if (latest?.isOpen()) await latest.close()
     },
   }
