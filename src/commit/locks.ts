@@ -1,5 +1,5 @@
 import { rowsOf } from '../mysql/session.ts'
-import { groupBy, hex, integer } from '../mysql/sql.ts'
+import { hex, integer } from '../mysql/sql.ts'
 import { type Batch, type CounterWork, type NotApplied, type SequenceGroupWork, slotOf } from './batch.ts'
 import { type FlushText, idsOf, type Reader } from './statements.ts'
 
@@ -19,18 +19,14 @@ export function tryLocks(
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
   if (quarantinedWork) text.add(lockOne('counter_value', rowsIn(quarantinedWork)))
   for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
-  const single = counters.filter(({ row }) => row.definition.slots === 1)
-  const slotted = counters.filter(({ row }) => row.definition.slots > 1)
-  const wanted = [...(single.length > 0 ? [rowsOfAll(single)] : []), ...slotted.map(rowsIn)]
-  const lockedAt = wanted.map((rows) => text.add(`${SELECT}${rows}\n   for update skip locked`))
-  const presentAt = counters.length > 0 ? text.add(`${SELECT}${rowsOfAll(counters)}`) : -1
+  const lockedAt = counters.map((work) => text.add(`${SELECT}${rowsIn(work)}\n   for update skip locked`))
+  const presentAt =
+    counters.length > 0 ? text.add(`${SELECT}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
   for (const work of sequenceGroups) text.statements.push(...lockSequenceGroup(work))
   return (answers) => {
-    const rows = lockedAt.flatMap((index) => rowsOf(answers[index]))
-    const locked = groupBy(rows, ({ counter_id }): number => counter_id)
-    const missing = counters.filter((work) => {
-      const { id, definition } = work.row
-      return (locked.get(id)?.length ?? 0) < (slotOf(work) === undefined ? definition.slots : 1)
+    const missing = counters.filter((work, index) => {
+      const locked = rowsOf(answers[lockedAt[index] ?? -1]).length
+      return locked < (slotOf(work) === undefined ? work.row.definition.slots : 1)
     })
     if (missing.length === 0) return undefined
     const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
@@ -43,10 +39,6 @@ export function tryLocks(
 const SELECT = `select counter_id, version
   from counter_value force index (primary)
  where `
-
-function rowsOfAll(counters: readonly CounterWork[]): string {
-  return `counter_id in (${idsOf(counters)}) and slot = 0`
-}
 
 /** The slots of a counter that its operations change. */
 function rowsIn(work: CounterWork): string {
