@@ -65,7 +65,7 @@ function changeOne(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
 function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
   const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
-  const lockedAt = text.add(isPlain ? lock(works) : lock(works, ...REVISION))
+  const lockedAt = text.add(lock(works, isPlain ? [] : REVISION))
   // Counters with the same running periods have the same array.
   for (const group of groupBy(works.filter(isCoalesced), ({ running }) => running).values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
@@ -103,7 +103,7 @@ export function readAgain(
   const unclear = changes.filter(({ reading }) => !reading)
   const works = unclear.map(({ work }) => work)
   const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
-  const lockedAt = text.add(lock(works, ...REVISION, NOW))
+  const lockedAt = text.add(lock(works, [...REVISION, NOW]))
   const readHistory = lockHistory(works, text)
   return (answers) => {
     const historyOf = readHistory(answers)
@@ -206,12 +206,16 @@ function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork)
 }
 
 /** Locks rows in the order of their primary key, and reads the values, the columns of periods, and more columns. */
-function lock(works: readonly CounterWork[], ...more: readonly string[]): string {
+function lock(
+  works: readonly CounterWork[],
+  more: readonly string[],
+  rows = `counter_id in (${idsOf(works)}) and slot = 0`,
+): string {
   // Without `force index`, a server may scan, and lock, all of a small table.
   return `select ${['counter_id as id, version, value', ...periodColumns(works), ...more].join(', ')}
   from counter_value force index (primary)
- where counter_id in (${idsOf(works)}) and slot = 0
- order by counter_id
+ where ${rows}
+ order by counter_id, slot
    for update`
 }
 
@@ -245,23 +249,17 @@ function marks({ at, raise, first }: Marks): string {
 }
 
 type SumRow = PeriodsRow & Record<'value' | 'revision' | 'now', number | string>
-type LockedSlotRow = SumRow & Record<'slot' | 'version', number>
+type LockedSlotRow = SumRow & { version: number }
 
 /** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
 function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
   const { row, running } = work
   const slot = slotOf(work)
-  const lockedAt = text.add(
-    `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}
-  from counter_value force index (primary)
- where counter_id = ${integer(row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}
- order by slot
-   for update`,
-  )
+  const lockedAt = text.add(lock([work], ['revision'], slotsOf(work)))
   const sumAt = text.add(sumRest(work, slot))
   return (answers) => {
     const slots = rowsOf<LockedSlotRow>(answers[lockedAt])
-    const changed = slots.find((each) => each.slot === (slot ?? 0))
+    const [changed] = slots
     const rest = firstRow<SumRow>(answers[sumAt])
     if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return []
     const periods = periodsIn(changed, running, 0).map((each) => ({
@@ -276,6 +274,12 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
       { work, isAdded: false, reading: { value, revision, first: undefined, isAdded: false, periods, now } },
     ]
   }
+}
+
+/** The condition for the slots of a counter that its operations change. */
+export function slotsOf(work: CounterWork): string {
+  const slot = slotOf(work)
+  return `counter_id = ${integer(work.row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}`
 }
 
 /**

@@ -1,6 +1,7 @@
 import { rowsOf } from '../mysql/session.ts'
 import { hex, integer } from '../mysql/sql.ts'
-import { type Batch, type CounterWork, type NotApplied, type SequenceGroupWork, slotOf } from './batch.ts'
+import { type Batch, type NotApplied, type SequenceGroupWork, slotOf } from './batch.ts'
+import { slotsOf } from './counterStatements.ts'
 import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
@@ -17,9 +18,9 @@ export function tryLocks(
   text: FlushText,
 ): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
-  if (quarantinedWork) text.add(lockOne('counter_value', rowsIn(quarantinedWork)))
+  if (quarantinedWork) text.add(lockOne('counter_value', slotsOf(quarantinedWork)))
   for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
-  const lockedAt = counters.map((work) => text.add(`${SELECT}${rowsIn(work)}\n   for update skip locked`))
+  const lockedAt = counters.map((work) => text.add(`${SELECT}${slotsOf(work)}\n   for update skip locked`))
   const presentAt =
     counters.length > 0 ? text.add(`${SELECT}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
   for (const work of sequenceGroups) text.statements.push(...lockSequenceGroup(work))
@@ -39,12 +40,6 @@ export function tryLocks(
 const SELECT = `select counter_id, version
   from counter_value force index (primary)
  where `
-
-/** The slots of a counter that its operations change. */
-function rowsIn(work: CounterWork): string {
-  const slot = slotOf(work)
-  return `counter_id = ${integer(work.row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}`
-}
 
 function lockSequenceGroup({ row: { id, sequenceId }, periodKey }: SequenceGroupWork): string[] {
   const isPosition = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`

@@ -231,11 +231,6 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
   ]
 }
 
-/** Caches for sequence groups what the next flush need not write again. */
-export function noteIssued(sequenceGroups: readonly SequenceGroupWrite[]): void {
-  for (const { work, after } of sequenceGroups) if (after.isIssued) work.row.issuedIn = work.periodKey
-}
-
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
 function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number }[], first?: number): string {
   const [{ raise = 0 } = {}] = raised

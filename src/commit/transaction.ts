@@ -2,7 +2,6 @@ import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../mysq
 import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { FailedStatement, type ReconnectingSessionOptions } from '../mysql/session.ts'
-import type { Notices } from '../operations/log.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
@@ -32,14 +31,13 @@ import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
 import { tryLocks } from './locks.ts'
 import { periodColumns } from './periodStatements.ts'
-import { lockSequenceGroups, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
+import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
 import { FlushText, idsOf } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
   onChanged: (rows: readonly CounterRow[]) => void
-  notices: Notices
 }
 
 interface WriterContext extends WriterOptions {
@@ -175,9 +173,15 @@ class FlushTransaction implements Transaction {
 
   async commit(): Promise<Outcome> {
     const outcome = await this.#commit()
-    this.#note(outcome)
-    if (outcome.kind !== 'committed' || !this.#oneTrip) return outcome
-    return { kind: 'committed', reading: readKept(this.#oneTrip, this.#kept ?? '') }
+    const { kind } = outcome
+    if (kind !== 'committed' && kind !== 'unknown') return outcome
+    const rows = this.#batch.counters.map(({ row }) => row)
+    for (const row of rows) row.changedAt = this.#batch.at.getTime()
+    this.#context.onChanged(rows)
+    if (kind === 'unknown') return outcome
+    for (const { work, after } of this.#writes?.sequenceGroups ?? [])
+      if (after.isIssued) work.row.issuedIn = work.periodKey
+    return this.#oneTrip ? { kind, reading: readKept(this.#oneTrip, this.#kept ?? '') } : outcome
   }
 
   rollBack(): Promise<void> {
@@ -219,20 +223,6 @@ class FlushTransaction implements Transaction {
     connection.committed(this.#fenced.fence)
     reportWriting(true)
     return { kind: 'committed' }
-  }
-
-  /** Notes what was committed, or may have been. */
-  #note({ kind }: Outcome): void {
-    if (kind !== 'committed' && kind !== 'unknown') return
-    const rows = this.#batch.counters.map(({ row }) => row)
-    for (const row of rows) row.changedAt = this.#batch.at.getTime()
-    try {
-      this.#context.onChanged(rows)
-      if (kind === 'committed') noteIssued(this.#writes?.sequenceGroups ?? [])
-    } catch (error) {
-      // Committed results are returned whatever happens here.
-      this.#context.notices.fault(error)
-    }
   }
 
   /** The fence is not as this writer left it. It is read in a new session. */

@@ -81,7 +81,6 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
         onChanged: leaderboard.mark,
-        notices,
       }),
   })
   const dependencies = { database, groupCommit, retentionIn: namespaces.read, now }
