@@ -115,13 +115,12 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
   const lockedAt = [...periods].map(([periodKey, group]) => lockPeriod(periodKey, group, text))
   // So that no lock wait comes after COMMIT is sent.
   const revisedAt = text.add(lockGroups(works))
-  const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
+  const readReserved = new Map(gapless.map((work) => [work, readReservations(work, text)]))
   const readSubjects = NUMBERS.lock(works, text)
   return (answers) => {
     const rows = lockedAt.flatMap((index) => rowsOf<PositionRow>(answers[index]))
     const positions = new Map(rows.map((row) => [`${row.id} ${row.period}`, row]))
     const revised = byId<RevisionRow>(answers[revisedAt])
-    const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers)]))
     const subjectsOf = readSubjects?.(answers)
     return works.flatMap((work) => {
       const position = positions.get(`${work.row.id} ${work.periodKey}`)
@@ -131,7 +130,7 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
       const first = row?.first == null ? undefined : Number(row.first)
       const revision = row && work.wantsRevision ? (first ?? Number(row.revision)) : undefined
       const subjects = subjectsOf?.(work)
-      const own = { last, next, generation, subjects, revision, first, ...reserved.get(work) }
+      const own = { last, next, generation, subjects, revision, first, ...readReserved.get(work)?.(answers) }
       return [[work, { ...EMPTY_POSITION, ...own }] as const]
     })
   }

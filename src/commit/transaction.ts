@@ -1,7 +1,8 @@
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../mysql/errors.ts'
 import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import { FailedStatement, type ReconnectingSessionOptions } from '../mysql/session.ts'
+import { FailedStatement, type ReconnectingSessionOptions, rowsOf } from '../mysql/session.ts'
+import { hex, integer } from '../mysql/sql.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
@@ -14,6 +15,8 @@ import {
   type NotApplied,
   type Outcome,
   type Reading,
+  type SequenceGroupWork,
+  slotOf,
   type Transaction,
   type Writer,
   type Writes,
@@ -24,15 +27,15 @@ import {
   changeCounters,
   readAgain,
   readingIn,
+  slotsOf,
   writeCounters,
   writeHistory,
 } from './counterStatements.ts'
 import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
-import { tryLocks } from './locks.ts'
 import { periodColumns } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
-import { FlushText, idsOf } from './statements.ts'
+import { FlushText, idsOf, type Reader } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
@@ -138,10 +141,6 @@ class FlushTransaction implements Transaction {
     if (!this.#hasBegun && !fence.hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
     const earlier = readKeys ? readKeys(answers) : []
-    if (!earlier) {
-      await fence.rollBack(session)
-      return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
-    }
     const changes = readCounters ? readCounters(answers) : []
     const readings = new Map<CounterWork, CounterReading>()
     for (const { work, reading } of changes) if (reading) readings.set(work, reading)
@@ -262,6 +261,56 @@ function causeOf(error: unknown): unknown {
 }
 
 const FULL = 'The total of a current period would leave the safe integer range; nothing was changed.'
+
+/** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
+const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
+
+/**
+ * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters are
+ * known to exist, so locked ones are skipped: those are returned, and so are those that are gone. It fails at the first
+ * locked claim or sequence group, as those may also be missing, and a reservation must not skip a number; and at the
+ * quarantined row, before it locks any other.
+ */
+function tryLocks(
+  { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
+  text: FlushText,
+): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
+  const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
+  if (quarantinedWork) text.add(lockOne('counter_value', slotsOf(quarantinedWork)))
+  for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
+  const lockedAt = counters.map((work) => text.add(`${SELECT}${slotsOf(work)}\n   for update skip locked`))
+  const presentAt =
+    counters.length > 0 ? text.add(`${SELECT}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
+  for (const work of sequenceGroups) text.statements.push(...lockSequenceGroup(work))
+  return (answers) => {
+    const missing = counters.filter((work, index) => {
+      const locked = rowsOf(answers[lockedAt[index] ?? -1]).length
+      return locked < (slotOf(work) === undefined ? work.row.definition.slots : 1)
+    })
+    if (missing.length === 0) return undefined
+    const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
+    const keysOf = (areThere: boolean) =>
+      missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [row.key] : []))
+    return { kind: 'notLocked', locked: keysOf(true), gone: keysOf(false) }
+  }
+}
+
+const SELECT = `select counter_id, version
+  from counter_value force index (primary)
+ where `
+
+function lockSequenceGroup({ row: { id, sequenceId }, periodKey }: SequenceGroupWork): string[] {
+  const isPosition = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
+  return [
+    lockOne('sequence', `id = ${integer(sequenceId)}`, SHARED_NOWAIT),
+    lockOne('sequence_group', `id = ${integer(id)}`),
+    lockOne('sequence_value', isPosition),
+  ]
+}
+
+function lockOne(table: string, which: string, how = 'for update nowait'): string {
+  return `select 1 from ${table} force index (primary) where ${which} ${how}`
+}
 
 /** Beyond it, what the statement of one trip takes longer is most of what the trip would take. */
 const MAX_COUNTERS = 256

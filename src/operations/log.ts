@@ -37,8 +37,8 @@ export function openLog(level: LevelWithSilent): Logger {
   return log
 }
 
-/** Levels of requests that failed through no mistake of the caller. */
-const LEVELS: Partial<Record<string, Level>> = {
+/** Levels of requests that failed through no mistake of the caller, by their codes. */
+export const FAILURE_LEVELS: Partial<Record<string, Level>> = {
   INTERNAL_SERVER_ERROR: 'error',
   UNAVAILABLE: 'warn',
   OUTCOME_UNKNOWN: 'warn',
@@ -49,7 +49,7 @@ function logRequest(
   log: Logger,
   { operation, operationName, code, key, durationMs, id }: RequestMeasure,
 ): void {
-  const level = code === undefined ? 'debug' : (LEVELS[code] ?? 'info')
+  const level = code === undefined ? 'debug' : (FAILURE_LEVELS[code] ?? 'info')
   if (!log.isLevelEnabled(level)) return
   const outcome = code === undefined ? 'Request answered' : 'Request failed'
   const ms = Math.round(durationMs * 10) / 10

@@ -14,6 +14,7 @@ import {
   type TracerProvider,
   trace,
 } from '@opentelemetry/api'
+import { FAILURE_LEVELS } from './log.ts'
 import { changeChannel, flushTrace, operationTrace, type RequestFindings, requestTrace } from './measures.ts'
 
 /*
@@ -34,9 +35,6 @@ interface Begun {
   span: Span
   within: Context | undefined
 }
-
-/** Codes of failures through no mistake of the caller. */
-const FAILURES: readonly unknown[] = ['INTERNAL_SERVER_ERROR', 'UNAVAILABLE', 'OUTCOME_UNKNOWN']
 
 /** Maximum links of a flush: it may serve thousands of calls. */
 const MAX_LINKS = 32
@@ -179,7 +177,7 @@ function describe(span: Span, { operation, operationName, code }: RequestFinding
     span.setAttribute('graphql.operation.name', operationName.slice(0, MAX_NAME))
   if (code === undefined) return span
   span.setAttribute('error.type', code)
-  return FAILURES.includes(code) ? span.setStatus({ code: SpanStatusCode.ERROR }) : span
+  return code in FAILURE_LEVELS ? span.setStatus({ code: SpanStatusCode.ERROR }) : span
 }
 
 /** Exports what a provider holds back, if it can: the process may end next. */
