@@ -6,8 +6,8 @@ import { version } from './operations/process.ts'
 interface Command {
   /** What it does, for `nth --help`. */
   summary: string
-  /** Imported only when it runs, as that takes time. Throws an error whose message is for the operator. */
-  load(): Promise<{ run(args: string[]): Promise<void> }>
+  /** Imported only when it is named, as that takes time. `run` throws an error whose message is for the operator. */
+  load(): Promise<{ USAGE: string; run(args: string[]): Promise<void> }>
 }
 
 const commands: Record<string, Command> = {
@@ -55,7 +55,8 @@ async function main([name, ...args]: string[]): Promise<void> {
   if (name === '--version' || name === '-v') return void process.stdout.write(`${version}\n`)
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (!command) throw new Error(`Unknown command "${name}"; see nth --help.`)
-  const { run } = await command.load()
+  const { USAGE, run } = await command.load()
+  if (args.includes('--help') || args.includes('-h')) return void process.stdout.write(USAGE)
   await run(args)
 }
 

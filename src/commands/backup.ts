@@ -6,7 +6,7 @@ import { withDatabase } from './database.ts'
 import { EXPORTED, jsonlTexts, writeFile } from './files.ts'
 import { withSnapshot } from './snapshot.ts'
 
-const USAGE = `Usage: nth backup <directory>
+export const USAGE = `Usage: nth backup <directory>
 
 Backs up the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, as of one instant into a new or empty
 directory. It works while Nth runs, too. The file has what nth export writes, hashes of API keys, and results of
@@ -20,13 +20,7 @@ const BACKED_UP: ReadonlySet<EntryType> = new Set([...EXPORTED, 'apiKey', 'idemp
 
 /** `nth backup`. */
 export async function run(args: string[]): Promise<void> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: { help: { type: 'boolean', short: 'h' } },
-  })
-  if (values.help) return void process.stdout.write(USAGE)
-  const [directory, ...rest] = positionals
+  const [directory, ...rest] = parseArgs({ args, allowPositionals: true }).positionals
   if (directory === undefined) throw new Error('Give the directory of the backup; see --help.')
   if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
   // Only its owner may read it.

@@ -12,7 +12,7 @@ import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
 import { compareMigrations, openMigrationSession } from '../repository/migrate.ts'
 import { withHosts } from './database.ts'
 
-const USAGE = `Usage: nth check [--accept-lost-commits] [--help]
+export const USAGE = `Usage: nth check [--accept-lost-commits] [--help]
 
 Checks the configuration, this machine and the database that nth start would use. It works while Nth runs, too. Prints
 what is right, and what is wrong with what to do about it. The exit code is 1 if Nth could not start or work. It creates
@@ -26,12 +26,8 @@ the table nth_check in the database, and drops it again.
 export async function run(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
-    options: {
-      'accept-lost-commits': { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h' },
-    },
+    options: { 'accept-lost-commits': { type: 'boolean', default: false } },
   })
-  if (values.help) return void process.stdout.write(USAGE)
   // Throws an error with a line for each invalid variable.
   const config = readConfig()
   report('configuration', ok('all variables are valid'))

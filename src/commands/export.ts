@@ -3,7 +3,7 @@ import { withDatabase } from './database.ts'
 import { csvTexts, EXPORTED, EXPORTED_AS_CSV, jsonlTexts, writeFile, writeToStdout } from './files.ts'
 import { withSnapshot } from './snapshot.ts'
 
-const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
+export const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
 
 Writes all counters, sequences and namespaces as of one instant, from the database of DATABASE_URL, or else the private
 one of NTH_DATA_DIR. It works while Nth runs, too.
@@ -29,10 +29,8 @@ export async function run(args: string[]): Promise<void> {
       output: { type: 'string' },
       format: { type: 'string' },
       spreadsheet: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h' },
     },
   })
-  if (values.help) return void process.stdout.write(USAGE)
   const { output, spreadsheet } = values
   const format = values.format ?? (output?.endsWith('.csv') ? 'csv' : 'jsonl')
   if (format !== 'jsonl' && format !== 'csv')

@@ -12,7 +12,7 @@ import { createProgress, withNotice } from './files.ts'
 import { openImporter } from './importer.ts'
 import { openFile, type Source } from './source.ts'
 
-const USAGE = `Usage: nth import <file> [options]
+export const USAGE = `Usage: nth import <file> [options]
 
 Imports counters, sequences and namespaces from an export, or counters from CSV with the columns name, value and
 optionally namespace, into the database of DATABASE_URL, or else the private one of NTH_DATA_DIR. It works while Nth
@@ -39,10 +39,8 @@ export async function run(args: string[]): Promise<void> {
       'dry-run': { type: 'boolean', default: false },
       overwrite: { type: 'boolean', default: false },
       namespace: { type: 'string', default: 'default' },
-      help: { type: 'boolean', short: 'h' },
     },
   })
-  if (values.help) return void process.stdout.write(USAGE)
   const [file, ...rest] = positionals
   const { namespace, overwrite, 'dry-run': isDryRun } = values
   if (file === undefined) throw new Error('Give the file to import; see --help.')

@@ -16,7 +16,7 @@ import {
 } from '../rules/rights.ts'
 import { notices, withDatabase } from './database.ts'
 
-const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
+export const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
        nth keys list
        nth keys revoke <the first characters of a key>
 
@@ -55,11 +55,10 @@ export async function run(args: string[]): Promise<void> {
       origin: { type: 'string', multiple: true },
       'per-minute': { type: 'string' },
       expires: { type: 'string' },
-      help: { type: 'boolean', short: 'h' },
     },
   })
   const [command, prefix, ...rest] = positionals
-  if (values.help || command === undefined) return void process.stdout.write(USAGE)
+  if (command === undefined) return void process.stdout.write(USAGE)
   const unexpected = command === 'revoke' ? rest[0] : prefix
   if (unexpected !== undefined) throw new Error(`Unexpected argument "${unexpected}".`)
   if (command === 'revoke' && prefix !== undefined) return withApiKeys((keys) => revoke(keys, prefix))

@@ -20,7 +20,7 @@ import { partsOf } from './paging.ts'
 import { type Snapshot, withSnapshot } from './snapshot.ts'
 import { openFile } from './source.ts'
 
-const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
+export const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
        nth restore --advance <n>
 
 Restores a backup of nth backup into an empty database: that of DATABASE_URL, or else the private one of NTH_DATA_DIR.
@@ -46,10 +46,8 @@ export async function run(args: string[]): Promise<void> {
     options: {
       advance: { type: 'string' },
       continue: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h' },
     },
   })
-  if (values.help) return void process.stdout.write(USAGE)
   const [directory, ...rest] = positionals
   if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
   const advanceBy = values.advance === undefined ? undefined : numberIn(values.advance)

@@ -7,7 +7,7 @@ import type { Notices } from '../operations/log.ts'
 import { keepRequestsYoung, openFilesWarning, version } from '../operations/process.ts'
 import type { Report, WorkerCommand } from '../workers.ts'
 
-const USAGE = `Usage: nth start [--help]
+export const USAGE = `Usage: nth start [--help]
 
 Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, with defaults in parentheses:
 
@@ -54,8 +54,7 @@ async function openNotices({ logLevel }: Pick<Config, 'logLevel'>): Promise<Noti
 }
 
 export async function run(args: string[]): Promise<void> {
-  const { values } = parseArgs({ args, options: { help: { type: 'boolean', short: 'h' } } })
-  if (values.help) return void process.stdout.write(USAGE)
+  parseArgs({ args })
   keepRequestsYoung()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal)
   const app = await start().catch(reportFailure)
