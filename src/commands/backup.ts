@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { EntryType } from '../rules/entries.ts'
 import { withDatabase } from './database.ts'
-import { EXPORTED, jsonlTexts, writeFile } from './files.ts'
+import { EXPORTED, writeFile } from './files.ts'
+import { jsonlTexts } from './formats.ts'
 import { withSnapshot } from './snapshot.ts'
 
 export const USAGE = `Usage: nth backup <directory>

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { withDatabase } from './database.ts'
-import { csvTexts, EXPORTED, EXPORTED_AS_CSV, jsonlTexts, writeFile, writeToStdout } from './files.ts'
+import { EXPORTED, EXPORTED_AS_CSV, writeFile, writeToStdout } from './files.ts'
+import { csvTexts, jsonlTexts } from './formats.ts'
 import { withSnapshot } from './snapshot.ts'
 
 export const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]

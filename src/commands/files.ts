@@ -3,9 +3,7 @@ import { lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { version } from '../operations/process.ts'
-import type { Entry, EntryType } from '../rules/entries.ts'
-import { endLine, headerLine, lineOf, openCsv } from './formats.ts'
+import type { EntryType } from '../rules/entries.ts'
 
 /** What an export in JSON Lines has. */
 export const EXPORTED: ReadonlySet<EntryType> = new Set([
@@ -21,24 +19,6 @@ export const EXPORTED: ReadonlySet<EntryType> = new Set([
 
 /** What a CSV has. */
 export const EXPORTED_AS_CSV: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
-
-/** Entries of a snapshot as JSON Lines. */
-export async function* jsonlTexts(at: Date, hasSubjects: boolean, entries: AsyncIterable<Entry>) {
-  let lines = 0
-  yield headerLine(version, at, hasSubjects)
-  for await (const entry of entries) {
-    yield lineOf(entry)
-    lines++
-  }
-  yield endLine(lines)
-}
-
-/** Entries as CSV. `escapes`: no spreadsheet takes a name for a formula. */
-export async function* csvTexts(entries: AsyncIterable<Entry>, escapes: boolean): AsyncGenerator<string> {
-  const csv = openCsv(escapes)
-  yield csv.header
-  for await (const entry of entries) yield csv.lineOf(entry)
-}
 
 /** Length of the texts that are written at once, in characters. */
 const CHUNK = 2 ** 16

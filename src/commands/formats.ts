@@ -1,9 +1,9 @@
 import { parse } from 'csv-parse/sync'
 import { stringify } from 'csv-stringify/sync'
+import { version } from '../operations/process.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import {
   type Entry,
-  type EntryOf,
   entryIn,
   FORMAT_VERSION,
   header,
@@ -11,7 +11,7 @@ import {
   type StoredPeriodTotal,
 } from '../rules/entries.ts'
 import { roundedNumber } from '../rules/jsonNumbers.ts'
-import { nameFault, textFault } from '../rules/names.ts'
+import { faultAt, nameFault, textFault } from '../rules/names.ts'
 
 /** The columns that an export writes. An import needs `name` and `value`. */
 const COLUMNS = ['type', 'namespace', 'name', 'group', 'period', 'value'] as const
@@ -39,55 +39,46 @@ function unescaped(text: string): string {
   return text.replaceAll(";'", ';').replace(/^'/, '')
 }
 
-/** How an export is written as CSV. `escapes`: for spreadsheets; the names of such columns say so. */
-export function openCsv(escapes: boolean) {
+/**
+ * Entries as CSV: of a counter its value, of a sequence group the last number of its latest period. `escapes`: no
+ * spreadsheet takes a name for a formula; the names of such columns say so.
+ */
+export async function* csvTexts(entries: AsyncIterable<Entry>, escapes: boolean): AsyncGenerator<string> {
   const textOf = escapes ? escaped : (text: string) => text
-  return {
-    // Without a byte order mark, Excel takes UTF-8 for something else.
-    header: escapes
-      ? `\ufeff${csvLine(COLUMNS.map((column) => (TEXTS.includes(column) ? ESCAPED + column : column)))}`
-      : csvLine(COLUMNS),
-
-    /** The line of an entry: of a counter its value, of a sequence group the last number of its latest period. */
-    lineOf(entry: Entry): string {
-      if (entry.type === 'counter')
-        return csvLine(['counter', textOf(entry.namespace), textOf(entry.name), '', '', entry.value])
-      if (entry.type !== 'sequenceGroup') return ''
-      const { period = 0, lastValue } = entry.latest ?? {}
-      if (lastValue == null) return ''
-      const key = [entry.namespace, entry.sequence, entry.group].map(textOf)
-      return csvLine([entry.type, ...key, period, lastValue])
-    },
+  const columnOf = (column: Column) => (escapes && TEXTS.includes(column) ? ESCAPED + column : column)
+  // Without a byte order mark, Excel takes UTF-8 for something else.
+  yield (escapes ? '\ufeff' : '') + csvLine(COLUMNS.map(columnOf))
+  for await (const entry of entries) {
+    if (entry.type === 'counter')
+      yield csvLine([entry.type, textOf(entry.namespace), textOf(entry.name), '', '', entry.value])
+    if (entry.type !== 'sequenceGroup' || entry.latest?.lastValue == null) continue
+    const key = [entry.namespace, entry.sequence, entry.group].map(textOf)
+    yield csvLine([entry.type, ...key, entry.latest.period, entry.latest.lastValue])
   }
 }
 
 /**
- * The entries of a CSV file, whose first line names its columns.
+ * The entries of a CSV file, whose first line names its columns, and what is wrong with some of its lines.
  *
- * @throws {Error} if that line is wrong: no other one can be read then
+ * @throws {Error} if it has no rows
  */
 export async function* csvEntries(
-  lines: AsyncIterable<TextLine | LineFault>,
+  lines: AsyncIterable<TextLine>,
   namespace: string,
 ): AsyncGenerator<Placed | LineFault> {
   let entryIn: ((row: string) => Entry) | undefined
   let isEmpty = true
-  for await (const part of lines) {
-    const { line } = part
-    if (!('fault' in part) && part.text.trim() === '') continue
+  for await (const { line, text } of lines) {
+    const row = text.replace(/\r$/, '')
     try {
-      if ('fault' in part) throw new Error(part.fault)
-      const row = part.text.replace(/\r$/, '')
-      if (!entryIn) {
-        entryIn = readerOf(row, namespace)
-        continue
-      }
-      isEmpty = false
-      yield { line, entry: entryIn(row) }
+      if (entryIn) {
+        isEmpty = false
+        yield { line, entry: entryIn(row) }
+      } else entryIn = readerOf(row, namespace)
     } catch (error) {
-      const fault = (error as Error).message
-      if (!entryIn) throw new Error(`Line ${line}: ${fault}.`, { cause: error })
-      yield { line, fault }
+      yield { line, fault: (error as Error).message }
+      // Without the columns, no other line can be read.
+      if (!entryIn) return
     }
   }
   if (!entryIn) throw new Error('The file is empty; its first line must name its columns.')
@@ -116,14 +107,11 @@ const UNKNOWN_TIMES = { createdAt: undefined, updatedAt: undefined }
 /** @throws {Error} saying which field is wrong */
 function entryOfFields(fields: { [C in Column]?: string }): Entry {
   const { type = 'counter', namespace = '', name = '', group = '', period = '', value = '' } = fields
-  for (const [column, text, faultOf] of [
-    ['namespace', namespace, nameFault],
-    ['name', name, nameFault],
-    ['group', group, textFault],
-  ] as const) {
-    const fault = faultOf(text)
-    if (fault) throw new Error(`${column} ${fault.message}`)
-  }
+  const fault =
+    faultAt(['namespace'], nameFault(namespace)) ??
+    faultAt(['name'], nameFault(name)) ??
+    faultAt(['group'], textFault(group))
+  if (fault) throw new Error(`${fault.path} ${fault.message}`)
   const number = integerIn(value, 'value')
   if (type === 'counter') {
     if (group !== '' || period !== '') throw new Error('a counter has no group and no period')
@@ -193,65 +181,41 @@ function cellsIn(row: string, delimiter: string): string[] {
 /**
  * The entries of an export in JSON Lines, and what is wrong with some of its lines.
  *
- * @throws {Error} if its first or last line is wrong
+ * @throws {Error} if its first line is wrong, its last one is missing, or something follows that
  */
-export async function* jsonlEntries(
-  lines: AsyncIterable<TextLine | LineFault>,
-): AsyncGenerator<Placed | LineFault> {
+export async function* jsonlEntries(lines: AsyncIterable<TextLine>): AsyncGenerator<Placed | LineFault> {
   let state: 'empty' | 'begun' | 'ended' = 'empty'
   let count = 0
-  for await (const part of lines) {
-    const { line } = part
-    if ('text' in part && part.text.trim() === '') continue
+  for await (const { line, text } of lines) {
     if (state === 'ended') throw new Error(`Line ${line}: nothing may follow the last line of an export.`)
     if (state === 'empty') {
-      headerIn(part)
+      assertReadable(text)
       state = 'begun'
       continue
     }
-    const read = readLine(part)
-    if ('linesBefore' in read) {
-      if (read.linesBefore !== count)
-        throw new Error(
-          `Line ${line}: the export wrote ${read.linesBefore} lines between the first and this one, but the file has ${count}.`,
-        )
-      state = 'ended'
-      continue
+    try {
+      const entry = entryOf(text)
+      if (entry.type !== 'end') yield { line, entry }
+      else {
+        state = 'ended'
+        if (entry.lines !== count)
+          throw new Error(
+            `the export wrote ${entry.lines} lines between the first and this one, but the file has ${count}`,
+          )
+      }
+    } catch (error) {
+      yield { line, fault: (error as Error).message }
     }
     count++
-    yield read
   }
-  if (state === 'empty') throw new Error('The file is empty.')
-  if (state === 'begun') throw new Error('The file is incomplete: its last line is missing.')
+  if (state !== 'ended') throw new Error('The file is incomplete: its last line is missing.')
 }
 
-/**
- * The instant whose state an export in JSON Lines shows.
- *
- * @throws {Error} if the first line is not that of an export
- */
-export async function instantOf(lines: AsyncIterable<TextLine | LineFault>): Promise<Date> {
-  for await (const part of lines) return headerIn(part)
-  throw new Error('The file is empty.')
-}
-
-/** An entry, or what is wrong with it; of the last line, how many entries should have come before. */
-function readLine(part: TextLine | LineFault): Placed | LineFault | { linesBefore: number } {
-  if ('fault' in part) return part
-  const { line, text } = part
-  try {
-    const entry = entryIn(parsed(text))
-    return entry.type === 'end' ? { linesBefore: entry.lines } : { line, entry }
-  } catch (error) {
-    return { line, fault: (error as Error).message }
-  }
-}
-
-function parsed(text: string): unknown {
+function entryOf(text: string): ReturnType<typeof entryIn> {
   const fields = json(text)
   if (fields === undefined) throw new Error('it is not JSON')
   if (roundedNumber(text) !== undefined) throw new Error('it has a number that is not an integer')
-  return fields
+  return entryIn(fields)
 }
 
 /** Undefined: it is not JSON. */
@@ -263,59 +227,62 @@ function json(text: string): unknown {
   }
 }
 
-function headerIn(part: TextLine | LineFault): Date {
-  if ('fault' in part) throw new Error(`Line 1: ${part.fault}.`)
-  const { data } = header.safeParse(json(part.text))
-  if (!data) throw new Error('Line 1 is not the first line of an export of Nth.')
+/** The instant whose state an export in JSON Lines shows, by its first line; undefined: it is not that of an export. */
+export function instantIn(firstLine: string): Date | undefined {
+  return header.safeParse(json(firstLine)).data?.at
+}
+
+function assertReadable(firstLine: string): void {
+  const { data } = header.safeParse(json(firstLine))
+  if (!data) throw new Error(NO_EXPORT)
   if (data.formatVersion > FORMAT_VERSION)
     throw new Error(
       `Line 1: this file has format ${data.formatVersion}, and this version of Nth reads up to ${FORMAT_VERSION}. Use a later one.`,
     )
-  return data.at
 }
 
-/** The first line of an export. `at`: the instant whose state it shows, by the database's clock. */
-export function headerLine(version: string, at: Date, hasSubjects: boolean): string {
+export const NO_EXPORT = 'Line 1 is not the first line of an export of Nth.'
+
+/**
+ * Entries as JSON Lines. The first line has the instant whose state they show, by the database's clock. Without the last
+ * line, a file is not whole.
+ */
+export async function* jsonlTexts(
+  at: Date,
+  hasSubjects: boolean,
+  entries: AsyncIterable<Entry>,
+): AsyncGenerator<string> {
   const formatVersion = hasSubjects ? FORMAT_VERSION : FORMAT_VERSION - 1
-  return `${JSON.stringify({ type: 'nth', formatVersion, version, at })}\n`
+  yield lineOf({ type: 'nth', formatVersion, version, at })
+  let lines = 0
+  for await (const entry of entries) {
+    yield lineOf(entry)
+    lines++
+  }
+  yield lineOf({ type: 'end', lines })
 }
 
-/** The last line of an export: without it, a file is not whole. */
-export function endLine(lines: number): string {
-  return `${JSON.stringify({ type: 'end', lines })}\n`
+function lineOf(fields: object): string {
+  return `${JSON.stringify(fields, written)}\n`
 }
 
-export function lineOf(entry: Entry): string {
-  return `${JSON.stringify(fieldsOf(entry))}\n`
-}
-
-function fieldsOf(entry: Entry): object {
-  switch (entry.type) {
-    case 'namespace':
-      return { ...entry, periods: tracked(entry.periods) }
-    case 'counter':
-      return {
-        ...entry,
-        definition: entry.definition && {
-          ...entry.definition,
-          // Earlier versions refuse it.
-          oncePer: entry.definition.oncePer ?? undefined,
-          periods: tracked(entry.definition.periods),
-        },
-        history: historyFields(entry),
-      }
-    case 'counterHistory':
-      return { ...entry, history: historyFields(entry) }
+/** The parts of entries that have another form in a file. */
+function written(member: string, part: unknown): unknown {
+  switch (member) {
+    case 'history':
+      // No other part has this name.
+      return historyFields(part as readonly StoredPeriodTotal[])
+    case 'since':
+      return typeof part === 'number' ? new Date(part).toISOString() : part
+    case 'oncePer':
+      // Versions that don't know it refuse it.
+      return part ?? undefined
     default:
-      return entry
+      return part
   }
 }
 
-function tracked(periods: EntryOf<'namespace'>['periods']) {
-  return periods.map((one) => ({ ...one, since: one.since === null ? null : new Date(one.since) }))
-}
-
-function historyFields({ history }: { history: readonly StoredPeriodTotal[] }) {
+function historyFields(history: readonly StoredPeriodTotal[]): object {
   const periods = PERIODS.flatMap((period) => {
     const own = history.filter((total) => total.period === period).toSorted((a, b) => a.start - b.start)
     return own.length > 0 ? [[period, own.map(totalFields)] as const] : []
@@ -346,44 +313,36 @@ const MAX_LINE = 16 * 2 ** 20
 const NEWLINE = 0x0a
 
 /**
- * Lines of a stream of bytes, without the byte order mark at its beginning. Only a newline ends a line: names may contain
- * other separators that `node:readline` knows.
+ * Lines of a stream of bytes that are not blank, without the byte order mark at its beginning. Only a newline ends a line:
+ * names may contain other separators that `node:readline` knows.
  *
- * @throws {Error} naming the line that is too long
+ * @throws {Error} naming the line that is too long, or is not UTF-8
  */
-export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<TextLine | LineFault> {
+export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<TextLine> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let line = 0
-  let parts: Buffer[] = []
-  let length = 0
+  let rest: Buffer = Buffer.alloc(0)
 
-  function take(): TextLine | LineFault {
+  function* decoded(bytes: Buffer): Generator<TextLine> {
     line++
-    const whole = parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts)
-    parts = []
-    length = 0
     try {
-      const text = decoder.decode(whole)
-      return { line, text: line === 1 && text.startsWith('\ufeff') ? text.slice(1) : text }
-    } catch {
-      return {
-        line,
-        fault:
-          'it is not UTF-8; save the file as UTF-8, or convert it, for example with iconv -f latin1 -t utf-8',
-      }
+      const text = decoder.decode(bytes)
+      if (text.trim() !== '') yield { line, text: line === 1 ? text.replace(/^\ufeff/, '') : text }
+    } catch (cause) {
+      const advice = 'save the file as UTF-8, or convert it, for example with iconv -f latin1 -t utf-8'
+      throw new Error(`Line ${line}: it is not UTF-8; ${advice}.`, { cause })
     }
   }
 
   for await (const chunk of chunks) {
+    const bytes = Buffer.concat([rest, chunk])
     let from = 0
-    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
-      parts.push(chunk.subarray(from, at))
-      yield take()
-      from = at + 1
+    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
+      yield* decoded(bytes.subarray(from, end))
+      from = end + 1
     }
-    if (from < chunk.length) parts.push(chunk.subarray(from))
-    length += chunk.length - from
-    if (length > MAX_LINE) throw new Error(`Line ${line + 1}: it is longer than ${MAX_LINE} bytes.`)
+    rest = bytes.subarray(from)
+    if (rest.length > MAX_LINE) throw new Error(`Line ${line + 1}: it is longer than ${MAX_LINE} bytes.`)
   }
-  if (parts.length > 0) yield take()
+  if (rest.length > 0) yield* decoded(rest)
 }

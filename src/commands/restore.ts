@@ -14,7 +14,7 @@ import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
 import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
 import { withNotice } from './files.ts'
-import { instantOf } from './formats.ts'
+import { NO_EXPORT } from './formats.ts'
 import { checkAll, described, importAll } from './import.ts'
 import { partsOf } from './paging.ts'
 import { type Snapshot, withSnapshot } from './snapshot.ts'
@@ -67,13 +67,10 @@ function numberIn(text: string): number {
 
 async function restore(directory: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
   const path = join(directory, BACKUP_FILE)
-  const withPath = (error: Error) => {
-    throw new Error(`${path}: ${error.message}`, { cause: error })
-  }
-  const source = await openFile(path, 'default').catch(withPath)
+  const source = await openFile(path, 'default')
+  const { at } = source
   try {
-    // A wrong file is reported before a database is started.
-    const at = await instantOf(source.lines()).catch(withPath)
+    if (!at) throw new Error(`${path}: ${NO_EXPORT}`)
     await checkAll(source, true)
     await withDatabase(async (target) => {
       await assertUnused(target, continues)

@@ -3,18 +3,18 @@ import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Placed } from '../rules/entries.ts'
-import { csvEntries, jsonlEntries, type LineFault, linesOf, type TextLine } from './formats.ts'
+import { csvEntries, instantIn, jsonlEntries, type LineFault, linesOf } from './formats.ts'
 
 /** What is imported. It is read twice: to be checked, then to be applied. */
 export interface Source {
+  /** The instant whose state it shows, if it is an export in JSON Lines. */
+  at: Date | undefined
   /**
    * What it has, from the beginning.
    *
    * @throws {Error} where it can't be read further, or has changed since it was opened
    */
   parts(): AsyncGenerator<Placed | LineFault>
-  /** Its lines, in the same way. */
-  lines(): AsyncGenerator<TextLine | LineFault>
   /** How much was read of it since `parts` was called, from 0 to 1. */
   fraction(): number
   close(): Promise<void>
@@ -49,7 +49,7 @@ export async function openFile(path: string, namespace: string): Promise<Source>
   }
 
   return {
-    lines: () => linesOf(chunks()),
+    at: instantIn(head.toString().split('\n', 1).join()),
     parts: () => (isJson ? jsonlEntries(linesOf(chunks())) : csvEntries(linesOf(chunks()), namespace)),
     fraction: () => (size > 0 ? position / size : 1),
     close: () => handle.close(),

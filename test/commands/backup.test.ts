@@ -232,10 +232,7 @@ it.each([
   [['backup', 'a', 'b'], 'Unexpected argument "b".'],
   [['restore'], 'Give the directory of the backup; see --help.'],
   [['restore', 'a', 'b'], 'Unexpected argument "b".'],
-  [
-    ['restore', '/nowhere'],
-    "/nowhere/nth.jsonl: ENOENT: no such file or directory, open '/nowhere/nth.jsonl'",
-  ],
+  [['restore', '/nowhere'], "ENOENT: no such file or directory, open '/nowhere/nth.jsonl'"],
   ...['0', '-1', '1.5', 'many', '1000001', ''].map((text): [string[], string] => [
     ['restore', `--advance=${text}`],
     `--advance must be a whole number from 1 to 1000000; it is "${text}".`,
@@ -249,7 +246,7 @@ it.each([
 })
 
 it.each([
-  ['', 'The file is empty.'],
+  ['', 'Line 1 is not the first line of an export of Nth.'],
   ['name,value\na,1\n', 'Line 1 is not the first line of an export of Nth.'],
   ['{"type":"counter"}\n', 'Line 1 is not the first line of an export of Nth.'],
 ])('says what is wrong with a file: %j', async (text, message) => {
