@@ -1,6 +1,5 @@
 import { parseArgs } from 'node:util'
 import type { Connection } from 'mysql2/promise'
-import { Temporal } from 'temporal-polyfill'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
@@ -200,16 +199,18 @@ async function checkClock({ connection }: Inspected): Promise<Finding> {
   return warning(`${message}. Synchronise both clocks, for example with chrony.`)
 }
 
-const UNITS = ['days', 'hours', 'minutes', 'seconds'] as const
+const UNITS = [
+  ['days', 86_400_000],
+  ['hours', 3_600_000],
+  ['minutes', 60_000],
+  ['seconds', 1000],
+  ['ms', 1],
+] as const
 
-/** A duration in its two largest units, such as `3 days 4 hours`; a short one in milliseconds. */
+/** A duration in the largest unit of which it has two or more. */
 function durationText(durationMs: number): string {
-  if (durationMs < 10_000) return `${durationMs} ms`
-  const duration = Temporal.Duration.from({ milliseconds: durationMs }).round({ largestUnit: 'days' })
-  const first = UNITS.findIndex((unit) => duration[unit] > 0)
-  const parts = UNITS.slice(first, first + 2).map((unit) => [duration[unit], unit] as const)
-  const texts = parts.map(([count, unit]) => `${count} ${count === 1 ? unit.slice(0, -1) : unit}`)
-  return texts.filter((text) => !text.startsWith('0')).join(' ')
+  const [unit, unitMs] = UNITS.find(([, unitMs]) => durationMs >= 2 * unitMs) ?? ['ms', 1]
+  return `${Math.round(durationMs / unitMs)} ${unit}`
 }
 
 /** Connections of one process. */

@@ -246,22 +246,11 @@ function keyOf(entry: Entry): string {
 /** An entry as part of a sentence. */
 export function described(entry: Entry): string {
   const quoted = JSON.stringify
-  switch (entry.type) {
-    case 'namespace':
-      return `namespace ${quoted(entry.name)}`
-    case 'counter':
-    case 'counterHistory':
-    case 'counterSubjects':
-      return `counter ${quoted(entry.name)} in ${quoted(entry.namespace)}`
-    case 'sequence':
-      return `sequence ${quoted(entry.name)} in ${quoted(entry.namespace)}`
-    case 'reservation':
-      return `reservation of ${quoted(entry.formatted)}`
-    case 'apiKey':
-      return `API key ${entry.prefix}…`
-    case 'idempotencyKey':
-      return `idempotency key of hash ${entry.hash}`
-    default:
-      return `group ${quoted(entry.group)} of sequence ${quoted(entry.sequence)} in ${quoted(entry.namespace)}`
-  }
+  if (entry.type === 'apiKey') return `API key ${entry.prefix}…`
+  if (entry.type === 'idempotencyKey') return `idempotency key of hash ${entry.hash}`
+  if (entry.type === 'namespace') return `namespace ${quoted(entry.name)}`
+  if (entry.type === 'reservation') return `reservation of ${quoted(entry.formatted)}`
+  const place = `in ${quoted(entry.namespace)}`
+  if ('group' in entry) return `group ${quoted(entry.group)} of sequence ${quoted(entry.sequence)} ${place}`
+  return `${entry.type === 'sequence' ? 'sequence' : 'counter'} ${quoted(entry.name)} ${place}`
 }

@@ -4,8 +4,8 @@ import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
-import { bytes, hex, instant, integer, list, orNull, select, timeOf } from '../mysql/sql.ts'
-import { grantsText, readKeys } from '../repository/apiKeys.ts'
+import { bytes, hex, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
+import { insertKey, readKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
 import { keyText } from '../rules/counter.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
@@ -206,7 +206,10 @@ on duplicate key update ${columns.map((column) => `${column} = values(${column})
   return { outcome: values.length > 0 ? 'raised' : 'unchanged', subjects: counts }
 }
 
-/** Creates missing keys, with the same id where it is free, and revokes those that were revoked. */
+/**
+ * Creates missing keys, with the same id where it is free: it is part of a caller's identity, to which idempotency keys
+ * belong. Revokes those that were revoked.
+ */
 async function importApiKeys(
   { connection }: ImportContext,
   entries: readonly EntryOf<'apiKey'>[],
@@ -223,7 +226,7 @@ async function importApiKeys(
     const { id, hash, revokedAt } = entry
     const key = present.get(hash)
     if (!key) {
-      await connection.query(insertKey(entry, !ids.has(id)))
+      await connection.query(insertKey(entry, ids.has(id) ? null : id))
       ids.add(id)
       results.push({ outcome: 'created' })
     } else if (revokedAt && !key.revokedAt) {
@@ -236,23 +239,6 @@ async function importApiKeys(
     } else results.push({ outcome: 'unchanged' })
   }
   return results
-}
-
-/** The id is part of a caller's identity, to which idempotency keys belong. */
-function insertKey(entry: EntryOf<'apiKey'>, keepsId: boolean): string {
-  const json = (value: unknown) => bytes(JSON.stringify(value))
-  return `insert into api_key
-   set id = ${keepsId ? integer(entry.id) : 'null'},
-       hash = ${hex(entry.hash)},
-       prefix = ${bytes(entry.prefix)},
-       label = ${bytes(entry.label)},
-       grants = ${bytes(grantsText(entry.grants))},
-       origins = ${orNull(entry.origins, json)},
-       per_minute = ${orNull(entry.perMinute, integer)},
-       created_at = ${instant(entry.createdAt)},
-       expires_at = ${orNull(entry.expiresAt, instant)},
-       revoked_at = ${orNull(entry.revokedAt, instant)},
-       last_used_at = ${orNull(entry.lastUsedAt, instant)}`
 }
 
 /** Creates missing keys, in the order of their hashes, in which flushes claim them. */

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
-import { type ApiKeys, openApiKeys } from '../repository/apiKeys.ts'
+import { type ApiKeys, eachKey, openApiKeys } from '../repository/apiKeys.ts'
 import { LAST_INSTANT } from '../rules/calendar.ts'
 import { nameFault } from '../rules/names.ts'
 import {
@@ -138,28 +138,18 @@ async function withApiKeys(work: (keys: ApiKeys) => Promise<void>): Promise<void
 }
 
 async function list(keys: ApiKeys): Promise<void> {
-  for await (const key of allOf(keys)) console.log(described(key))
+  for await (const key of eachKey(keys.list)) console.log(described(key))
 }
 
 async function revoke(keys: ApiKeys, prefix: string): Promise<void> {
   const found: ApiKey[] = []
-  for await (const key of allOf(keys)) if (prefix.startsWith(key.prefix)) found.push(key)
+  for await (const key of eachKey(keys.list)) if (prefix.startsWith(key.prefix)) found.push(key)
   const [key, ...others] = found
   if (!key) throw new Error(`No API key begins with ${prefix}; see nth keys list.`)
   if (others.length > 0)
     throw new Error(`Several API keys begin with ${prefix}; revoke the right one in the console.`)
   await keys.revoke(key.id)
   console.log(`Revoked ${described(key)}.`)
-}
-
-const PAGE = 500
-
-async function* allOf(keys: ApiKeys): AsyncGenerator<ApiKey> {
-  let page: ApiKey[] = []
-  do {
-    page = await keys.list({ after: page.at(-1)?.id, limit: PAGE, fromEnd: false })
-    yield* page
-  } while (page.length === PAGE)
 }
 
 function described({ prefix, label, grants, origins, expiresAt, revokedAt }: ApiKey): string {

@@ -3,7 +3,7 @@ import { integer, select } from '../mysql/sql.ts'
 import { MAX_PARTS } from '../rules/entries.ts'
 
 /** Rows per statement. */
-export const PAGE = 2000
+const PAGE = 2000
 
 /** The columns of a unique index, and their values in a row as literals. */
 type IndexOf<Row> = Record<string, (row: Row) => string>

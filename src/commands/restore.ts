@@ -135,8 +135,6 @@ const HAS_ROWS = ['counter', 'sequence', 'api_key', 'idempotency_key']
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500
 const TIME_LIMIT_MS = 60_000
-/** Batches of so many entries: their rows stay in memory, and none is needed again. */
-const REOPENED_AFTER = 100
 
 const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequenceGroup'])
 
@@ -147,7 +145,7 @@ const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequen
  * @param backupAt instant of the backup; a repeat for the same one moves nothing twice, while idempotency keys are kept
  */
 export async function advance(target: Target, by: number, backupAt?: Date): Promise<void> {
-  let nth = openOperations(target)
+  const nth = openOperations(target)
   const gapless = new Set<string>()
   const moved = { counters: 0, groups: 0 }
 
@@ -189,13 +187,10 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   }
 
   async function advanceAll(snapshot: Snapshot): Promise<void> {
-    for await (const [index, batch] of partsOf(snapshot.entries(ADVANCED), AT_ONCE)) {
+    for await (const [, batch] of partsOf(snapshot.entries(ADVANCED), AT_ONCE)) {
       for (const entry of batch)
         if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))
       await Promise.all(batch.map(advanceOne))
-      if ((index + 1) % REOPENED_AFTER > 0) continue
-      await nth.close()
-      nth = openOperations(target)
     }
   }
 

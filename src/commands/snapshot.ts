@@ -20,13 +20,12 @@ import {
 import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
-import { listKeys } from '../repository/apiKeys.ts'
+import { eachKey, listKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
 import type { Entry, EntryOf, EntryType, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
-import type { ApiKey } from '../rules/rights.ts'
 import { createProgress } from './files.ts'
-import { eachOf, idIn, PAGE, partsOf, rowsOf } from './paging.ts'
+import { eachOf, idIn, partsOf, rowsOf } from './paging.ts'
 import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './totals.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -316,11 +315,7 @@ async function* subjectsIn<Place>(connection: Connection, place: readonly string
 }
 
 async function* exportApiKeys(connection: Connection): AsyncGenerator<Entry> {
-  let keys: ApiKey[] = []
-  do {
-    keys = await listKeys(connection, { after: keys.at(-1)?.id, limit: PAGE, fromEnd: false })
-    for (const key of keys) yield { type: 'apiKey', ...key }
-  } while (keys.length === PAGE)
+  for await (const key of eachKey((page) => listKeys(connection, page))) yield { type: 'apiKey', ...key }
 }
 
 type IdempotencyKeyRow = Record<'hash' | 'fingerprint' | 'results', Buffer> &

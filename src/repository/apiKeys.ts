@@ -3,7 +3,7 @@ import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
 import { type Database, retried } from '../mysql/pool.ts'
-import { bytes, hex, instant, integer, list, orNull, pageBy, select } from '../mysql/sql.ts'
+import { bytes, hex, instant, integer, list, orNull, pageBy, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
@@ -203,7 +203,7 @@ type StoredGrant = Omit<Grant, 'onceOnly'> & { onceScopes?: readonly Scope[] }
  * Grants as they are stored. 0.2.0 ignores parts of them that it doesn't know. It must not ignore `onceOnly`: a grant that
  * has it has no scopes there, so that 0.2.0 refuses what it allows.
  */
-export function grantsText(grants: readonly Grant[]): string {
+function grantsText(grants: readonly Grant[]): string {
   const storedAs = ({ onceOnly, ...grant }: Grant): StoredGrant =>
     onceOnly ? { ...grant, scopes: [], onceScopes: grant.scopes } : grant
   return JSON.stringify(grants.map(storedAs))
@@ -219,17 +219,27 @@ function grantsIn(text: string): Grant[] {
 
 /** Repeatable: the hash is unique. */
 async function createKey(connection: Connection, key: ApiKeyOptions & Pick<ApiKey, 'hash' | 'prefix'>) {
-  const { hash, prefix, label, grants, origins, perMinute, expiresAt } = key
-  await connection.query(
-    `insert into api_key (hash, prefix, label, grants, origins, per_minute, created_at, expires_at)
-     values (${hex(hash)}, ${bytes(prefix)}, ${bytes(label)}, ${bytes(grantsText(grants))},
-             ${orNull(origins, (urls) => bytes(JSON.stringify(urls)))}, ${orNull(perMinute, integer)},
-             utc_timestamp(3), ${orNull(expiresAt, instant)})
-     on duplicate key update hash = values(hash)`,
-  )
-  const [created] = await readKeys(connection, [hash])
-  if (!created) throw new Error('No API key after creating it')
-  return created
+  const created = { ...key, createdAt: await timeOf(connection), revokedAt: null, lastUsedAt: null }
+  await connection.query(`${insertKey(created)} on duplicate key update hash = values(hash)`)
+  const [stored] = await readKeys(connection, [key.hash])
+  if (!stored) throw new Error('No API key after creating it')
+  return stored
+}
+
+/** `id`: by default the next one. */
+export function insertKey(key: Omit<ApiKey, 'id'>, id: number | null = null): string {
+  return `insert into api_key
+   set id = ${orNull(id, integer)},
+       hash = ${hex(key.hash)},
+       prefix = ${bytes(key.prefix)},
+       label = ${bytes(key.label)},
+       grants = ${bytes(grantsText(key.grants))},
+       origins = ${orNull(key.origins, (urls) => bytes(JSON.stringify(urls)))},
+       per_minute = ${orNull(key.perMinute, integer)},
+       created_at = ${instant(key.createdAt)},
+       expires_at = ${orNull(key.expiresAt, instant)},
+       revoked_at = ${orNull(key.revokedAt, instant)},
+       last_used_at = ${orNull(key.lastUsedAt, instant)}`
 }
 
 export function readKeys(connection: Connection, hashes: readonly string[]): Promise<ApiKey[]> {
@@ -252,6 +262,17 @@ async function revokeKey(connection: Connection, id: number): Promise<ApiKey | u
 
 export function listKeys(connection: Connection, page: Page<number>): Promise<ApiKey[]> {
   return keysIn(connection, pageBy('id', page, integer))
+}
+
+const PAGE = 500
+
+/** All keys that a list has, a page at a time. */
+export async function* eachKey(list: (page: Page<number>) => Promise<ApiKey[]>): AsyncGenerator<ApiKey> {
+  let page: ApiKey[] = []
+  do {
+    page = await list({ after: page.at(-1)?.id, limit: PAGE, fromEnd: false })
+    yield* page
+  } while (page.length === PAGE)
 }
 
 async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
