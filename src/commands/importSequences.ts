@@ -1,31 +1,16 @@
-import {
-  SEQUENCE_COLUMNS,
-  type SequenceDefinitionRow,
-  sequenceDefinitionIn,
-  sequenceDefinitionSet,
-  storePositions,
-} from '../commit/reservations.ts'
+import { storePositions } from '../commit/reservations.ts'
 import type { Connection } from '../mysql/pool.ts'
+import { bytes, groupBy, hex, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
 import {
-  bytes,
-  firstVersion,
-  groupBy,
-  hex,
-  instant,
-  integer,
-  list,
-  orNull,
-  REVISION_OF_NOW,
-  raisedRevision,
-  select,
-} from '../mysql/sql.ts'
-import {
-  conflictOnCluster,
   findOrCreateSequence,
+  lockSequences,
+  type StoredSequence,
   sequenceId,
+  storeSequence,
   UNUSED,
   useOf,
 } from '../repository/sequenceDefinition.ts'
+import { createSequenceGroups, readSequenceGroups } from '../repository/sequences.ts'
 import { isPeriodKey } from '../rules/calendar.ts'
 import { keyText } from '../rules/counter.ts'
 import type { EntryOf, GroupPeriod, LatestNumbers } from '../rules/entries.ts'
@@ -41,21 +26,10 @@ import {
   refused,
   type SequenceMerge,
 } from '../rules/merge.ts'
-import type { SequenceGroupKey, SequenceKey } from '../rules/sequence.ts'
-import type { PastFormat, SequenceDefinition } from '../rules/sequenceDefinition.ts'
+import type { SequenceGroupRow } from '../rules/rows.ts'
+import { type SequenceGroupKey, sequenceGroupKeyText } from '../rules/sequence.ts'
+import type { SequenceDefinition } from '../rules/sequenceDefinition.ts'
 import { ChangedMeanwhileError, hasRows, type ImportContext } from './importContext.ts'
-
-/** A locked sequence. */
-interface PresentSequenceRow {
-  id: number
-  version: number
-  salt: string | undefined
-  isDefined: boolean
-  definition: SequenceDefinition
-  formatHistory: readonly PastFormat[]
-}
-
-const sequenceOf = ({ namespace, sequence: name }: SequenceGroupKey): SequenceKey => ({ namespace, name })
 
 /** Merges sequences into present ones, under an exclusive lock as `defineSequence` does: no flush issues numbers. */
 export async function importSequences(
@@ -68,13 +42,15 @@ export async function importSequences(
     const id = await sequenceId(connection, entry)
     if (id !== undefined) ids.set(keyText(entry), id)
   }
-  const rows = await lockSequences(connection, ids, 'for update')
+  const rows = await lockSequences(connection, [...ids.values()], 'for update')
+  if (rows.size < ids.size) throw new ChangedMeanwhileError()
   const results: Result[] = []
   for (const entry of entries) {
-    const row = rows.get(keyText(entry))
+    const id = ids.get(keyText(entry))
+    const row = id === undefined ? undefined : rows.get(id)
     const subjects = `sequence_group g force index (sequence_group_name)
        join sequence_subject u force index (primary) on u.group_id = g.id
-      where g.sequence_id = ${row?.id}`
+      where g.sequence_id = ${id}`
     if (row && newSalt(row, entry) && (await hasRows(connection, subjects))) {
       results.push(refused(OTHER_SALT))
       continue
@@ -82,24 +58,20 @@ export async function importSequences(
     const present = row ? { ...row, ...(await useOf(connection, row.id, row.version)) } : UNUSED
     const exists = (row?.isDefined ?? false) || present.used.isNamed || present.used.isUnnamed
     const { written, ...result } = mergeSequence({ ...present, exists }, entry, context)
-    if (written) await writeSequence(context, { entry, id: row?.id, exists, ...written })
+    if (written) await writeSequence(connection, entry, { id, exists }, written)
     results.push(result)
   }
   return results
 }
 
-/** What is written of a sequence. `id`: undefined if it has no row. */
-interface MergedSequence extends NonNullable<SequenceMerge['written']> {
-  entry: EntryOf<'sequence'>
-  id: number | undefined
-  exists: boolean
-}
-
+/** `present`: its id is undefined if it has no row. */
 async function writeSequence(
-  { connection }: ImportContext,
-  { entry, id: present, exists, definition, salt, formatHistory }: MergedSequence,
+  connection: Connection,
+  entry: EntryOf<'sequence'>,
+  present: { id: number | undefined; exists: boolean },
+  { definition, salt, formatHistory }: NonNullable<SequenceMerge['written']>,
 ): Promise<void> {
-  const id = present ?? (await findOrCreateSequence(connection, entry, entry.createdAt))
+  const { exists, id = await findOrCreateSequence(connection, entry, entry.createdAt) } = present
   if (!definition) {
     await connection.query(
       `update sequence set format_history = ${bytes(JSON.stringify(formatHistory))} where id = ${integer(id)}`,
@@ -107,55 +79,15 @@ async function writeSequence(
     return
   }
   // A new one gets a version above its first one, so that groups can have an earlier one.
-  await connection.query(
-    `update sequence
-   set ${sequenceDefinitionSet(definition, formatHistory)},
-       is_defined = ${entry.isDefined || exists},
-       subject_salt = ${salt ? hex(salt) : 'subject_salt'},
-       definitions = definitions + 1,
-       version = version + 1,
-       created_at = ${exists ? 'created_at' : instant(entry.createdAt)}
- where id = ${integer(id)}`,
-  )
-  await conflictOnCluster(connection, id)
+  const others = `is_defined = ${entry.isDefined || exists},
+            subject_salt = ${salt ? hex(salt) : 'subject_salt'},
+            created_at = ${exists ? 'created_at' : instant(entry.createdAt)}`
+  await storeSequence(connection, id, definition, formatHistory, others)
 }
 
-type PresentSequence = SequenceDefinitionRow &
-  Record<'id' | 'version' | 'is_defined', number> &
-  Record<'format_history' | 'subject_salt', Buffer | null>
-
-/** Locks sequences, given and returned by the texts of their keys. */
-async function lockSequences(
-  connection: Connection,
-  ids: ReadonlyMap<string, number>,
-  lock: 'for update' | 'lock in share mode',
-): Promise<Map<string, PresentSequenceRow>> {
-  if (ids.size === 0) return new Map()
-  const rows = await select<PresentSequence>(
-    connection,
-    `select s.id, s.version, s.is_defined, s.format_history, s.subject_salt, ${SEQUENCE_COLUMNS}
-       from sequence s force index (primary)
-      where s.id in (${list([...ids.values()], integer)})
-      order by s.id ${lock}`,
-  )
-  const found = new Map(rows.map((row) => [row.id, row]))
-  return new Map(
-    [...ids].map(([text, id]) => {
-      const row = found.get(id)
-      if (!row) throw new ChangedMeanwhileError()
-      const { version, is_defined, format_history, subject_salt } = row
-      const formatHistory = format_history ? JSON.parse(format_history.toString()) : []
-      const [isDefined, salt] = [is_defined === 1, subject_salt?.toString('hex')]
-      return [text, { id, version, salt, isDefined, definition: sequenceDefinitionIn(row), formatHistory }]
-    }),
-  )
-}
-
-/** A sequence group, and its sequence. */
-export interface LockedGroup {
-  sequence: PresentSequenceRow
-  id: number
-  identity: number
+/** A locked sequence group, and its sequence. */
+export interface LockedGroup extends SequenceGroupRow {
+  sequence: StoredSequence
   /** Otherwise it doesn't exist for readers. */
   isUsed: boolean
   latestPeriod: number | null
@@ -166,61 +98,47 @@ export interface LockedGroup {
  * change; then the rows of gapless groups, as flushes do. Creates what is missing: sequences with the defaults, as their
  * first use does.
  */
-export async function lockGroups<E extends SequenceGroupKey>(
+export async function lockGroups(
   { connection, now }: ImportContext,
-  entries: readonly E[],
-): Promise<(entry: E) => LockedGroup> {
-  const siblingsOf = groupBy(entries, (entry) => keyText(sequenceOf(entry)))
-  const ids = new Map<string, number>()
-  for (const [text, [entry]] of siblingsOf)
-    ids.set(text, await findOrCreateSequence(connection, sequenceOf(entry), now))
-  const groups = new Map<E, LockedGroup>()
-  for (const [text, sequence] of await lockSequences(connection, ids, 'lock in share mode')) {
-    const siblings = siblingsOf.get(text) ?? []
-    const names = siblings.map(({ group }) => group)
-    let rows = await readGroups(connection, sequence, names)
-    const missing = names.filter((name) => !rows.has(name))
-    if (missing.length > 0) {
-      const valuesOf = (name: string) =>
-        `(${integer(sequence.id)}, ${bytes(name)}, ${firstVersion()}, ${REVISION_OF_NOW}, false)`
-      await connection.query(
-        `insert into sequence_group (sequence_id, name, identity, revision, is_used)
-values ${list([...new Set(missing)], valuesOf)}`,
-      )
-      rows = await readGroups(connection, sequence, names)
-    }
-    for (const entry of siblings) {
-      const row = rows.get(entry.group)
-      if (row) groups.set(entry, { ...row, sequence })
-    }
+  entries: readonly SequenceGroupKey[],
+): Promise<(entry: SequenceGroupKey) => LockedGroup> {
+  const keys = [...new Map(entries.map((entry) => [sequenceGroupKeyText(entry), entry])).values()]
+  let rows = await readSequenceGroups(connection, keys)
+  const missing = keys.filter((key) => !rows.has(sequenceGroupKeyText(key)))
+  if (missing.length > 0) {
+    await createSequenceGroups(connection, missing, now)
+    rows = await readSequenceGroups(connection, keys)
   }
+  const groups = [...rows.values()]
+  const sequenceIds = [...new Set(groups.map(({ sequenceId }) => sequenceId))]
+  const sequences = await lockSequences(connection, sequenceIds, 'lock in share mode')
+  const isGapless = ({ sequenceId }: SequenceGroupRow) =>
+    sequences.get(sequenceId)?.definition.gapless === true
+  const [gapless, others] = [groups.filter(isGapless), groups.filter((row) => !isGapless(row))]
+  const locked = await readUses(connection, gapless, 'for update')
+  const uses = new Map([...locked, ...(await readUses(connection, others, ''))])
   return (entry) => {
-    const group = groups.get(entry)
-    if (!group) throw new Error(`No sequence group ${JSON.stringify(entry.group)} after creating it`)
-    return group
+    const row = rows.get(sequenceGroupKeyText(entry))
+    const sequence = row && sequences.get(row.sequenceId)
+    const use = row && uses.get(row.id)
+    if (!sequence || !use) throw new ChangedMeanwhileError()
+    return { ...row, sequence, ...use }
   }
 }
 
-async function readGroups(
-  connection: Connection,
-  { id, definition }: PresentSequenceRow,
-  names: readonly string[],
-) {
-  const rows = await select<
-    Record<'id' | 'identity' | 'is_used', number> & { name: Buffer; latest_period_key: number | null }
-  >(
+/** Whether sequence groups are used, and their latest periods, by their ids. */
+async function readUses(connection: Connection, groups: readonly SequenceGroupRow[], lock: string) {
+  if (groups.length === 0) return []
+  const rows = await select<Record<'id' | 'is_used', number> & { latest_period_key: number | null }>(
     connection,
-    `select id, identity, is_used, name, latest_period_key
-       from sequence_group force index (sequence_group_name)
-      where sequence_id = ${integer(id)} and name in (${list(names, bytes)})
-      order by id ${definition.gapless ? 'for update' : ''}`,
+    `select id, is_used, latest_period_key
+       from sequence_group force index (primary)
+      where id in (${list(groups, ({ id }) => integer(id))})
+      order by id ${lock}`,
   )
-  return new Map(
-    rows.map(({ id, identity, is_used, name, latest_period_key: latestPeriod }) => [
-      name.toString(),
-      { id, identity, isUsed: is_used === 1, latestPeriod },
-    ]),
-  )
+  return rows.map((row) => {
+    return [row.id, { isUsed: row.is_used === 1, latestPeriod: row.latest_period_key }] as const
+  })
 }
 
 type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
@@ -351,7 +269,7 @@ function latestOf(entry: GroupEntry, { latestPeriod }: LockedGroup, taken: reado
 }
 
 /** `version` is that of the sequence if it has not been redefined since these numbers, or else an earlier one. */
-function latestSet({ definition, version }: PresentSequenceRow, latest: LatestNumbers): string {
+function latestSet({ definition, version }: StoredSequence, latest: LatestNumbers): string {
   const { format = definition.format, timeZone = definition.timeZone } = latest
   const isCurrent = latest.isCurrent && format === definition.format && timeZone === definition.timeZone
   return `latest_period_key = ${integer(latest.period)},

@@ -8,20 +8,17 @@ import {
   type StateRow,
   stateIn,
 } from '../commit/periodStatements.ts'
-import {
-  type KeyRow,
-  keyIn,
-  type ReservationRow,
-  reservationIn,
-  SEQUENCE_COLUMNS,
-  type SequenceDefinitionRow,
-  sequenceDefinitionIn,
-} from '../commit/reservations.ts'
+import { type KeyRow, keyIn, type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { eachKey, listKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
+import {
+  STORED_SEQUENCE,
+  type StoredSequenceRow,
+  storedSequenceIn,
+} from '../repository/sequenceDefinition.ts'
 import type { Entry, EntryOf, EntryType, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
 import { createProgress } from './files.ts'
@@ -167,17 +164,12 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
   }
 }
 
-type SequenceRow = SequenceDefinitionRow &
-  NamedRow &
-  Record<'id' | 'is_defined', number> &
-  Record<'format_history' | 'salt', Buffer | null> & { created_at: Date }
-
 /** Sequences that were used or defined. */
 async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
-  const rows = rowsOf<SequenceRow>(
+  const rows = rowsOf<StoredSequenceRow & NamedRow>(
     connection,
     { 's.id': idIn },
-    `select straight_join n.name as namespace, s.name, s.id, s.is_defined, s.created_at, s.format_history, ${SEQUENCE_COLUMNS},
+    `select straight_join n.name as namespace, s.name, ${STORED_SEQUENCE},
             (select s.subject_salt from sequence_group u join sequence_subject i on i.group_id = u.id
               where u.sequence_id = s.id limit 1) as salt
        from sequence s force index (primary)
@@ -185,15 +177,8 @@ async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
     '(s.is_defined or exists (select 1 from sequence_group u where u.sequence_id = s.id and u.is_used))',
   )
   for await (const row of rows) {
-    yield {
-      type: 'sequence',
-      ...nameIn(row),
-      definition: sequenceDefinitionIn(row),
-      isDefined: row.is_defined === 1,
-      formatHistory: row.format_history ? JSON.parse(row.format_history.toString()) : [],
-      createdAt: row.created_at,
-      subjectSalt: row.salt?.toString('hex'),
-    }
+    const { id: _, version: __, salt: subjectSalt, ...sequence } = storedSequenceIn(row)
+    yield { type: 'sequence', ...nameIn(row), ...sequence, subjectSalt }
   }
 }
 

@@ -9,7 +9,7 @@ import {
 } from '../commit/reservations.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
-import { bytes, firstVersion, instant, integer, select } from '../mysql/sql.ts'
+import { bytes, firstVersion, instant, integer, list, select } from '../mysql/sql.ts'
 import { NthError } from '../rules/errors.ts'
 import { type Claim, claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
@@ -18,6 +18,7 @@ import {
   defaultSequenceDefinition,
   type History,
   type PastFormat,
+  type SequenceDefinition,
   type SequenceDefinitionChange,
 } from '../rules/sequenceDefinition.ts'
 import { createSalt } from '../rules/subjects.ts'
@@ -68,32 +69,16 @@ export function defineSequence(
   }
 
   async function define(connection: Connection, id: number): Promise<SequenceState | undefined> {
-    const [row] = await select<DefinedRow>(
-      connection,
-      `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
-         from sequence s force index (primary)
-        where s.id = ${integer(id)}
-          for update`,
-    )
-    if (!row) return undefined
-    const before = sequenceDefinitionIn(row)
-    const past: PastFormat[] = row.format_history ? JSON.parse(row.format_history.toString()) : []
-    const use = await useOf(connection, id, row.version)
+    const sequence = (await lockSequences(connection, [id], 'for update')).get(id)
+    if (!sequence) return undefined
+    const { definition: before, formatHistory: past, isDefined, createdAt, version } = sequence
+    const use = await useOf(connection, id, version)
     const { definition, formatHistory } = changed({ definition: before, formatHistory: past, ...use })
     const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
-    if (isChanged || row.is_defined !== 1) {
-      await connection.query(
-        `update sequence
-            set ${sequenceDefinitionSet(definition, formatHistory)},
-                is_defined = true,
-                definitions = definitions + 1,
-                version = version + 1
-          where id = ${integer(id)}`,
-      )
-      await conflictOnCluster(connection, id)
-    }
+    if (isChanged || !isDefined)
+      await storeSequence(connection, id, definition, formatHistory, 'is_defined = true')
     await connection.query(storeResults([{ claim, at, results: [] }]))
-    committing = { ...key, definition, createdAt: row.created_at }
+    committing = { ...key, definition, createdAt }
     return committing
   }
 
@@ -128,8 +113,64 @@ function fail(cause: unknown, isCommitting: boolean): never {
   throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
 }
 
-type DefinedRow = SequenceDefinitionRow &
-  Record<'version' | 'is_defined', number> & { created_at: Date; format_history: Buffer | null }
+export type StoredSequenceRow = SequenceDefinitionRow &
+  Record<'id' | 'version' | 'is_defined', number> &
+  Record<'format_history' | 'salt', Buffer | null> & { created_at: Date }
+
+/** Columns of a sequence, of the table with alias s. */
+export const STORED_SEQUENCE = `s.id, s.version, s.is_defined, s.format_history, s.created_at, ${SEQUENCE_COLUMNS}`
+
+/** What is stored of a sequence, besides its groups. `isDefined`: whether it was ever defined. */
+export type StoredSequence = ReturnType<typeof storedSequenceIn>
+
+export function storedSequenceIn(row: StoredSequenceRow) {
+  const formatHistory: readonly PastFormat[] = JSON.parse(row.format_history?.toString() ?? '[]')
+  return {
+    id: row.id,
+    version: row.version,
+    isDefined: row.is_defined === 1,
+    definition: sequenceDefinitionIn(row),
+    formatHistory,
+    createdAt: row.created_at,
+    salt: row.salt?.toString('hex'),
+  }
+}
+
+/** Locks sequences, and returns those that exist by their ids. */
+export async function lockSequences(
+  connection: Connection,
+  ids: readonly number[],
+  lock: 'for update' | 'lock in share mode',
+): Promise<Map<number, StoredSequence>> {
+  if (ids.length === 0) return new Map()
+  const rows = await select<StoredSequenceRow>(
+    connection,
+    `select ${STORED_SEQUENCE}, s.subject_salt as salt
+       from sequence s force index (primary)
+      where s.id in (${list(ids, integer)})
+      order by s.id ${lock}`,
+  )
+  return new Map(rows.map((row) => [row.id, storedSequenceIn(row)]))
+}
+
+/** Stores the definition of a locked sequence. `others`: further assignments. */
+export async function storeSequence(
+  connection: Connection,
+  id: number,
+  definition: SequenceDefinition,
+  formatHistory: readonly PastFormat[],
+  others: string,
+): Promise<void> {
+  await connection.query(
+    `update sequence
+        set ${sequenceDefinitionSet(definition, formatHistory)},
+            ${others},
+            definitions = definitions + 1,
+            version = version + 1
+      where id = ${integer(id)}`,
+  )
+  await conflictOnCluster(connection, id)
+}
 
 const BY_VERSION = 'sequence_group_version'
 
@@ -178,7 +219,7 @@ const MOST_GROUPS = 10_000
  * Makes a change of a definition conflict with flushes on other nodes of a cluster, where this node's locks have no
  * effect: writes the rows in which they issue numbers.
  */
-export async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
+async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
   const [clustered] = await select<Variable>(connection, "show variables like 'wsrep_on'")
   if (clustered?.Value !== 'ON') return
   const beyond = await select(

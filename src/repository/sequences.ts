@@ -20,6 +20,7 @@ import { type Connection, type Database, retried } from '../mysql/pool.ts'
 import {
   bytes,
   firstVersion,
+  groupBy,
   integer,
   list,
   type NamedRow,
@@ -225,10 +226,18 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
 
 export function openSequenceGroupRows(database: Database, failover: FailoverDetector) {
   const textOf = sequenceGroupKeyText
-  return createRowCache(database, failover, { textOf, read: readRows, create: createSequenceGroups })
+  return createRowCache(database, failover, {
+    textOf,
+    read: readSequenceGroups,
+    create: createSequenceGroups,
+  })
 }
 
-async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
+export async function readSequenceGroups(
+  connection: Connection,
+  keys: readonly SequenceGroupKey[],
+  incarnation = 0,
+) {
   const statement = selectByParent(
     keys,
     sequenceText,
@@ -244,13 +253,20 @@ async function readRows(connection: Connection, keys: readonly SequenceGroupKey[
   return new Map(rows.map((row) => [sequenceGroupKeyText(keyIn(row)), recordIn(row, incarnation)]))
 }
 
-/** Creates sequence groups, and their sequences where missing. */
-async function createSequenceGroups(connection: Connection, keys: readonly SequenceGroupKey[], at: Date) {
-  for (const { namespace, sequence, group } of keys) {
+/** Creates sequence groups, each of another name, and their sequences where missing. */
+export async function createSequenceGroups(
+  connection: Connection,
+  keys: readonly SequenceGroupKey[],
+  at: Date,
+): Promise<void> {
+  for (const siblings of groupBy(keys, sequenceText).values()) {
+    const { namespace, sequence } = siblings[0]
     const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
+    const valuesOf = ({ group }: SequenceGroupKey) =>
+      `(${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`
     await connection.query(
       `insert into sequence_group (sequence_id, name, identity, revision, is_used)
-       values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`,
+       values ${list(siblings, valuesOf)}`,
     )
   }
 }

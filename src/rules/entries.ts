@@ -290,7 +290,7 @@ const line = z.discriminatedUnion('type', [
     definition: sequenceDefinition,
     // Whether it was ever defined.
     isDefined: flag,
-    formatHistory: z.array(pastFormat),
+    formatHistory: z.array(pastFormat).readonly(),
     createdAt: instant,
     subjectSalt: digits32.optional(),
   }),
