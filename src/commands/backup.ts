@@ -1,11 +1,10 @@
 import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { EntryType } from '../rules/entries.ts'
 import { withDatabase } from './database.ts'
-import { EXPORTED, writeFile } from './files.ts'
+import { writeFile } from './files.ts'
 import { jsonlTexts } from './formats.ts'
-import { withSnapshot } from './snapshot.ts'
+import { EXPORTED, withSnapshot } from './snapshot.ts'
 
 export const USAGE = `Usage: nth backup <directory>
 
@@ -16,8 +15,6 @@ idempotency keys. nth restore of this version or a later one reads it into any d
 
 /** The file in the directory of a backup. */
 export const BACKUP_FILE = 'nth.jsonl'
-
-const BACKED_UP: ReadonlySet<EntryType> = new Set([...EXPORTED, 'apiKey', 'idempotencyKey'])
 
 /** `nth backup`. */
 export async function run(args: string[]): Promise<void> {
@@ -30,7 +27,8 @@ export async function run(args: string[]): Promise<void> {
     throw new Error(`The directory ${directory} is not empty. Give each backup a directory of its own.`)
   await withDatabase(async (target) => {
     const at = await withSnapshot(target, async ({ at, hasSubjects, entries }) => {
-      await writeFile(join(directory, BACKUP_FILE), jsonlTexts(at, hasSubjects, entries(BACKED_UP)), 0o600)
+      const backedUp = entries(...EXPORTED, 'apiKeys', 'idempotencyKeys')
+      await writeFile(join(directory, BACKUP_FILE), jsonlTexts(at, hasSubjects, backedUp), 0o600)
       return at
     })
     console.log(`Backed up as of ${at.toISOString()} into ${directory}.`)

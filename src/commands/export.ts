@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util'
 import { withDatabase } from './database.ts'
-import { EXPORTED, EXPORTED_AS_CSV, writeFile, writeToStdout } from './files.ts'
+import { writeFile, writeToStdout } from './files.ts'
 import { csvTexts, jsonlTexts } from './formats.ts'
-import { withSnapshot } from './snapshot.ts'
+import { EXPORTED, withSnapshot } from './snapshot.ts'
 
 export const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
 
@@ -41,8 +41,8 @@ export async function run(args: string[]): Promise<void> {
     const isWhole = await withSnapshot(target, ({ at, hasSubjects, entries }) => {
       const texts =
         format === 'csv'
-          ? csvTexts(entries(EXPORTED_AS_CSV), spreadsheet)
-          : jsonlTexts(at, hasSubjects, entries(EXPORTED))
+          ? csvTexts(entries('countersWithoutHistory', 'sequenceGroups'), spreadsheet)
+          : jsonlTexts(at, hasSubjects, entries(...EXPORTED))
       return output === undefined ? writeToStdout(texts) : writeFile(output, texts).then(() => true)
     })
     if (isWhole) console.error(LEFT_OUT[format])

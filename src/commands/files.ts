@@ -3,22 +3,6 @@ import { lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { EntryType } from '../rules/entries.ts'
-
-/** What an export in JSON Lines has. */
-export const EXPORTED: ReadonlySet<EntryType> = new Set([
-  'namespace',
-  'counter',
-  'counterHistory',
-  'sequence',
-  'sequenceGroup',
-  'reservation',
-  'counterSubjects',
-  'sequenceGroupSubjects',
-])
-
-/** What a CSV has. */
-export const EXPORTED_AS_CSV: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
 
 /** Length of the texts that are written at once, in characters. */
 const CHUNK = 2 ** 16

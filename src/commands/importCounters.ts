@@ -18,10 +18,11 @@ import { copyRows } from '../repository/leaderboardSync.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import { keyText, UNBOUNDED } from '../rules/counter.ts'
-import type { EntryOf, StoredPeriodTotal } from '../rules/entries.ts'
+import type { EntryOf } from '../rules/entries.ts'
 import { PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import {
-  type CounterMerge,
+  type CounterWrite,
+  type Merge,
   mergeCounter,
   mergeHistory,
   newSalt,
@@ -44,7 +45,7 @@ interface PresentRow extends PresentCounter {
 }
 
 /** What is written of a counter. `row`: undefined if there is none. */
-interface MergedCounter extends NonNullable<CounterMerge['written']> {
+interface MergedCounter extends CounterWrite {
   entry: CounterLine
   namespaceId: number
   row: PresentRow | undefined
@@ -72,7 +73,7 @@ export async function importCounters(
       const subjects = `counter_subject force index (primary) where counter_id = ${row?.counter.id}`
       const isOther =
         row && 'subjectSalt' in entry && newSalt(row, entry) && (await hasRows(connection, subjects))
-      const { written, ...result }: CounterMerge = isOther
+      const { written, ...result }: Merge<CounterWrite> = isOther
         ? refused(OTHER_SALT)
         : entry.type === 'counter'
           ? mergeCounter(present, entry, context)
@@ -102,11 +103,7 @@ export async function lockCounters(
         for update`,
   )
   const slotsOf = groupBy(locked, ({ id }) => id)
-  const wanted = entries.flatMap((entry) => {
-    const id = found.get(keyText(entry))?.id
-    return id === undefined ? [] : entry.history.map((total) => ({ ...total, id }))
-  })
-  const history = groupBy(await lockHistory(connection, wanted), ({ id }) => id)
+  const history = groupBy(await lockHistory(connection, found, entries), ({ id }) => id)
   return new Map(
     [...found].map(([text, counter]) => {
       const slots = slotsOf.get(counter.id)
@@ -125,35 +122,30 @@ export async function lockCounters(
   )
 }
 
-/** Maximum history rows that one statement asks for: more ranges would use too much of the server's memory. */
-const MAX_RANGES = 2000
-
-/** Locks and reads history rows. */
+/** Locks and reads the history rows of counters within the periods that their entries have. */
 async function lockHistory(
   connection: Connection,
-  wanted: readonly (StoredPeriodTotal & { id: number })[],
+  counters: ReadonlyMap<string, CounterRow>,
+  entries: readonly Pick<CounterLine, 'namespace' | 'name' | 'history'>[],
 ): Promise<TotalRow[]> {
-  const rows: TotalRow[] = []
-  for (let from = 0; from < wanted.length; from += MAX_RANGES) {
-    const places = groupBy(
-      wanted.slice(from, from + MAX_RANGES),
-      ({ id, period }) => `counter_id = ${integer(id)} and period = ${PERIOD_CODES[period]}`,
-    )
-    const conditions = [...places].map(
-      ([place, some]) => `(${place} and start in (${list(some, ({ start }) => integer(start))}))`,
-    )
-    rows.push(
-      ...(await select<TotalRow>(
-        connection,
-        `select counter_id as id, period, start, value
-           from counter_history force index (primary)
-          where ${conditions.join(' or ')}
-          order by counter_id, period, start
-            for update`,
-      )),
-    )
-  }
-  return rows
+  const ranges = entries.flatMap((entry) => {
+    const counter = counters.get(keyText(entry))
+    if (!counter) return []
+    return [...groupBy(entry.history, ({ period }) => period)].map(([period, totals]) => {
+      const starts = totals.map(({ start }) => start)
+      return `(counter_id = ${integer(counter.id)} and period = ${PERIOD_CODES[period]}
+            and start between ${integer(Math.min(...starts))} and ${integer(Math.max(...starts))})`
+    })
+  })
+  if (ranges.length === 0) return []
+  return select(
+    connection,
+    `select counter_id as id, period, start, value
+       from counter_history force index (primary)
+      where ${ranges.join(' or ')}
+      order by counter_id, period, start
+        for update`,
+  )
 }
 
 /** History rows per statement: at most 60 kB, as one counter's can't be divided otherwise. */

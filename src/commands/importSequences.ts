@@ -15,16 +15,16 @@ import { isPeriodKey } from '../rules/calendar.ts'
 import { keyText } from '../rules/counter.ts'
 import type { EntryOf, GroupPeriod, LatestNumbers } from '../rules/entries.ts'
 import {
+  type Merge,
   mergePosition,
   mergeSequence,
   newSalt,
   OTHER_SALT,
   OUTCOMES,
-  type PositionMerge,
   type PresentPosition,
   type Result,
   refused,
-  type SequenceMerge,
+  type SequenceWrite,
 } from '../rules/merge.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import { type SequenceGroupKey, sequenceGroupKeyText } from '../rules/sequence.ts'
@@ -69,7 +69,7 @@ async function writeSequence(
   connection: Connection,
   entry: EntryOf<'sequence'>,
   present: { id: number | undefined; exists: boolean },
-  { definition, salt, formatHistory }: NonNullable<SequenceMerge['written']>,
+  { definition, salt, formatHistory }: SequenceWrite,
 ): Promise<void> {
   const { exists, id = await findOrCreateSequence(connection, entry, entry.createdAt) } = present
   if (!definition) {
@@ -147,7 +147,7 @@ type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
 interface MergedGroup {
   entry: GroupEntry
   group: LockedGroup
-  positions: readonly { period: GroupPeriod; merge: PositionMerge }[]
+  positions: readonly { period: GroupPeriod; merge: Merge<PresentPosition> }[]
 }
 
 /**

@@ -7,7 +7,7 @@ import { select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openNth } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
-import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
+import type { Entry, EntryOf } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
 import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
@@ -136,8 +136,6 @@ const HAS_ROWS = ['counter', 'sequence', 'api_key', 'idempotency_key']
 const AT_ONCE = 500
 const TIME_LIMIT_MS = 60_000
 
-const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequenceGroup'])
-
 /**
  * Moves every sequence group and exact counter of a database on, and prints those that it can't move.
  *
@@ -187,7 +185,8 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   }
 
   async function advanceAll(snapshot: Snapshot): Promise<void> {
-    for await (const [, batch] of partsOf(snapshot.entries(ADVANCED), AT_ONCE)) {
+    const entries = snapshot.entries('countersWithoutHistory', 'sequences', 'sequenceGroups')
+    for await (const [, batch] of partsOf(entries, AT_ONCE)) {
       for (const entry of batch)
         if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))
       await Promise.all(batch.map(advanceOne))

@@ -19,7 +19,7 @@ import {
   type StoredSequenceRow,
   storedSequenceIn,
 } from '../repository/sequenceDefinition.ts'
-import type { Entry, EntryOf, EntryType, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
+import type { Entry, EntryOf, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
 import { createProgress } from './files.ts'
 import { eachOf, idIn, partsOf, rowsOf } from './paging.ts'
@@ -37,8 +37,8 @@ export interface Snapshot {
   at: Date
   /** Whether it has subjects, or counters with `oncePer`. */
   hasSubjects: boolean
-  /** All entries of some types: what others refer to comes before them. */
-  entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry>
+  /** The entries of some parts, in their order. */
+  entries(...parts: readonly Part[]): AsyncGenerator<Entry>
 }
 
 /**
@@ -55,12 +55,13 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
     const at = await timeOf(connection)
     await connection.query('start transaction with consistent snapshot, read only')
     const size = process.stderr.isTTY ? await readSize(connection) : 0
-    async function* entries(types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
+    async function* entries(...parts: readonly Part[]): AsyncGenerator<Entry> {
       let count = 0
-      for await (const entry of entriesIn(connection, types)) {
-        yield entry
-        progress.show(++count, size > 0 ? count / size : undefined)
-      }
+      for (const part of parts)
+        for await (const entry of EXPORTERS[part](connection)) {
+          yield entry
+          progress.show(++count, size > 0 ? count / size : undefined)
+        }
     }
     return await work({ at, hasSubjects: (await select(connection, FIND_SUBJECTS)).length > 0, entries })
   } finally {
@@ -82,17 +83,32 @@ async function readSize(connection: Connection): Promise<number> {
   return Number(row?.size ?? 0)
 }
 
-async function* entriesIn(connection: Connection, types: ReadonlySet<EntryType>): AsyncGenerator<Entry> {
-  if (types.has('namespace')) yield* exportNamespaces(connection)
-  if (types.has('counter')) yield* exportCounters(connection, types.has('counterHistory'))
-  if (types.has('sequence')) yield* exportSequences(connection)
-  if (types.has('sequenceGroup')) yield* exportGroups(connection)
-  if (types.has('reservation')) yield* exportReservations(connection)
-  if (types.has('counterSubjects')) yield* exportCounterSubjects(connection)
-  if (types.has('sequenceGroupSubjects')) yield* exportGroupSubjects(connection)
-  if (types.has('apiKey')) yield* exportApiKeys(connection)
-  if (types.has('idempotencyKey')) yield* exportIdempotencyKeys(connection)
+/** What an export can have, in the order of its lines: what others refer to comes before them. */
+const EXPORTERS = {
+  namespaces: exportNamespaces,
+  counters: (connection: Connection) => exportCounters(connection, true),
+  countersWithoutHistory: (connection: Connection) => exportCounters(connection, false),
+  sequences: exportSequences,
+  sequenceGroups: exportGroups,
+  reservations: exportReservations,
+  counterSubjects: exportCounterSubjects,
+  sequenceGroupSubjects: exportGroupSubjects,
+  apiKeys: exportApiKeys,
+  idempotencyKeys: exportIdempotencyKeys,
 }
+
+type Part = keyof typeof EXPORTERS
+
+/** What an export in JSON Lines has. */
+export const EXPORTED: readonly Part[] = [
+  'namespaces',
+  'counters',
+  'sequences',
+  'sequenceGroups',
+  'reservations',
+  'counterSubjects',
+  'sequenceGroupSubjects',
+]
 
 async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<NamespaceRow>(

@@ -42,6 +42,11 @@ export interface Result {
   subjects?: { [Outcome in ImportOutcome]?: number }
 }
 
+/** What an import does with an entry. `written`: what it writes; undefined: nothing. */
+export interface Merge<Written> extends Result {
+  written?: Written
+}
+
 export function refused(note: string): Result {
   return { outcome: 'refused', note }
 }
@@ -68,19 +73,16 @@ export interface PresentCounter extends Salted {
   totals: ReadonlyMap<string, StoredPeriodTotal>
 }
 
-/** What an import does with a counter. */
-export interface CounterMerge extends Result {
-  /** What to write; undefined: nothing. */
-  written?: {
-    value: number
-    /** The new definition; undefined: unchanged. */
-    definition?: Definition | undefined
-    salt?: ReturnType<typeof newSalt>
-    /** Whether present totals, which were recorded in another time zone, are deleted. */
-    isCleared: boolean
-    /** The new totals. */
-    totals: readonly StoredPeriodTotal[]
-  }
+/** What is written of a counter. */
+export interface CounterWrite {
+  value: number
+  /** The new definition; undefined: unchanged. */
+  definition?: Definition | undefined
+  salt?: ReturnType<typeof newSalt>
+  /** Whether present totals, which were recorded in another time zone, are deleted. */
+  isCleared: boolean
+  /** The new totals. */
+  totals: readonly StoredPeriodTotal[]
 }
 
 export function totalKey({ period, start }: { period: Period; start: number }): string {
@@ -92,7 +94,7 @@ export function mergeCounter(
   present: PresentCounter,
   entry: EntryOf<'counter'>,
   { overwrite }: Options,
-): CounterMerge {
+): Merge<CounterWrite> {
   const { exists } = present
   const differs =
     entry.definition !== undefined &&
@@ -126,7 +128,7 @@ export function mergeHistory(
   { exists, value, definition, totals: present }: PresentCounter,
   { history, timeZone }: EntryOf<'counterHistory'>,
   { overwrite, isDryRun }: Options,
-): CounterMerge {
+): Merge<CounterWrite> {
   // The line before would have created it.
   if (!exists && isDryRun) return { outcome: 'unchanged' }
   if (!exists) return refused('it does not exist, so its history was not imported')
@@ -153,16 +155,13 @@ function changedTotals(
   })
 }
 
-/** What an import does with a sequence. */
-export interface SequenceMerge extends Result {
-  /** What to write; undefined: nothing. */
-  written?: {
-    /** The new definition; undefined: unchanged. */
-    definition?: SequenceDefinition
-    /** Only with `definition`. */
-    salt?: ReturnType<typeof newSalt>
-    formatHistory: readonly PastFormat[]
-  }
+/** What is written of a sequence. */
+export interface SequenceWrite {
+  /** The new definition; undefined: unchanged. */
+  definition?: SequenceDefinition
+  /** Only with `definition`. */
+  salt?: ReturnType<typeof newSalt>
+  formatHistory: readonly PastFormat[]
 }
 
 /**
@@ -175,7 +174,7 @@ export function mergeSequence(
   present: History & Salted & { exists: boolean },
   entry: EntryOf<'sequence'>,
   { overwrite }: Options,
-): SequenceMerge {
+): Merge<SequenceWrite> {
   const { exists } = present
   const differs = !isDeepStrictEqual(present.definition, entry.definition)
   const isKept = exists && !(differs && overwrite)
@@ -207,11 +206,6 @@ export interface PresentPosition extends Position {
   generation: number
 }
 
-/** What an import does with a sequence group in a period. `written`: its new position; undefined: unchanged. */
-export interface PositionMerge extends Result {
-  written?: PresentPosition
-}
-
 /**
  * The position of a sequence group after an import: the one whose next number is further in the direction of the
  * sequence.
@@ -226,7 +220,7 @@ export function mergePosition(
   present: PresentPosition | undefined,
   { lastValue: last, nextValue: next, generation }: GroupPeriod,
   { overwrite }: Options,
-): PositionMerge {
+): Merge<PresentPosition> {
   const imported = { last, next, generation }
   if (!present || isEmpty(present)) {
     return isEmpty(imported) ? { outcome: 'unchanged' } : { outcome: 'created', written: imported }
@@ -262,10 +256,7 @@ export interface PresentReservation {
   isFree: boolean
 }
 
-/** What an import does with a reservation. */
-interface ReservationMerge extends Result {
-  /** Its new state; undefined: unchanged. */
-  written?: Pick<PresentReservation, 'state' | 'isFree'>
+interface ReservationMerge extends Merge<Pick<PresentReservation, 'state' | 'isFree'>> {
   /** The tokens of others that lose the same number, as it is taken. */
   lost?: readonly string[]
 }

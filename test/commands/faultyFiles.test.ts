@@ -23,7 +23,7 @@ const NOT_UTF8 =
 const UTF16 =
   'The file is UTF-16, or not a text. Save it as UTF-8, or convert it, for example with iconv -f utf-16 -t utf-8.'
 const QUOTES = 'a quote is not closed, is not doubled, or does not enclose the whole cell.'
-const TIME = 'must be a time from 1970 to 8999, such as 2026-11-20T23:02:00.000Z.'
+const TIME = 'must be a time from 1970 to 9999, such as 2026-11-20T23:02:00.000Z.'
 const INTEGER = 'value must be an integer from -(2^53-1) to 2^53-1; it is'
 const CREATED = '"createdAt":"2026-11-01T00:00:00.000Z"'
 
@@ -102,10 +102,12 @@ it.each<[string | Buffer, ...string[]]>([
     changed('UTC', 'Nowhere'),
     'Line 2: definition.timeZone: must be the name of an IANA time zone, such as Europe/Berlin.',
   ],
-  ...['9000-01-01T00:00:00.000Z', '2026-11-01T00:00', '2026-02-30T00:00:00Z'].map((at): [string, string] => [
-    changed(CREATED, `"createdAt":"${at}"`),
-    `Line 2: createdAt: ${TIME}`,
-  ]),
+  ...[
+    '1969-12-31T23:59:59.999Z',
+    '+010000-01-01T00:00:00.000Z',
+    '2026-11-01T00:00',
+    '2026-02-30T00:00:00Z',
+  ].map((at): [string, string] => [changed(CREATED, `"createdAt":"${at}"`), `Line 2: createdAt: ${TIME}`]),
   [
     fileWith([counterLine('a', 1, { history: { DAY: [total, total] } })]),
     'Line 2: history.DAY: repeats a period.',
