@@ -1,13 +1,4 @@
-import {
-  type ApiKey,
-  type Caller,
-  callerKinds,
-  type Grant,
-  MAX_GRANTS,
-  MAX_NAMES,
-  SCOPES,
-  scopes,
-} from '../rules/rights.ts'
+import { type ApiKey, type Caller, callerKinds, type Grant, scopes } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
 import { builder, described, exposed, nameArgument, orNull } from './builder.ts'
@@ -40,12 +31,10 @@ const GrantInput = builder.inputType('GrantInput', {
       type: [ScopeRef],
       required: true,
       description: 'What to allow.',
-      extensions: { maxItems: SCOPES.length },
     }),
     namespace: t.string({ description: 'The namespace. Null means every namespace.' }),
     names: t.stringList({
       description: '1 to 100 exact names. They cannot be combined with `prefix`.',
-      extensions: { maxItems: MAX_NAMES },
     }),
     prefix: t.string({
       required: true,
@@ -158,12 +147,12 @@ builder.mutationFields((t) => ({
         type: [GrantInput],
         required: true,
         description: 'What the key allows, as 1 to 100 grants.',
-        extensions: { maxItems: MAX_GRANTS, check: checks.grants },
+        extensions: { check: checks.grants },
       }),
       origins: t.arg.stringList({
         description:
           '1 to 100 origins of pages that may use the key, such as https://shop.example. ["*"] means any page. By default, the key is for servers, and no page may use it.',
-        extensions: { maxItems: checks.MAX_ORIGINS, check: checks.origins },
+        extensions: { check: checks.origins },
       }),
       perMinute: t.arg.int({
         description:

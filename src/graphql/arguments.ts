@@ -2,7 +2,7 @@ import { getNamedType } from 'graphql'
 import { type CounterDelta, MAX_CHANGES } from '../repository/counters.ts'
 import { MAX_BUCKETS } from '../repository/history.ts'
 import type { NamespaceChange } from '../repository/namespaces.ts'
-import { FIRST_INSTANT, LAST_INSTANT, PERIODS, timeZoneNamed } from '../rules/calendar.ts'
+import { FIRST_INSTANT, LAST_INSTANT, timeZoneNamed } from '../rules/calendar.ts'
 import {
   type CounterKey,
   type DefinitionChange,
@@ -118,14 +118,8 @@ export function inputError({ message, limit, path = [] }: Fault): NthError {
   })
 }
 
-/**
- * Maximum length of a list argument or of a page. Lists declare theirs as the extension `maxItems`, which is checked
- * before their items are; the checks below run later.
- */
+/** Maximum length of a list argument or of a page. */
 export const MAX_ITEMS = 500
-
-/** Maximum tracked periods in a definition: each of them once. */
-export const MAX_PERIODS = PERIODS.length
 
 /** Types that can be watched. */
 const TOPICS = ['Counter', 'SequenceGroup', 'Reservation']
@@ -184,7 +178,7 @@ function idOf(kind: string, typenames: readonly string[]): Check<string> {
       : { message: `is not the id of ${kind}` }
 }
 
-export const MAX_ORIGINS = 100
+const MAX_ORIGINS = 100
 
 /** A grant as sent, whose optional parts may be missing. */
 export type GrantSource = Omit<Grant, 'namespace' | 'names'> & Change<Pick<Grant, 'namespace' | 'names'>>

@@ -57,7 +57,7 @@ export const builder = new SchemaBuilder<{
       args: {
         ids: {
           description: 'IDs that the API returned.',
-          extensions: { maxItems: checks.MAX_ITEMS, check: checks.ids },
+          extensions: { check: checks.ids },
         },
       },
     },

@@ -185,7 +185,7 @@ export const countersArguments = builder.args((t) => ({
   names: t.stringList({
     required: true,
     description: 'The names of the counters.',
-    extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
+    extensions: { check: checks.names },
   }),
   namespace: namespaceArgument('The namespace of the counters.'),
 }))

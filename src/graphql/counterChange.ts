@@ -1,10 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import {
-  type CallOptions,
-  type CounterChange,
-  MAX_CHANGES,
-  type ResetSummary,
-} from '../repository/counters.ts'
+import type { CallOptions, CounterChange, ResetSummary } from '../repository/counters.ts'
 import type { CounterKey } from '../rules/counter.ts'
 import * as checks from './arguments.ts'
 import {
@@ -198,7 +193,7 @@ builder.mutationFields((t) => ({
         type: [CounterDelta],
         required: true,
         description: '1 to 1 000 additions. The same counter may occur several times.',
-        extensions: { maxItems: MAX_CHANGES, check: checks.changes },
+        extensions: { check: checks.changes },
       }),
       namespace: countersArguments.namespace,
       idempotencyKey,
@@ -269,7 +264,6 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
-      extensions: { maxItems: checks.MAX_PERIODS },
       description: "All periods whose totals it keeps, or [] for none. The default is the namespace's.",
     }),
   }),

@@ -142,13 +142,11 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
-      extensions: { maxItems: checks.MAX_PERIODS },
       description:
         'All periods whose totals new counters keep, or [] for none. The default is HOUR for 90 days, and DAY and MONTH forever.',
     }),
     leaderboards: t.field({
       type: [Period],
-      extensions: { maxItems: checks.MAX_PERIODS },
       description:
         'All periods for which leaderboards of what was added in them are kept: that of the current period, and of the 12 before it. A counter that does not track the period is not on them. Existing counters are added within a minute or so. The default is none.',
     }),

@@ -54,7 +54,7 @@ builder.subscriptionFields((t) => ({
       ids: t.arg.idList({
         required: true,
         description: 'IDs that the API returned.',
-        extensions: { maxItems: checks.MAX_ITEMS, check: checks.topicIds },
+        extensions: { check: checks.topicIds },
       }),
     },
     subscribe,

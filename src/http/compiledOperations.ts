@@ -49,7 +49,7 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
   const operation = getOperationAST(document)
   const compiled = compileQuery(schema, document)
   if (!operation || !isCompiledQuery(compiled)) return undefined
-  const variableFault = createVariableCheck(schema, document, operation)
+  const variableFault = createVariableCheck(schema, operation)
   return {
     name: operation.name?.value,
     isMutation: operation.operation === 'mutation',

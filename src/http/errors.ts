@@ -234,9 +234,9 @@ function variableError(args: ExecutionArgs): GraphQLError | undefined {
   const { schema, document, operationName, variableValues } = args
   const operation = getOperationAST(document, operationName)
   if (!operation?.variableDefinitions?.length) return undefined
-  const fault = createVariableCheck(schema, document, operation)(variableValues)
+  const fault = createVariableCheck(schema, operation)(variableValues)
   if (!fault) return undefined
-  const { definition, path, message, limit } = fault
+  const { definition, path = [], message, limit } = fault
   const name = definition.variable.name.value
   const isUse = (node: ASTNode) => node.kind === Kind.VARIABLE && node.name.value === name
   const [argument = name] = argumentPaths(document, isUse).values()

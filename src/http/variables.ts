@@ -1,32 +1,18 @@
 import {
-  type DocumentNode,
   type GraphQLInputObjectType,
   type GraphQLInputType,
   type GraphQLLeafType,
   type GraphQLSchema,
-  getNamedType,
   isEnumType,
   isInputObjectType,
   isInputType,
   isListType,
   isNonNullType,
   isRequiredInputField,
-  Kind,
   type OperationDefinitionNode,
-  TypeInfo,
   typeFromAST,
-  visit,
-  visitWithTypeInfo,
 } from 'graphql'
-
-/** Why a value is invalid. */
-interface VariableFault {
-  /** Path within the value. */
-  path: (string | number)[]
-  /** The rest of a sentence that starts with the argument. */
-  message: string
-  limit: number | undefined
-}
+import { type Fault, faultAt } from '../rules/names.ts'
 
 /** Maximum items in all lists in the variables of one request. */
 const MAX_ITEMS = 10_000
@@ -37,19 +23,17 @@ const MAX_MESSAGE_LENGTH = 300
 /**
  * Creates the check of an operation's variables, which runs before they are coerced. Coercion processes a list of any
  * length, and creates an error with a stack for each wrong item, up to 50 in graphql-js and without limit in
- * graphql-jit: a request of 1 MB took 8 s and 500 MB. Here lengths are checked before items, and the first error is the
- * only one. Omitted fields get their default values.
+ * graphql-jit: a request of 1 MB took 8 s and 500 MB. Here lists are counted before their items are checked, and the first
+ * error is the only one. Omitted fields get their default values. Arguments check the length of each list.
  */
 export function createVariableCheck(
   schema: GraphQLSchema,
-  document: DocumentNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
 ) {
-  const limits = listLimits(schema, document)
   const checks = variableDefinitions.flatMap((definition) => {
     const name = definition.variable.name.value
     const type = typeFromAST(schema, definition.type)
-    return isInputType(type) ? [{ definition, name, check: createCheck(type, limits.get(name)) }] : []
+    return isInputType(type) ? [{ definition, name, check: createCheck(type) }] : []
   })
 
   return (variables: Readonly<Record<string, unknown>> | null | undefined) => {
@@ -65,37 +49,34 @@ export function createVariableCheck(
 }
 
 /** `count` has the items in all lists so far. */
-type VariableCheck = (value: unknown, count: { items: number }) => VariableFault | undefined
+type VariableCheck = (value: unknown, count: { items: number }) => Fault | undefined
 
-function createCheck(type: GraphQLInputType, maxItems = MAX_ITEMS): VariableCheck {
+function createCheck(type: GraphQLInputType): VariableCheck {
   if (isNonNullType(type)) {
-    const check = createCheck(type.ofType, maxItems)
+    const check = createCheck(type.ofType)
     return (value, count) =>
       value == null ? fault(`is required: its type is "${type}"`) : check(value, count)
   }
   const check = isListType(type)
-    ? createListCheck(createCheck(type.ofType), maxItems)
+    ? createListCheck(createCheck(type.ofType))
     : isInputObjectType(type)
       ? createObjectCheck(type)
       : createLeafCheck(type)
   return (value, count) => (value == null ? undefined : check(value, count))
 }
 
-function createListCheck(check: VariableCheck, maxItems: number): VariableCheck {
+function createListCheck(check: VariableCheck): VariableCheck {
   return (value, count) => {
     if (!Array.isArray(value)) return check(value, count)
     const { length } = value
     count.items += length
-    if (length > maxItems) {
-      return fault(`must have at most ${maxItems} items; it has ${length}`, maxItems)
-    }
     if (count.items > MAX_ITEMS) {
-      const rule = `exceeds the limit of ${MAX_ITEMS} items in all lists together`
-      return fault(`${rule}; it has ${length}`, MAX_ITEMS)
+      const message = `exceeds the limit of ${MAX_ITEMS} items in all lists together; it has ${length}`
+      return { message, limit: MAX_ITEMS }
     }
     for (let index = 0; index < length; index += 1) {
       const found = check(value[index], count)
-      if (found) return { ...found, path: [index, ...found.path] }
+      if (found) return faultAt([index], found)
     }
     return undefined
   }
@@ -105,8 +86,7 @@ function createObjectCheck(type: GraphQLInputObjectType): VariableCheck {
   const declared = type.getFields()
   // No input type of the schema contains itself.
   const fields = Object.values(declared).map((field) => {
-    const check = createCheck(field.type, maxItemsOf(field))
-    return { ...field, isRequired: isRequiredInputField(field), check }
+    return { ...field, isRequired: isRequiredInputField(field), check: createCheck(field.type) }
   })
   return (value, count) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -122,7 +102,7 @@ function createObjectCheck(type: GraphQLInputObjectType): VariableCheck {
         continue
       }
       const found = check(part, count)
-      if (found) return { ...found, path: [name, ...found.path] }
+      if (found) return faultAt([name], found)
     }
     const unknown = Object.keys(object).find((name) => !Object.hasOwn(declared, name))
     if (unknown === undefined) return undefined
@@ -146,32 +126,7 @@ function createLeafCheck(type: GraphQLLeafType): VariableCheck {
   }
 }
 
-function fault(message: string, limit?: number): VariableFault {
+function fault(message: string): Fault {
   const isLong = message.length > MAX_MESSAGE_LENGTH
-  return { path: [], message: isLong ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…` : message, limit }
-}
-
-/** Maximum items in a list, as declared by its argument or input field. */
-function maxItemsOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }): number {
-  return typeof extensions.maxItems === 'number' ? extensions.maxItems : MAX_ITEMS
-}
-
-/** Maximum length of the lists in variables: the smallest limit of all uses of a variable. */
-function listLimits(schema: GraphQLSchema, document: DocumentNode): Map<string, number> {
-  const limits = new Map<string, number>()
-  const types = new TypeInfo(schema)
-  visit(
-    document,
-    visitWithTypeInfo(types, {
-      VariableDefinition: () => false,
-      Variable({ name: { value: name } }, _key, parent) {
-        const isField = parent && 'kind' in parent && parent.kind === Kind.OBJECT_FIELD
-        const object = getNamedType(types.getParentInputType())
-        const target =
-          isField && isInputObjectType(object) ? object.getFields()[parent.name.value] : types.getArgument()
-        if (target) limits.set(name, Math.min(maxItemsOf(target), limits.get(name) ?? MAX_ITEMS))
-      },
-    }),
-  )
-  return limits
+  return { message: isLong ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…` : message }
 }

@@ -48,7 +48,7 @@ export interface GrantTarget {
 export const ALL_NAMES: GrantTarget = { namespace: '', prefix: '' }
 
 export const MAX_GRANTS = 100
-export const MAX_NAMES = 100
+const MAX_NAMES = 100
 
 /** A grant of scopes on every name. */
 export function grantOf(...granted: readonly Scope[]): Grant {
