@@ -52,8 +52,7 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
   const variableFault = createVariableCheck(schema, operation)
   return {
     name: operation.name?.value,
-    isMutation: operation.operation === 'mutation',
-    isSubscription: operation.operation === 'subscription',
+    type: operation.operation,
     fields: fieldCount(operation.selectionSet, fragmentsOf(document)),
     rootFields: rootFields(operation.selectionSet, fragmentsOf(document)).length,
 

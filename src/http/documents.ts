@@ -12,7 +12,7 @@ import {
   specifiedRules,
   validate,
 } from 'graphql'
-import type { GraphQLParams, Plugin } from 'graphql-yoga'
+import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import {
   costOfText,
@@ -24,6 +24,7 @@ import {
   selectionSetOf,
 } from '../graphql/selections.ts'
 import { type CompiledOperation, compilableFields, compileOperation } from './compiledOperations.ts'
+import { withArguments } from './errors.ts'
 
 /** A document that passed validation. */
 interface CachedDocument {
@@ -54,8 +55,8 @@ export function createDocumentCache(schema: GraphQLSchema) {
     },
 
     /** The compiled operation of a request, if its document is cached and can be compiled. */
-    compiled({ query = '', operationName }: GraphQLParams): CompiledOperation | undefined {
-      const cached = documents.get(query)
+    compiled(text = '', operationName?: string | null): CompiledOperation | undefined {
+      const cached = documents.get(text)
       if (cached?.operation === 'uncompiled')
         cached.operation = compileOperation(schema, cached.document) ?? 'uncompilable'
       const operation = cached?.operation
@@ -166,9 +167,10 @@ function validateBounded(...[schema, document, rules, options]: Parameters<typeo
     validate(schema, document, allRules, { ...options, maxErrors: MAX_ERRORS }),
   )
   if (errors === undefined) return [new GraphQLError('The document is nested too deeply.')]
+  if (errors.length === 0) return errors
   // graphql-js stops comparing too many fields with this error, whose message does not help.
   const isAborted = errors.some(({ message }) => message === 'Validation aborted.')
-  return isAborted ? [new GraphQLError(REPEATED)] : errors
+  return isAborted ? [new GraphQLError(REPEATED)] : withArguments(document, errors)
 }
 
 const aliasLengthRule: (typeof specifiedRules)[number] = (context) => ({

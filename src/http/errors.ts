@@ -2,18 +2,18 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type ArgumentNode,
   type ASTNode,
+  type DocumentNode,
   type ExecutionArgs,
   type ExecutionResult,
   GraphQLError,
   type GraphQLErrorExtensions,
-  getOperationAST,
   isValueNode,
   Kind,
   type ObjectFieldNode,
+  type OperationDefinitionNode,
   type ValueNode,
   visit,
 } from 'graphql'
-import type { Plugin } from 'graphql-yoga'
 import { FieldError, type FieldErrorOptions, isGraphQLError, reportedErrors } from '../graphql/fieldError.ts'
 import { refusalMeasure } from '../operations/measures.ts'
 import { type ErrorCode, errorCodes, NthError, unavailable } from '../rules/errors.ts'
@@ -115,21 +115,12 @@ const STATUSES: Partial<Record<ErrorCode, number>> = {
  * Limits the errors of a response, and marks those below the root fields of a mutation. Those fields are read after the
  * change was committed, so such an error must not report that nothing was done, or that the mutation may be retried.
  */
-export const executionErrors: Plugin = {
-  onExecute({ args: { document, operationName } }) {
-    const isMutation = getOperationAST(document, operationName)?.operation === 'mutation'
-    return {
-      onExecuteDone({ result, setResult }) {
-        // There are no subscriptions and no incremental results.
-        const { errors, ...rest } = result as ExecutionResult
-        if (!errors) return
-        const reported = reportedErrors(errors)
-        const refused = reported.filter(isRateLimited)
-        if (rest.data && refused.length >= Object.keys(rest.data).length) setResult(tooManyChanges(refused))
-        else setResult({ ...rest, errors: isMutation ? reported.map(readAfterChange) : reported })
-      },
-    }
-  },
+export function withFinalErrors({ errors, ...rest }: ExecutionResult, isMutation: boolean): ExecutionResult {
+  if (!errors) return rest
+  const limited = reportedErrors(errors)
+  const refused = limited.filter(isRateLimited)
+  if (rest.data && refused.length >= Object.keys(rest.data).length) return tooManyChanges(refused)
+  return { ...rest, errors: isMutation ? limited.map(readAfterChange) : limited }
 }
 
 /** Whether a root field was refused, because the caller has made too many changes. */
@@ -206,45 +197,38 @@ function innermost(error: unknown): unknown {
   return isGraphQLError(error) && error.originalError ? innermost(error.originalError) : error
 }
 
-/** Adds BAD_USER_INPUT and the argument to errors about values of the wrong type, in literals and in variables. */
-export const inputErrors: Plugin = {
-  onValidate({ params: { documentAST } }) {
-    return ({ valid, result }) => {
-      if (valid) return
-      // Validation returns GraphQLErrors.
-      const errors = (result as GraphQLError[]).filter(({ nodes }) => nodes?.[0] && isValue(nodes[0]))
-      const wanted = new Set(errors.flatMap(({ nodes }) => nodes ?? []))
-      const paths = argumentPaths(documentAST, (node) => wanted.has(node))
-      for (const error of errors) mark(error, error.nodes?.[0] && paths.get(error.nodes[0]))
-    }
-  },
-
-  onExecute({ args, setResultAndStopExecution }) {
-    const error = variableError(args)
-    if (error) setResultAndStopExecution({ errors: [error] })
-  },
-
-  onSubscribe({ args, setResultAndStopExecution }) {
-    const error = variableError(args)
-    if (error) setResultAndStopExecution({ errors: [error] })
-  },
+/** Adds BAD_USER_INPUT and the argument to the errors of validation about values of the wrong type. */
+export function withArguments(
+  document: DocumentNode,
+  errors: readonly GraphQLError[],
+): readonly GraphQLError[] {
+  const paths = argumentPaths(document)
+  for (const error of errors) {
+    const [node] = error.nodes ?? []
+    if (node && isValue(node)) mark(error, paths.get(node))
+  }
+  return errors
 }
 
-function variableError(args: ExecutionArgs): GraphQLError | undefined {
-  const { schema, document, operationName, variableValues } = args
-  const operation = getOperationAST(document, operationName)
-  if (!operation?.variableDefinitions?.length) return undefined
-  const fault = createVariableCheck(schema, operation)(variableValues)
-  if (!fault) return undefined
+/**
+ * Checks the variables of an operation.
+ *
+ * @throws {GraphQLError} BAD_USER_INPUT, with the first argument that a wrong variable is used for
+ */
+export function assertVariables(args: ExecutionArgs, operation: OperationDefinitionNode): void {
+  if (!operation.variableDefinitions?.length) return
+  const fault = createVariableCheck(args.schema, operation)(args.variableValues)
+  if (!fault) return
   const { definition, path = [], message, limit } = fault
   const name = definition.variable.name.value
-  const isUse = (node: ASTNode) => node.kind === Kind.VARIABLE && node.name.value === name
-  const [argument = name] = argumentPaths(document, isUse).values()
+  const uses = [...argumentPaths(args.document)]
+  const [, argument = name] =
+    uses.find(([node]) => node.kind === Kind.VARIABLE && node.name.value === name) ?? []
   const fullPath = [argument, ...path].join('.')
   const extensions = limit === undefined ? {} : { limit }
   const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, { nodes: definition, extensions })
   mark(error, fullPath)
-  return error
+  throw error
 }
 
 /** The argument that was rejected because its variable is null. */
@@ -266,12 +250,12 @@ function mark(error: GraphQLError, argument: string | undefined): void {
   })
 }
 
-/** Paths of values, each starting with its argument: `changes.3.delta`. */
-function argumentPaths(document: ASTNode, isWanted: (node: ASTNode) => boolean): Map<ASTNode, string> {
+/** The paths of all values, each starting with its argument: `changes.3.delta`. */
+function argumentPaths(document: DocumentNode): Map<ASTNode, string> {
   const paths = new Map<ASTNode, string>()
 
   function add(node: ArgumentNode | ObjectFieldNode | ValueNode, path: string): void {
-    if (isWanted(node)) paths.set(node, path)
+    paths.set(node, path)
     if ('value' in node && typeof node.value === 'object') add(node.value, path)
     if (node.kind === Kind.LIST)
       for (const [index, item] of node.values.entries()) add(item, `${path}.${index}`)

@@ -165,10 +165,11 @@ export function createGraphqlHandler({
   }
 
   function resultInYoga(params: GraphQLParams, server: ServerContext) {
-    const { method = 'POST', url, headers } = server.req
+    const { url, headers } = server.req
     const { host = 'localhost', accept } = headers
-    // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow.
-    const options = { method, headers: headers as Record<string, string> }
+    // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow. Which
+    // operations may be sent by GET is checked before they are executed.
+    const options = { method: 'POST', headers: headers as Record<string, string> }
     const request = new fetchAPI.Request(`http://${host}${url}`, options)
     return getResultForParams({ params, request }, { ...server, streamFormat: streamFormatFor(accept) })
   }

@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type ExecutionArgs, type ExecutionResult, getOperationAST, valueFromASTUntyped } from 'graphql'
-import type { Plugin } from 'graphql-yoga'
+import {
+  type ExecutionArgs,
+  type ExecutionResult,
+  type FieldNode,
+  getArgumentValues,
+  getVariableValues,
+  type OperationDefinitionNode,
+} from 'graphql'
 import type { Context } from '../graphql/context.ts'
-import { fragmentsOf, responseName, rootFields } from '../graphql/selections.ts'
+import { responseName } from '../graphql/selections.ts'
 import { type RequestMeasure, requestMeasure } from '../operations/measures.ts'
 import { keyFault } from '../rules/idempotency.ts'
 import type { Caller } from '../rules/rights.ts'
@@ -93,43 +99,37 @@ export function idempotencyKeyIn({ req }: ServerContext): string | undefined {
 }
 
 /** Rejects a mutation, before it is executed, if it isn't clear what its key is for. Queries ignore the header. */
-export const idempotencyHeader: Plugin<ServerContext> = {
-  onExecute({ args }) {
-    const { schema, document, operationName, variableValues }: ExecutionArgs = args
-    const context = contextOf(args)
-    const key = idempotencyKeyIn(context)
-    if (key === undefined) return
-    const operation = getOperationAST(document, operationName)
-    if (operation?.operation !== 'mutation') return
-    const times = context.req.headersDistinct[HEADER]?.length ?? 1
-    if (times > 1) throw rejected('The header Idempotency-Key was sent more than once.')
-    const { message: reason, ...details } = keyFault(key) ?? {}
-    if (reason !== undefined) throw rejected(`The header Idempotency-Key ${reason}.`, details)
-
-    const fields = rootFields(operation.selectionSet, fragmentsOf(document))
-    if (new Set(fields.map(responseName)).size !== 1) {
-      const advice = 'Use the argument idempotencyKey of each field.'
-      throw rejected(`The header Idempotency-Key requires an operation with one field. ${advice}`)
-    }
-    const defaults = operation.variableDefinitions?.map(
-      ({ variable, defaultValue }) =>
-        [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
-    )
-    // As sent, not coerced.
-    const variables = { ...Object.fromEntries(defaults ?? []), ...variableValues }
-    const given = fields
-      .flatMap((field) => field.arguments ?? [])
-      .filter(({ name }) => name.value === ARGUMENT)
-    if (given.some(({ value }) => (valueFromASTUntyped(value, variables) ?? key) !== key)) {
-      throw rejected('The header Idempotency-Key and the argument idempotencyKey differ; send one of them.')
-    }
+export function assertKeyHeader(
+  args: ExecutionArgs,
+  operation: OperationDefinitionNode,
+  fields: readonly FieldNode[],
+): void {
+  const context = contextOf(args)
+  const key = idempotencyKeyIn(context)
+  if (key === undefined) return
+  const times = context.req.headersDistinct[HEADER]?.length ?? 1
+  if (times > 1) throw rejected('The header Idempotency-Key was sent more than once.')
+  const { message: reason, ...details } = keyFault(key) ?? {}
+  if (reason !== undefined) throw rejected(`The header Idempotency-Key ${reason}.`, details)
+  if (new Set(fields.map(responseName)).size !== 1) {
+    const advice = 'Use the argument idempotencyKey of each field.'
+    throw rejected(`The header Idempotency-Key requires an operation with one field. ${advice}`)
+  }
+  const { schema, variableValues } = args
+  const { coerced = {} } = getVariableValues(
+    schema,
+    operation.variableDefinitions ?? [],
+    variableValues ?? {},
+  )
+  for (const field of fields) {
+    const { value: name } = field.name
+    const declared = schema.getMutationType()?.getFields()[name]
     // A key that is ignored must not seem to make a retry safe.
-    const mutations = schema.getMutationType()?.getFields() ?? {}
-    const names = fields.map(({ name }) => name.value)
-    const keyless = names.find((name) => !mutations[name]?.args.some((arg) => arg.name === ARGUMENT))
-    if (keyless === undefined) return
-    throw rejected(`${keyless} takes no idempotency key; send it without the header Idempotency-Key.`)
-  },
+    if (!declared?.args.some((argument) => argument.name === ARGUMENT))
+      throw rejected(`${name} takes no idempotency key; send it without the header Idempotency-Key.`)
+    if ((getArgumentValues(declared, field, coerced)[ARGUMENT] ?? key) !== key)
+      throw rejected('The header Idempotency-Key and the argument idempotencyKey differ; send one of them.')
+  }
 }
 
 function rejected(message: string, details?: { limit?: number }): HttpError {

@@ -9,11 +9,12 @@ import { schema } from '../graphql/schema.ts'
 import { fragmentsOf, roomForArguments, rootFields } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
+import { assertInvariant } from '../rules/errors.ts'
 import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents.ts'
-import { executionErrors, faultIn, HttpError, inputErrors, maskError, methodError } from './errors.ts'
+import { assertVariables, faultIn, HttpError, maskError, methodError, withFinalErrors } from './errors.ts'
 import type { LiveQueries } from './liveQueries.ts'
 import type { JsonType } from './parameters.ts'
-import { contextOf, idempotencyHeader, idempotencyKeyIn, type ServerContext } from './requests.ts'
+import { assertKeyHeader, contextOf, idempotencyKeyIn, type ServerContext } from './requests.ts'
 
 export interface ApiOptions {
   nth: Nth
@@ -36,16 +37,7 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
   const yoga = createYoga<ServerContext>({
     schema,
     context: createContext,
-    plugins: [
-      mutationsByPost,
-      cachedDocuments(cache),
-      executor,
-      subscriptions(cache, liveQueries),
-      inputErrors,
-      introspectionRight,
-      idempotencyHeader,
-      executionErrors,
-    ],
+    plugins: [cachedDocuments(cache), operations(cache, liveQueries)],
     // `cachedDocuments` has its own cache, bounded in memory.
     parserAndValidationCache: false,
     maskedErrors: { maskError },
@@ -65,14 +57,14 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
    * Returns undefined for a request that it can't execute.
    */
   function executeCompiled(params: GraphQLParams, server: ServerContext) {
-    const operation = cache.compiled(params)
+    const operation = cache.compiled(params.query, params.operationName)
     // Subscriptions are executed for each event.
-    if (!operation || operation.isSubscription) return undefined
+    if (!operation || operation.type === 'subscription') return undefined
     const { req, note } = server
-    if (operation.isMutation && req.method !== 'POST') return undefined
     // Whether the header is allowed depends on the document.
-    if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
-    note.operation = operation.isMutation ? 'mutation' : 'query'
+    if (operation.type === 'mutation' && (req.method !== 'POST' || idempotencyKeyIn(server) !== undefined))
+      return undefined
+    note.operation = operation.type
     note.operationName = operation.name
     const fields = operation.rootFields
     const room = fields > 1 ? roomForArguments(fields, server.variablesLength) : undefined
@@ -83,40 +75,62 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
   return { yoga, executeCompiled, persistedQueries: createPersistedQueries(cache) }
 }
 
-/** Executes subscriptions outside Yoga, whose own way is an execution for each client and event. */
-function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<ServerContext> {
+/**
+ * Checks and executes operations: subscriptions outside Yoga, whose own way is an execution for each client and event,
+ * and others unless they were executed as compiled code.
+ */
+function operations(cache: DocumentCache, liveQueries: LiveQueries): Plugin<ServerContext> {
   return {
+    async onExecute({ args, setExecuteFn }) {
+      const { operation, fields } = noted(args)
+      const { req, caller, compiled, variablesLength } = contextOf(args)
+      const isMutation = operation.operation === 'mutation'
+      // A link could send it.
+      if (isMutation && req.method !== 'POST')
+        throw methodError('POST', 'Mutations can only be sent by POST.', 'OPERATION_RESOLUTION_FAILURE')
+      assertVariables(args, operation)
+      // The text of the schema is public.
+      if (caller.grants.length === 0 && fields.some(({ name }) => INTROSPECTION.includes(name.value)))
+        throw new HttpError(401, 'UNAUTHENTICATED', NO_INTROSPECTION)
+      if (isMutation) assertKeyHeader(args, operation, fields)
+      if (!compiled && fields.length > 1) await roomForArguments(fields.length, variablesLength)
+      // Yoga's own executor treats a result with a field named "then" as a promise.
+      setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
+      return {
+        onExecuteDone({ result, setResult }) {
+          // There are no incremental results.
+          setResult(withFinalErrors(result as ExecutionResult, isMutation))
+        },
+      }
+    },
+
     onSubscribe({ args, setSubscribeFn }) {
-      noteOperation(args)
-      const { document, operationName }: ExecutionArgs = args
+      const { operation } = noted(args)
       const { streamFormat } = contextOf(args)
       if (!streamFormat) {
         const message =
           'The result of a subscription is a stream: send the header Accept: text/event-stream, or multipart/mixed;subscriptionSpec=1.0.'
         throw new HttpError(406, 'BAD_REQUEST', message)
       }
-      const query = document.loc?.source.body
-      const compiled = cache.compiled({
-        ...(query && { query }),
-        ...(operationName && { operationName }),
-      })
+      assertVariables(args, operation)
+      const compiled = cache.compiled(args.document.loc?.source.body, args.operationName)
       setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled, streamFormat))
     },
   }
 }
 
-/** Executes operations in Yoga, unless they were executed as compiled code. */
-const executor: Plugin<ServerContext> = {
-  async onExecute({ args, setExecuteFn }) {
-    noteOperation(args)
-    const { document, operationName }: ExecutionArgs = args
-    const { compiled, variablesLength } = contextOf(args)
-    // Yoga's own executor treats a result with a field named "then" as a promise.
-    setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
-    const operation = getOperationAST(document, operationName)
-    const fields = rootFields(operation?.selectionSet, fragmentsOf(document))
-    if (!compiled && fields.length > 1) await roomForArguments(fields.length, variablesLength)
-  },
+const INTROSPECTION = ['__schema', '__type']
+const NO_INTROSPECTION = 'Introspection requires an API key; the text of the schema is at /schema.graphql.'
+
+/** The operation of a request, which is noted, and its root fields. */
+function noted(args: ExecutionArgs) {
+  const { document, operationName } = args
+  const operation = getOperationAST(document, operationName)
+  assertInvariant(operation != null, 'Yoga executes only operations that it has found')
+  const { note } = contextOf(args)
+  note.operation = operation.operation
+  note.operationName = operation.name?.value
+  return { operation, fields: rootFields(operation.selectionSet, fragmentsOf(document)) }
 }
 
 /** Compiled code wraps errors that are already located. */
@@ -125,38 +139,6 @@ function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResu
     error.originalError instanceof FieldError ? error.originalError : error,
   )
   return { errors: unwrappedErrors, data }
-}
-
-function noteOperation(args: ExecutionArgs): void {
-  const operation = getOperationAST(args.document, args.operationName)
-  const { note } = contextOf(args)
-  note.operation = operation?.operation
-  note.operationName = operation?.name?.value
-}
-
-/** Rejects mutations by GET, which a link could send. */
-const mutationsByPost: Plugin<ServerContext> = {
-  onParse() {
-    return ({ result, context }) => {
-      if (result instanceof Error || context.req.method === 'POST') return
-      const operation = getOperationAST(result, context.params.operationName)?.operation
-      if (operation !== 'mutation') return
-      throw methodError('POST', 'Mutations can only be sent by POST.', 'OPERATION_RESOLUTION_FAILURE')
-    }
-  },
-}
-
-/** Leaves introspection to callers who may do anything at all; the text of the schema is public. */
-const introspectionRight: Plugin = {
-  onExecute({ args }) {
-    const { document, operationName }: ExecutionArgs = args
-    if (contextOf(args).caller.grants.length > 0) return
-    const operation = getOperationAST(document, operationName)
-    const fields = rootFields(operation?.selectionSet, fragmentsOf(document))
-    if (!fields.some(({ name }) => name.value === '__schema' || name.value === '__type')) return
-    const message = 'Introspection requires an API key; the text of the schema is at /schema.graphql.'
-    throw new HttpError(401, 'UNAUTHENTICATED', message)
-  },
 }
 
 /** Maximum memory of stored texts, in bytes. */
