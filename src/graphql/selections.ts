@@ -30,10 +30,10 @@ export function selectionSetOf(selection: SelectionNode, fragments: Fragments): 
     : selection.selectionSet
 }
 
-/** The fields of an operation, with those in fragments. */
-export function rootFields(selectionSet: SelectionSetNode | undefined, fragments: Fragments): FieldNode[] {
+/** The fields of a selection, with those in fragments. */
+export function fieldsIn(selectionSet: SelectionSetNode | undefined, fragments: Fragments): FieldNode[] {
   return (selectionSet?.selections ?? []).flatMap((selection) =>
-    selection.kind === Kind.FIELD ? [selection] : rootFields(selectionSetOf(selection, fragments), fragments),
+    selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments), fragments),
   )
 }
 

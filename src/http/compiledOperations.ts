@@ -20,7 +20,7 @@ import {
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import type { GraphQLParams } from 'graphql-yoga'
-import { fieldCount, fragmentsOf, rootFields } from '../graphql/selections.ts'
+import { fieldCount, fieldsIn, fragmentsOf } from '../graphql/selections.ts'
 import { createVariableCheck } from './variables.ts'
 
 export type CompiledOperation = NonNullable<ReturnType<typeof compileOperation>>
@@ -54,7 +54,7 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
     name: operation.name?.value,
     type: operation.operation,
     fields: fieldCount(operation.selectionSet, fragmentsOf(document)),
-    rootFields: rootFields(operation.selectionSet, fragmentsOf(document)).length,
+    rootFields: fieldsIn(operation.selectionSet, fragmentsOf(document)).length,
 
     /** Errors without `data`: the variables were rejected, and nothing was executed. */
     execute(

@@ -16,12 +16,11 @@ import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import {
   costOfText,
-  type Fragments,
   fieldCount,
+  fieldsIn,
   fragmentsOf,
   responseName,
   selectionDepth,
-  selectionSetOf,
 } from '../graphql/selections.ts'
 import { type CompiledOperation, compilableFields, compileOperation } from './compiledOperations.ts'
 import { withArguments } from './errors.ts'
@@ -127,9 +126,7 @@ const MAX_ALIAS_LENGTH = 255
 
 /** Maximum values returned by introspection. Tools request 4 000 of this schema. */
 const MAX_SCHEMA_VALUES = 20_000
-
-/** Levels of fields after which counting stops: only recursive fragments are that deep; another rule rejects them. */
-const MAX_COUNTED_DEPTH = 100
+const TOO_MUCH_SCHEMA = `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
 
 /** Heap that a character of an executed document may need, in bytes. Measured on Node 20: 25, in 880 mutations. */
 export const HEAP_BYTES_A_CHARACTER = 64
@@ -160,14 +157,15 @@ function unlessTooDeep<T>(work: () => T): T | undefined {
 
 /** Validates a document unless it is too large: some rules take time proportional to a product of counts. */
 function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
-  const fault = sizeFault(schema, document)
+  const fault = sizeFault(document)
   if (fault !== undefined) return [new GraphQLError(fault)]
   const allRules = [...(rules ?? specifiedRules), aliasLengthRule]
   const errors = unlessTooDeep(() =>
     validate(schema, document, allRules, { ...options, maxErrors: MAX_ERRORS }),
   )
   if (errors === undefined) return [new GraphQLError('The document is nested too deeply.')]
-  if (errors.length === 0) return errors
+  if (errors.length === 0)
+    return introspectsTooMuch(schema, document) ? [new GraphQLError(TOO_MUCH_SCHEMA)] : errors
   // graphql-js stops comparing too many fields with this error, whose message does not help.
   const isAborted = errors.some(({ message }) => message === 'Validation aborted.')
   return isAborted ? [new GraphQLError(REPEATED)] : withArguments(document, errors)
@@ -182,7 +180,7 @@ const aliasLengthRule: (typeof specifiedRules)[number] = (context) => ({
 })
 
 /** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */
-function sizeFault(...[schema, document]: Parameters<typeof validate>): string | undefined {
+function sizeFault(document: DocumentNode): string | undefined {
   const fragments = fragmentsOf(document)
   for (const definition of document.definitions) {
     if ('selectionSet' in definition && repeatsFields(definition.selectionSet)) return REPEATED
@@ -193,9 +191,6 @@ function sizeFault(...[schema, document]: Parameters<typeof validate>): string |
     }
     if (selectionDepth(selectionSet, fragments) > MAX_DEPTH) {
       return `Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`
-    }
-    if (introspectsTooMuch(schema, fragments, selectionSet)) {
-      return `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
     }
   }
   return undefined
@@ -215,53 +210,43 @@ function repeatsFields({ selections }: SelectionSetNode): boolean {
 }
 
 /**
- * Whether an operation's introspection returns too many values. They are resolved synchronously, and a type has fields
- * that have types: 5 kB could request 68 MB, and block all other requests. Walks through the schema as the executor
+ * Whether the introspection of a valid document returns too many values. They are resolved synchronously, and a type has
+ * fields that have types: 5 kB could request 68 MB, and block all other requests. Walks through the schema as the executor
  * would, up to the limit; counts deprecated and conditional fields, and all types if a variable selects the type.
  */
-function introspectsTooMuch(schema: GraphQLSchema, fragments: Fragments, root: SelectionSetNode) {
+function introspectsTooMuch(schema: GraphQLSchema, document: DocumentNode): boolean {
+  const fragments = fragmentsOf(document)
   let left = MAX_SCHEMA_VALUES
-  let depth = 0
-
-  function countFields(selectionSet: SelectionSetNode, count: (field: FieldNode) => void): void {
-    if (depth > MAX_COUNTED_DEPTH) return
-    depth += 1
-    for (const selection of selectionSet.selections) {
-      // Fragments count too, as each use of one is work.
-      left -= 1
-      if (selection.kind === Kind.FIELD) left -= costOfText(responseName(selection).length)
-      if (left < 0) break
-      const inner = selectionSetOf(selection, fragments)
-      if (selection.kind === Kind.FIELD) count(selection)
-      else if (inner) countFields(inner, count)
-    }
-    depth -= 1
-  }
 
   /** Counts what a field returns: an object of the schema, or a list of them. */
-  function countIn(value: unknown, typeName: string, { selectionSet }: FieldNode): void {
+  function count(value: unknown, typeName: string, { selectionSet }: FieldNode): void {
     const type = schema.getType(typeName)
-    if (!selectionSet || !isObjectType(type) || value == null) return
+    const sources = [value].flat()
+    if (!isObjectType(type) || value == null || sources.length === 0) return
     const fields = type.getFields()
-    for (const source of Array.isArray(value) ? value : [value]) {
-      if (left < 0) return
-      countFields(selectionSet, (node) => {
+    const nodes = fieldsIn(selectionSet, fragments)
+    for (const source of sources) {
+      for (const node of nodes) {
+        left -= 1 + costOfText(responseName(node).length)
+        if (left < 0) return
         const field = fields[node.name.value]
-        if (!field || !node.selectionSet) return
+        if (!field || !node.selectionSet) continue
         // The resolvers of introspection use nothing else.
         const info = { schema } as GraphQLResolveInfo
         const result: unknown = field.resolve?.(source, { includeDeprecated: true }, undefined, info)
-        countIn(result, getNamedType(field.type).name, node)
-      })
+        count(result, getNamedType(field.type).name, node)
+      }
     }
   }
 
-  countFields(root, (node) => {
-    if (node.name.value === '__schema') countIn(schema, '__Schema', node)
-    if (node.name.value !== '__type') return
+  const selections = document.definitions.flatMap((definition) =>
+    definition.kind === Kind.OPERATION_DEFINITION ? fieldsIn(definition.selectionSet, fragments) : [],
+  )
+  for (const node of selections) {
     const name = node.arguments?.[0]?.value
     const types = name?.kind === Kind.STRING ? schema.getType(name.value) : Object.values(schema.getTypeMap())
-    countIn(types, '__Type', node)
-  })
+    if (node.name.value === '__schema') count(schema, '__Schema', node)
+    if (node.name.value === '__type') count(types, '__Type', node)
+  }
   return left < 0
 }

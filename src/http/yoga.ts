@@ -6,7 +6,7 @@ import { z } from 'zod'
 import type { Context } from '../graphql/context.ts'
 import { FieldError, reportedErrors } from '../graphql/fieldError.ts'
 import { schema } from '../graphql/schema.ts'
-import { fragmentsOf, roomForArguments, rootFields } from '../graphql/selections.ts'
+import { fieldsIn, fragmentsOf, roomForArguments } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
 import { assertInvariant } from '../rules/errors.ts'
@@ -130,7 +130,7 @@ function noted(args: ExecutionArgs) {
   const { note } = contextOf(args)
   note.operation = operation.operation
   note.operationName = operation.name?.value
-  return { operation, fields: rootFields(operation.selectionSet, fragmentsOf(document)) }
+  return { operation, fields: fieldsIn(operation.selectionSet, fragmentsOf(document)) }
 }
 
 /** Compiled code wraps errors that are already located. */
