@@ -161,18 +161,9 @@ function decoded(part: string): string {
   }
 }
 
-const graphemes = new Intl.Segmenter()
-
-/** A text, or so much of it as fits into an image. */
+/** A text, or so much of it as fits into an image, without half of a surrogate pair. */
 function clipped(text: string): string {
-  if (text.length <= MAX_SHOWN) return text
-  let end = 0
-  for (const { index, segment } of graphemes.segment(text)) {
-    if (index + segment.length > MAX_SHOWN) break
-    end = index + segment.length
-  }
-  // One letter may have hundreds of accents.
-  return `${text.slice(0, end || MAX_SHOWN).toWellFormed()}…`
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN).replace(/[\uD800-\uDBFF]$/, '')}…`
 }
 
 /** Draws a badge as an image, whose title is the whole text. */
