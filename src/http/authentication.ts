@@ -13,7 +13,7 @@ import {
   isUnprotected,
   type Tokens,
 } from './credentials.ts'
-import { HttpError } from './errors.ts'
+import { HttpError, httpErrorFor } from './errors.ts'
 import type { Origins } from './origins.ts'
 
 /** Who sent a request, and how many changes they may make. */
@@ -126,8 +126,7 @@ function identified(key: ApiKey | undefined): Identified {
 
 /** A failure to read credentials, before anything was executed. */
 function asHttpError(error: unknown): never {
-  if (!(error instanceof NthError) || error instanceof HttpError) throw error
-  throw new HttpError(error.code === 'UNAVAILABLE' ? 503 : 500, error.code, error.message, error.details)
+  throw error instanceof NthError && !(error instanceof HttpError) ? httpErrorFor(error) : error
 }
 
 function isForwarded({ headers }: IncomingMessage): boolean {

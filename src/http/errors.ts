@@ -48,10 +48,14 @@ export function methodError(allowed: string, message: string, code: ErrorCode = 
   return error
 }
 
+/** The error for a request that is rejected as a whole, with the status of its code. */
+export function httpErrorFor({ code, message, details }: NthError): HttpError {
+  return new HttpError(STATUSES[code] ?? 400, code, message, details)
+}
+
 /** The error 503: the request was not executed. */
 export function serviceUnavailable(message: string): HttpError {
-  const { code, details } = unavailable(message)
-  return new HttpError(503, code, message, details)
+  return httpErrorFor(unavailable(message))
 }
 
 /** The error for a request that arrives when those in flight use all the memory they may. */

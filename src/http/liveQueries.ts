@@ -17,7 +17,7 @@ import type { CompiledOperation } from './compiledOperations.ts'
 import { MemoryBudget } from './connections.ts'
 import { invalidCredential, LEEWAY_MS } from './credentials.ts'
 import { bytesOfDocument } from './documents.ts'
-import { type HeaderList, httpOf, serviceUnavailable } from './errors.ts'
+import { type HeaderList, httpErrorFor, httpOf, serviceUnavailable } from './errors.ts'
 import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
 import { contextOf } from './requests.ts'
 
@@ -171,7 +171,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       compiled: Compiled,
       format: StreamFormat,
     ): Promise<ExecutionResult | StreamResult> {
-      if (isClosed) return refused(serviceUnavailable('Nth is shutting down; try again in a moment.'))
+      if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
       const { caller, req } = contextOf(args)
       const client = clients.limited(req)
       const owner = client && `${caller.identity}\n${client}`
@@ -201,7 +201,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
         if (namesOf.of(owner) > MAX_NAMES) throw tooMany('watched names', 'names in subscriptions', MAX_NAMES)
         if (first.errors && !isWatching) {
           stream.close()
-          return refusedWith(first.errors)
+          return { errors: first.errors, extensions: { http: httpOf(first.errors[0]?.extensions ?? {}) } }
         }
         const serve: StreamResult['serve'] = (response, headers) => {
           stream.start(response, headers)
@@ -210,8 +210,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
         return { ...first, serve }
       } catch (error) {
         stream.close()
-        if (error instanceof NthError) return refused(error)
-        throw error
+        throw error instanceof NthError ? httpErrorFor(error) : error
       }
     },
 
@@ -235,15 +234,6 @@ function declaredVariables({ document, operationName, variableValues }: Executio
   const sent = new Map(Object.entries(variableValues ?? {}))
   const names = variableDefinitions.map(({ variable }) => variable.name.value)
   return Object.fromEntries(names.filter((name) => sent.has(name)).map((name) => [name, sent.get(name)]))
-}
-
-/** The result of a subscription of which nothing was allowed, with a status of its own. */
-function refusedWith(errors: readonly GraphQLError[]): ExecutionResult {
-  return { errors, extensions: { http: httpOf(errors[0]?.extensions ?? {}) } }
-}
-
-function refused({ message, extensions }: NthError): ExecutionResult {
-  return refusedWith([new GraphQLError(message, { extensions })])
 }
 
 const TOO_LARGE = 'The subscriptions from this address use too much memory. Close one, or select less.'

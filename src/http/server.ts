@@ -13,6 +13,7 @@ import { type AccessSettings, type Credential, createTokens, takeCredential } fr
 import {
   type HeaderList,
   HttpError,
+  httpErrorFor,
   isWrite,
   NOT_CACHED,
   rejectWrite,
@@ -189,8 +190,7 @@ export async function listen(options: ListenOptions) {
     try {
       const { caller } = await authenticate(request, credential)
       if (isAllowed(caller, 'READ', ALL_NAMES)) return await sendMetrics(response, readMetrics)
-      const { code, message } = refusal(caller, 'READ')
-      throw new HttpError(code === 'UNAUTHENTICATED' ? 401 : 403, code, message)
+      throw httpErrorFor(refusal(caller, 'READ'))
     } catch (error) {
       if (error instanceof HttpError) return sendError(response, error)
       throw error
