@@ -195,11 +195,11 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       try {
         if (streamsOf.of(owner) > maxStreams) throw tooMany('streams', 'subscriptions', maxStreams)
         assertRoom(client, bytes)
-        const { isWatching, ...first } = await query.join(stream)
+        const first = await query.join(stream)
         if (stream.state !== 'closed') names = query.size
         namesOf.add(owner, names)
         if (namesOf.of(owner) > MAX_NAMES) throw tooMany('watched names', 'names in subscriptions', MAX_NAMES)
-        if (first.errors && !isWatching) {
+        if (first.errors && !query.isSent(stream)) {
           stream.close()
           return { errors: first.errors, extensions: { http: httpOf(first.errors[0]?.extensions ?? {}) } }
         }

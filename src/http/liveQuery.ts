@@ -14,11 +14,8 @@ import { faultIn, type HeaderList, maskError, NOT_CACHED } from './errors.ts'
 /** First events: all streams that join before their states are read share one execution. */
 interface Opening {
   streams: Set<Stream>
-  first: Promise<FirstResult>
+  first: Promise<ExecutionResult>
 }
-
-/** `isWatching`: there is something to watch; otherwise it was refused, or needs no more than this result. */
-type FirstResult = ExecutionResult & { isWatching: boolean }
 
 interface LiveQueryOptions extends Pick<Context, 'nth' | 'caller'> {
   args: ExecutionArgs
@@ -39,19 +36,15 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
   let opening: Opening | undefined
 
   function open(): Opening {
-    const own: Opening = { streams: new Set(), first: Promise.resolve({ isWatching: false }) }
-    let isWatching = false
+    const own: Opening = { streams: new Set(), first: Promise.resolve({}) }
     const watch: Context['watch'] = async (topics) => {
       const watched = await nth.live.watch(feed, topics)
-      isWatching = true
       // These get what changes from now on. Those that join later need a newer state.
       for (const stream of own.streams) streams.add(stream)
       end(own)
       return watched
     }
-    own.first = run({ watch })
-      .then((result) => ({ ...result, isWatching }))
-      .finally(() => end(own))
+    own.first = run({ watch }).finally(() => end(own))
     return own
   }
 
@@ -117,7 +110,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
 
   return {
     /** Returns the result for the first event of a stream. */
-    join(stream: Stream): Promise<FirstResult> {
+    join(stream: Stream): Promise<ExecutionResult> {
       opening ??= open()
       opening.streams.add(stream)
       return opening.first
@@ -127,6 +120,9 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
     serve(stream: Stream, first: ExecutionResult): void {
       if (stream.write(JSON.stringify(first), () => void catchUp(stream))) void catchUp(stream)
     },
+
+    /** Whether a stream gets what changes. Otherwise its first event was refused, or there is nothing to watch. */
+    isSent: (stream: Stream) => streams.has(stream),
 
     leave(stream: Stream): void {
       streams.delete(stream)
