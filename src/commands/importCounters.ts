@@ -190,12 +190,7 @@ values ${history.slice(from, from + HISTORY_ROWS).join(', ')}
 on duplicate key update value = values(value)`,
     )
   }
-  await copyRows(
-    connection,
-    located.map(({ id }) => id),
-    now,
-    PAST_LEADERBOARDS,
-  )
+  await copyRows(connection, located, now, PAST_LEADERBOARDS)
 }
 
 /** Gives present counters their new definitions, and closes the running periods of those that get totals. */

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool, type Pool } from 'mysql2'
-import type { PoolConnection } from 'mysql2/promise'
+import type { PoolConnection, RowDataPacket } from 'mysql2/promise'
 import { SILENT } from '../operations/log.ts'
 import { tripMeasure } from '../operations/measures.ts'
 import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
@@ -15,8 +15,9 @@ import {
   withTimeout,
 } from './errors.ts'
 import { afterSwitchover, createFailoverDetector, type FailoverDetector, Health } from './health.ts'
-import { readStatusOn } from './hostStatus.ts'
+import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
+import type { Answer } from './session.ts'
 import { assertFits, causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
 import { integer, select } from './sql.ts'
 
@@ -240,6 +241,7 @@ export class Database {
     const connectTimeoutMs = Math.max(timeLimitMs / 3, SHORTEST_ATTEMPT_MS)
     const pool = createPool({
       ...connectionOptions(host.target, connectTimeoutMs),
+      multipleStatements: true,
       connectionLimit: isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS,
     })
     pool.on('connection', (connection) => {
@@ -271,6 +273,7 @@ export class Database {
     await sendSettings(connection)
     const status = await readStatusOn(connection)
     opened.host.check(status)
+    if (isGaleraNode(status.values)) galeraConnections.add(connection.connection)
     if (isCausal) for (const statement of causalSettings(status.values)) await connection.query(statement)
     opened.maxStatement = maxStatementIn(status.values)
   }
@@ -316,28 +319,48 @@ export function retried<Args extends unknown[], T>(
   return (...args) => database.withRetry((connection) => work(connection, ...args))
 }
 
+/** Those to nodes of Galera. */
+const galeraConnections = new WeakSet<object>()
+
 /**
- * Rolls back if the work fails.
- *
- * @param comment SQL by which whoever watches statements recognises work in the background
+ * Sends statements in one text, and returns the answer to each. After one that fails, no other is executed. To a node of
+ * Galera, each is sent by itself: if another node aborts the transaction amid a text, the rest of it would be executed.
  */
-export async function inTransaction<T>(
-  connection: Connection,
-  work: () => Promise<T>,
-  comment = '',
-): Promise<T> {
-  await connection.query(`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`)
-  await connection.query(`start transaction${comment}`)
-  try {
+export async function queryAll(connection: Connection, statements: readonly string[]): Promise<Answer[]> {
+  if (statements.length > 1 && !galeraConnections.has(connection.connection)) {
+    const [answers] = await connection.query<RowDataPacket[][]>(statements.join(';\n'))
+    return answers
+  }
+  const answers: Answer[] = []
+  for (const statement of statements) {
+    const [answer] = await connection.query<RowDataPacket[]>(statement)
+    answers.push(answer)
+  }
+  return answers
+}
+
+/** The statements that begin and end a transaction. */
+export const BEGIN = [`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`, 'start transaction']
+const AFTER = 'set session wait_timeout = default'
+export const COMMIT = ['commit', AFTER]
+
+/** Begins a transaction, does the work, and commits it; or rolls it back if the work fails. */
+export function inTransaction<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+  return orRollBack(connection, async () => {
+    await queryAll(connection, BEGIN)
     const result = await work()
-    await connection.query(`commit${comment}`)
+    await queryAll(connection, COMMIT)
     return result
+  })
+}
+
+/** Does work that begins and ends a transaction itself. Rolls it back if the work fails. */
+export async function orRollBack<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
   } catch (error) {
     // If even this fails, the connection is lost, and the server rolls the transaction back.
-    await connection.query('rollback').catch(() => connection.destroy())
+    await queryAll(connection, ['rollback', AFTER]).catch(() => connection.destroy())
     throw error
-  } finally {
-    // Not awaited: the next user's statements are queued behind it.
-    connection.query('set session wait_timeout = default').catch(() => connection.destroy())
   }
 }

@@ -267,7 +267,7 @@ export function openCounterRows(database: Database, failover: FailoverDetector) 
 
 type IdentifiedRow = DefinitionRow &
   NamedRow &
-  Record<'id' | 'version', number> & { subject_salt: Buffer | null }
+  Record<'id' | 'namespace_id' | 'version', number> & { subject_salt: Buffer | null }
 
 /** Reads counters' rows, by the texts of their keys. */
 export async function readCounterRows(connection: Connection, keys: readonly CounterKey[], incarnation = 0) {
@@ -275,7 +275,7 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
     keys,
     'c.name',
     (isNamed) =>
-      `select n.name as namespace, c.name, c.id, c.version, c.subject_salt, ${DEFINITION}
+      `select n.name as namespace, c.name, c.id, c.namespace_id, c.version, c.subject_salt, ${DEFINITION}
          from namespace n
          join counter c on c.namespace_id = n.id
         where ${isNamed}`,
@@ -283,13 +283,13 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
   const rows = await select<IdentifiedRow>(connection, statement)
   return new Map<string, CounterRow>(
     rows.map((row) => {
-      const { id, version } = row
+      const { id, namespace_id: namespaceId, version } = row
       const key = `counter ${id} ${version}`
       const definition = definitionIn(row)
       const salt = row.subject_salt?.toString('hex')
       const changedAt = Number.NEGATIVE_INFINITY
-      const counter = { kind: 'counter', key, id, version, incarnation, definition, salt, changedAt } as const
-      return [keyText(nameIn(row)), counter]
+      const fixed = { kind: 'counter', key, id, namespaceId, version, incarnation } as const
+      return [keyText(nameIn(row)), { ...fixed, definition, salt, changedAt }]
     }),
   )
 }

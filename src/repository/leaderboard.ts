@@ -16,7 +16,7 @@ import { joinNames } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import { batchReads } from './batches.ts'
 import { repeat } from './jobs.ts'
-import { placeOf, rowsOf } from './leaderboardBlocks.ts'
+import { placeOf, tableOf } from './leaderboardBlocks.ts'
 import { copyToLeaderboard } from './leaderboardSync.ts'
 
 interface ListedRow extends StateRow {
@@ -53,7 +53,7 @@ export async function listLeaderboard(
     const by = literal(sortedBy)
     return `(${column} ${side} ${by} or ${column} = ${by} and r.counter_id ${side} ${integer(id)})`
   }
-  const { table, isOn } = rowsOf(periodKey)
+  const { table, isOn } = tableOf(periodKey)
   const conditions = [`n.name = ${bytes(namespace)}`, isOn]
   if (after) conditions.push(beyond(after, behind))
   if (before) conditions.push(beyond(before, ahead))
@@ -86,13 +86,6 @@ export interface LeaderboardKey extends CounterKey {
   lowestFirst: boolean
 }
 
-/** Where a counter is on a leaderboard. */
-interface ListedPosition extends LeaderboardKey {
-  id: number
-  namespaceId: number
-  value: number
-}
-
 /** Null: the leaderboard has not been counted yet. */
 type Place = { place: number | null }
 
@@ -102,50 +95,28 @@ async function selectEach<Item extends object, Row>(
   items: readonly Item[],
   selectedOf: (item: Item) => string,
 ): Promise<(Item & Row)[]> {
-  if (items.length === 0) return []
   const numbered = items.map((item, index) => `select ${index} as number, ${selectedOf(item)}`)
   const rows = await select<Row & { number: number }>(connection, numbered.join('\nunion all\n'))
   return rows.flatMap((row) => items.slice(row.number, row.number + 1).map((item) => ({ ...item, ...row })))
 }
 
-/** Reads the positions of counters that are on their leaderboards. */
-function readPositions(connection: Connection, keys: readonly LeaderboardKey[]): Promise<ListedPosition[]> {
-  return selectEach<LeaderboardKey, Omit<ListedPosition, keyof LeaderboardKey>>(
-    connection,
-    keys,
-    ({ namespace, name, periodKey }) => {
-      const { table, isOn } = rowsOf(periodKey)
-      return `c.id, n.id as namespaceId, r.value
-       from namespace n
+/** A counter on its leaderboard, as `from … where …`. */
+function fromListed({ namespace, name, periodKey }: LeaderboardKey): string {
+  const { table, isOn } = tableOf(periodKey)
+  return `from namespace n
        join counter c on c.namespace_id = n.id
        join ${table} r on r.counter_id = c.id
       where n.name = ${bytes(namespace)} and c.name = ${bytes(name)} and ${isOn}`
-    },
-  )
 }
 
-/** Reads the places of counters that are on their leaderboards. Those whose values change meanwhile are read again. */
-async function readPlaces(
-  connection: Connection,
-  keys: readonly LeaderboardKey[],
-): Promise<(LeaderboardKey & Place)[]> {
-  const positions = await readPositions(connection, keys)
-  if (positions.length === 0) return []
-  const placed = await selectEach<ListedPosition, Place>(connection, positions, (position) => {
-    const { id, value, periodKey, lowestFirst } = position
-    const { table, isOn } = rowsOf(periodKey)
-    return `${placeOf(position, value, lowestFirst)} as place
-       from ${table} r
-      where r.counter_id = ${integer(id)} and r.value = ${integer(value)} and ${isOn}`
+/** Reads the places of counters that are on their leaderboards. */
+function readPlaces(connection: Connection, keys: readonly LeaderboardKey[]) {
+  return selectEach<LeaderboardKey, Place>(connection, keys, (key) => {
+    const { namespace, periodKey, lowestFirst } = key
+    const namespaceId = `(select id from namespace where name = ${bytes(namespace)})`
+    const value = `(select r.value ${fromListed(key)})`
+    return `${placeOf({ namespaceId, periodKey }, value, lowestFirst)} as place ${fromListed(key)}`
   })
-  const texts = new Set(placed.map(textOf))
-  return [
-    ...placed,
-    ...(await readPlaces(
-      connection,
-      positions.filter((key) => !texts.has(textOf(key))),
-    )),
-  ]
 }
 
 function textOf({ namespace, name, periodKey, lowestFirst }: LeaderboardKey): string {
@@ -163,9 +134,11 @@ async function readPlacesOf(
 ): Promise<(number | null)[]> {
   const values = entries.map(({ listedValue }) => listedValue)
   const second = values.findIndex((value) => value !== values[0])
+  const firsts = [0, second].flatMap((index) => entries[index] ?? [])
+  if (firsts.length === 0) return []
   const [first, next] = await selectEach<LeaderboardEntry, Place>(
     connection,
-    [0, second].flatMap((index) => entries[index] ?? []),
+    firsts,
     ({ leaderboard, listedValue }) => `${placeOf(leaderboard, listedValue, lowestFirst)} as place`,
   )
   return values.map((value) => {
@@ -184,13 +157,14 @@ async function readNeighbors(
   above: number,
   below: number,
 ): Promise<LeaderboardEntry[] | null> {
-  const [own] = await readPositions(connection, [key])
+  const [own] = await select<SortKey>(connection, `select r.value as sortedBy, c.id ${fromListed(key)}`)
   if (!own) return null
-  const { namespace, id, value: sortedBy, periodKey, lowestFirst } = own
+  const { namespace, periodKey, lowestFirst } = key
+  const { id } = own
   const page = { order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey } as const
-  const before = { ...page, before: { sortedBy, id }, limit: above, fromEnd: true }
+  const before = { ...page, before: own, limit: above, fromEnd: true }
   const higher = await listLeaderboard(connection, namespace, before)
-  const first = higher.at(-1)?.sortKey ?? { sortedBy, id }
+  const first = higher.at(-1)?.sortKey ?? own
   // The first one follows this position itself.
   const after = { ...first, id: lowestFirst ? first.id - 1 : first.id + 1 }
   const limit = higher.length + 1 + below
@@ -215,7 +189,7 @@ const COPY_TIMEOUT_MS = 1000
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
  */
 export function openLeaderboard(database: Database, now: () => Date, notices: Notices) {
-  const marked = new Set<number>()
+  const marked = new Map<number, CounterRow>()
   let tookMs = 0
   let copiedAt = Number.NEGATIVE_INFINITY
   let running: Promise<void> = Promise.resolve()
@@ -230,17 +204,17 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   async function copy(): Promise<void> {
     running = waiting ?? running
     waiting = undefined
-    const ids = [...marked]
+    const rows = [...marked.values()]
     marked.clear()
     const [startedAt, at] = [performance.now(), now()]
     // The period of a change may have ended since the copy before.
     const past = at.getTime() - copiedAt < HALF_MS.HOUR ? 1 : PAST_LEADERBOARDS
     try {
-      const faults = await copyToLeaderboard(database, ids, at, past)
+      const faults = await copyToLeaderboard(database, rows, at, past)
       copiedAt = at.getTime()
       for (const fault of faults) notices.fault(fault)
     } catch (error) {
-      for (const id of ids) marked.add(id)
+      for (const row of rows) marked.set(row.id, row)
       throw error
     } finally {
       tookMs = performance.now() - startedAt
@@ -266,7 +240,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   return {
     /** Marks changed rows for the next copy. */
     mark(rows: readonly CounterRow[]): void {
-      for (const { id } of rows) marked.add(id)
+      for (const row of rows) marked.set(row.id, row)
     },
 
     list: (namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]> =>

@@ -1,4 +1,5 @@
-import type { Connection } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
+import { firstRow } from '../mysql/session.ts'
 import { groupBy, integer, list, select } from '../mysql/sql.ts'
 import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
 
@@ -8,7 +9,7 @@ import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
  * counted within one block. That takes 0.5 ms.
  *
  * A block has the rows with its `from_value` or more, up to the next block. The first one has all lower values. Equal
- * values are never split, so a block may be much larger.
+ * values are never split, so a block may be much larger; so is one that has grown since the last scan.
  *
  * The rule that always holds: at each commit, `counters` of a block is the number of its rows. Whoever changes rows holds
  * the lock on the namespace's row, from before it reads them.
@@ -17,11 +18,7 @@ import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
  */
 
 /** Rows of a block. */
-const BLOCK = 1000
-/** Larger blocks are split. */
-export const MAX_BLOCK = 2 * BLOCK
-/** Rows that are laid out in one transaction: takes about 20 ms. */
-const PART = 20_000
+export const BLOCK = 1000
 
 /** Below all values. */
 export const LOWEST = Number.MIN_SAFE_INTEGER
@@ -29,47 +26,65 @@ export const LOWEST = Number.MIN_SAFE_INTEGER
 const HIGHEST = Number.MAX_SAFE_INTEGER + 1
 
 /** The table of leaderboards, which has an index named after the sorted column, and the condition of one's rows. */
-export function rowsOf(periodKey: number) {
+export function tableOf(periodKey: number) {
   if (periodKey === ALL_TIME) return { table: 'leaderboard', isOn: 'true' }
   return { table: 'leaderboard_period', isOn: `r.period_key = ${integer(periodKey)}` }
 }
 
+/** A leaderboard, whose namespace may be a subquery. */
+type SqlLeaderboard = Pick<Leaderboard, 'periodKey'> & { namespaceId: number | string }
+
 /** The rows of a leaderboard in the order of their values, as `from … where …` without further conditions. */
-export function fromRowsOf({ namespaceId, periodKey }: Leaderboard): string {
-  const { table, isOn } = rowsOf(periodKey)
-  return `from ${table} r force index (${table}_value) where r.namespace_id = ${integer(namespaceId)} and ${isOn}`
+export function fromRowsOf({ namespaceId, periodKey }: SqlLeaderboard): string {
+  const { table, isOn } = tableOf(periodKey)
+  return `from ${table} r force index (${table}_value) where r.namespace_id = ${namespaceId} and ${isOn}`
 }
 
-/** The condition of a leaderboard's blocks. */
-export function areBlocksOf({ namespaceId, periodKey }: Leaderboard): string {
-  return `namespace_id = ${integer(namespaceId)} and period_key = ${integer(periodKey)}`
+/** The blocks of a leaderboard, likewise. */
+export function fromBlocksOf(leaderboard: SqlLeaderboard): string {
+  return `from leaderboard_block where ${areBlocksOf(leaderboard)}`
+}
+
+function areBlocksOf({ namespaceId, periodKey }: SqlLeaderboard): string {
+  return `namespace_id = ${namespaceId} and period_key = ${integer(periodKey)}`
 }
 
 /**
- * An expression for the place of a value; null: its leaderboard has not been counted yet. It has the value as a literal,
- * and the next block as a subquery without references, as otherwise a server would count all higher values.
+ * An expression for the place of a value; null: its leaderboard has not been counted yet. The value, the namespace and
+ * the next block are literals, or subqueries without references, as otherwise a server would count all higher values.
  */
-export function placeOf(leaderboard: Leaderboard, value: number, lowestFirst: boolean): string {
-  const blocks = `from leaderboard_block where ${areBlocksOf(leaderboard)}`
-  const [own, isBefore, isAfter] = [integer(value), lowestFirst ? '<=' : '>', lowestFirst ? '>=' : '>']
-  const next = `(select min(from_value) ${blocks} and from_value > ${own})`
+export function placeOf(leaderboard: SqlLeaderboard, value: number | string, lowestFirst: boolean): string {
+  const blocks = fromBlocksOf(leaderboard)
+  const [isBefore, isAfter] = lowestFirst ? ['<=', '>='] : ['>', '>']
+  const next = `(select min(from_value) ${blocks} and from_value > ${value})`
   const counted = `(select count(*) ${fromRowsOf(leaderboard)}
-           and r.value ${isAfter} ${own} and r.value < coalesce(${next}, ${HIGHEST}))`
+           and r.value ${isAfter} ${value} and r.value < coalesce(${next}, ${HIGHEST}))`
   return `if(exists (select 1 ${blocks}), cast(1
-       + (select coalesce(sum(counters), 0) ${blocks} and from_value ${isBefore} ${own})
+       + (select coalesce(sum(counters), 0) ${blocks} and from_value ${isBefore} ${value})
        ${lowestFirst ? '-' : '+'} ${counted} as signed), null)`
 }
 
-/** A counter's row that enters a leaderboard, leaves it, or changes its value. Undefined: it is not there. */
-export interface Move extends Leaderboard {
-  id: number
-  before: number | undefined
-  after: number | undefined
+/** The statement that locks the leaderboards of namespaces, and returns for which periods they have some. */
+export function lockLeaderboards(namespaceIds: readonly number[]): string {
+  return `select id, leaderboards
+       from namespace force index (primary)
+      where id in (${list(namespaceIds, integer)})
+      order by id
+        for update`
 }
 
-/** Counts rows that were changed in the same transaction. */
-export async function countMoves(connection: Connection, moves: readonly Move[]): Promise<void> {
-  if (moves.length === 0) return
+/** A counter's row that enters a leaderboard, leaves it, or changes its value. Null: it is not there. */
+export interface Move extends Leaderboard {
+  id: number
+  before: number | null
+  after: number | null
+}
+
+const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
+
+/** The statements that count moves, after these in the same transaction. */
+export async function countingOf(connection: Connection, moves: readonly Move[]): Promise<string[]> {
+  if (moves.length === 0) return []
   const leaderboards = groupBy(moves, keyOf)
   const blocks = await select<Leaderboard & { from: number }>(
     connection,
@@ -79,41 +94,47 @@ export async function countMoves(connection: Connection, moves: readonly Move[])
       order by namespace_id, period_key, from_value`,
   )
   const blocksOf = groupBy(blocks, keyOf)
-  const changes = new Map<string, number>()
+  const changes: string[] = []
+  const statements: string[] = []
   for (const [key, own] of leaderboards) {
     const present = blocksOf.get(key)
-    const add = (value: number | undefined, amount: number) => {
-      if (value === undefined || !present) return
-      const block = `${key}, ${startOf(present, value)}`
-      changes.set(block, (changes.get(block) ?? 0) + amount)
-    }
-    for (const { before, after } of own) {
-      add(before, -1)
-      add(after, 1)
-    }
-    if (!present) await connection.query(firstBlock(own[0]))
+    if (present) changes.push(...changesOf(present, own))
+    else statements.push(firstBlock(own[0]))
   }
-  const changed = [...changes].filter(([, counters]) => counters !== 0)
-  if (changed.length === 0) return
-  await connection.query(
-    `${INSERT_BLOCKS}
-     values ${changed.map(([block, counters]) => `(${block}, ${counters})`).join(', ')}
+  if (changes.length > 0)
+    statements.push(
+      `${INSERT_BLOCKS}
+     values ${changes.join(', ')}
      on duplicate key update counters = counters + values(counters)`,
+    )
+  return statements
+}
+
+/** The rows of blocks whose counts change, and by how much. */
+function changesOf(blocks: readonly (Leaderboard & { from: number })[], moves: readonly Move[]): string[] {
+  const changes = blocks.map(() => 0)
+  const steps = moves.flatMap(({ before, after }) => [
+    { value: before, change: -1 },
+    { value: after, change: 1 },
+  ])
+  let index = 0
+  for (const { value, change } of steps.toSorted((a, b) => (a.value ?? 0) - (b.value ?? 0))) {
+    if (value === null) continue
+    while ((blocks[index + 1]?.from ?? HIGHEST) <= value) index += 1
+    changes[index] = (changes[index] ?? 0) + change
+  }
+  return blocks.flatMap((block, index) =>
+    changes[index] ? `(${keyOf(block)}, ${integer(block.from)}, ${changes[index]})` : [],
   )
 }
 
-/** The start of the block that has a value, by bisection. */
-function startOf(blocks: readonly { from: number }[], value: number): number {
-  let [low, high] = [0, blocks.length]
-  while (low + 1 < high) {
-    const middle = (low + high) >> 1
-    if ((blocks[middle]?.from ?? 0) <= value) low = middle
-    else high = middle
-  }
-  return blocks[low]?.from ?? LOWEST
+/** The condition of the blocks that have the values of moves on one leaderboard. */
+function areBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
+  const values = moves.flatMap(({ before, after }) => [before ?? after ?? 0, after ?? before ?? 0])
+  const [lowest, highest] = [Math.min(...values), Math.max(...values)].map(integer)
+  return `${areBlocksOf(moves[0])} and from_value <= ${highest} and from_value >= (
+            select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest})`
 }
-
-const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
 
 /** Counts a leaderboard without blocks, in a first one. */
 function firstBlock(leaderboard: Leaderboard): string {
@@ -125,60 +146,43 @@ function keyOf({ namespaceId, periodKey }: Leaderboard): string {
   return `${integer(namespaceId)}, ${integer(periodKey)}`
 }
 
-/** The condition of the blocks that have the values of moves on one leaderboard. */
-function areBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
-  const values = moves.flatMap(({ before, after }) => [before ?? after ?? 0, after ?? before ?? 0])
-  const [lowest, highest] = [Math.min(...values), Math.max(...values)].map(integer)
-  const blocks = areBlocksOf(moves[0])
-  return `${blocks} and from_value <= ${highest} and from_value >= (
-            select max(from_value) from leaderboard_block where ${blocks} and from_value <= ${lowest})`
-}
-
-interface LeaderboardBlock {
-  start: number
-  counters: number
-}
-
 /**
- * Lays out the blocks of a part of a leaderboard, from the one that has a value: splits, joins and counts them. What it
- * leaves of a block beyond keeps its count, less what was counted here.
+ * Makes one block of about a thousand rows of those from a value on, and counts it. The next one gets the difference,
+ * or the rest.
  *
- * @returns where the next part starts; undefined: there is none
+ * @param from where a block begins
+ * @returns where the next one begins; undefined: there is none
  */
-export async function layOut(
+export function layOut(
   connection: Connection,
   leaderboard: Leaderboard,
-  value: number,
+  from: number,
 ): Promise<number | undefined> {
-  const [rows, key] = [fromRowsOf(leaderboard), keyOf(leaderboard)]
-  const blocks = `from leaderboard_block where ${areBlocksOf(leaderboard)}`
-  const read = async (expression: string, rest: string) =>
-    (await select<{ one: number | null }>(connection, `select ${expression} as one ${rest}`))[0]?.one
-  const start = await read('max(from_value)', `${blocks} and from_value <= ${integer(value)}`)
-  if (start == null) await connection.query(firstBlock(leaderboard))
-  const from = start ?? LOWEST
-  const last = `select r.value ${rows} and r.value >= ${integer(from)} order by r.value limit 1 offset ${PART}`
-  // Equal values are in one block.
-  const end = await read('min(r.value)', `${rows} and r.value > (${last})`)
-  const isIn = (column: string, until: string) =>
-    `${column} >= ${integer(from)}${end == null ? '' : ` and ${column} ${until} ${integer(end)}`}`
-  const [first = { start: from, counters: 0 }, ...others] = await select<LeaderboardBlock>(
-    connection,
-    `select min(value) as start, count(*) as counters
-       from (select r.value, rank() over (order by r.value) as place ${rows} and ${isIn('r.value', '<')}) rows_by_value
-      group by (place - 1) div ${BLOCK}
-      order by start`,
-  )
-  const written = [{ ...first, start: from }, ...others]
-  const present = `${blocks} and ${isIn('from_value', '<=')}`
-  if (end != null) {
-    const before = (await read('cast(sum(counters) as signed)', present)) ?? 0
-    written.push({ start: end, counters: written.reduce((left, { counters }) => left - counters, before) })
-  }
-  await connection.query(`delete ${present}`)
-  await connection.query(
-    `${INSERT_BLOCKS}
-     values ${list(written, ({ start, counters }) => `(${key}, ${integer(start)}, ${integer(counters)})`)}`,
-  )
-  return end ?? undefined
+  const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
+  const last = `select r.value ${rows} and r.value >= ${integer(from)} order by r.value limit 1 offset ${BLOCK - 1}`
+  return orRollBack(connection, async () => {
+    const answers = await queryAll(connection, [
+      ...BEGIN,
+      lockLeaderboards([leaderboard.namespaceId]),
+      // Equal values are in one block.
+      `select exists (select 1 ${blocks}) as isCounted,
+              (select min(r.value) ${rows} and r.value > (${last})) as end`,
+    ])
+    const { isCounted, end } = firstRow<{ isCounted: number; end: number | null }>(answers.at(-1)) ?? {}
+    const isIn = (column: string) => `${column} >= ${from} and ${column} < ${end ?? HIGHEST}`
+    const counted = `(select count(*) ${rows} and ${isIn('r.value')})`
+    const rest = `${INSERT_BLOCKS}
+     select ${key}, ${end}, (select sum(counters) ${blocks} and ${isIn('from_value')}) - ${counted}
+     on duplicate key update counters = counters + values(counters)`
+    await queryAll(connection, [
+      ...(isCounted ? [] : [firstBlock(leaderboard)]),
+      ...(end == null ? [] : [rest]),
+      `delete ${blocks} and from_value > ${from} and ${isIn('from_value')}`,
+      `${INSERT_BLOCKS}
+     select ${key}, ${from}, ${counted}
+     on duplicate key update counters = values(counters)`,
+      ...COMMIT,
+    ])
+    return end ?? undefined
+  })
 }

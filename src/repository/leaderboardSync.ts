@@ -1,9 +1,6 @@
 import {
   COLUMNS,
   COUNTER_EXISTS,
-  DEFINITION,
-  type DefinitionRow,
-  definitionIn,
   JOIN_VALUE,
   PERIOD_CODES,
   REVISION,
@@ -11,7 +8,8 @@ import {
   UPDATED_AT,
   VALUE,
 } from '../commit/periodStatements.ts'
-import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type Connection, type Database, orRollBack, queryAll } from '../mysql/pool.ts'
+import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
 import {
   calendarOf,
@@ -22,28 +20,31 @@ import {
   type Period,
   periodKeyOf,
 } from '../rules/calendar.ts'
+import type { Retention } from '../rules/counter.ts'
 import { ALL_TIME, type Leaderboard, latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import { workOn } from './batches.ts'
 import { deleteFound, eachFrom, type JobContext, type ScheduledJob } from './jobs.ts'
 import {
-  areBlocksOf,
-  countMoves,
+  BLOCK,
+  countingOf,
+  fromBlocksOf,
   fromRowsOf,
   LOWEST,
   layOut,
-  MAX_BLOCK,
+  lockLeaderboards,
   type Move,
-  rowsOf,
+  tableOf,
 } from './leaderboardBlocks.ts'
-import { leaderboardsIn } from './namespaces.ts'
-
-const COMMENT = ' /* leaderboard */'
+import { leaderboardsIn, retentionOf } from './namespaces.ts'
 
 /** Rows of a copy. */
 const BATCH = 1000
 
+/** A counter whose rows on leaderboards may be outdated. It may have been deleted. */
+export type ListedCounter = Record<'id' | 'namespaceId', number>
+
 /**
- * Copies counters' rows, whose ids are in any order.
+ * Copies counters' rows, in any order.
  *
  * @param past how many past periods are copied, besides the current ones at `now`
  * @returns the errors of counters that cannot be copied
@@ -51,114 +52,110 @@ const BATCH = 1000
  */
 export async function copyToLeaderboard(
   database: Database,
-  ids: readonly number[],
+  counters: readonly ListedCounter[],
   now: Date,
   past: number,
 ): Promise<Error[]> {
-  const ordered = ids.toSorted((a, b) => a - b)
+  const ordered = counters.toSorted((a, b) => a.id - b.id)
   const errors = new Map<string, Error>()
   for (let from = 0; from < ordered.length; from += BATCH)
-    await workOn(ordered.slice(from, from + BATCH), String, errors, (batch) =>
+    await workOn(ordered.slice(from, from + BATCH), idOf, errors, (batch) =>
       database.withRetry((connection) =>
-        inTransaction(connection, () => copyRows(connection, batch, now, past), COMMENT),
+        orRollBack(connection, () => copyRows(connection, batch, now, past, BEGIN, COMMIT)),
       ),
     )
   return [...errors.values()]
 }
 
-/** A counter's value on a leaderboard. Undefined: it should not be there. */
-type ListedValue = Omit<Move, 'before' | 'after'> & { value: number | undefined }
+function idOf({ id }: ListedCounter): string {
+  return integer(id)
+}
 
-type OwnedCounter = Record<'id' | 'namespaceId', number>
+/** A counter as it is, and its value on the leaderboard of all time. */
+interface CopiedRow extends Move, Record<'time_zone' | 'periods', Buffer> {
+  updated_at: string
+  revision: number | string
+}
 
 /**
  * Copies the present state of counters to the leaderboards, within a transaction, and removes those that were deleted.
  * Locks their namespaces first: so one copy after another reads and writes, and all rows are counted in their blocks.
+ *
+ * @param begin statements that are sent with the first ones; `end`: with the last ones
  */
 export async function copyRows(
   connection: Connection,
-  ids: readonly number[],
+  counters: readonly ListedCounter[],
   now: Date,
   past: number,
+  begin: readonly string[] = [],
+  end: readonly string[] = [],
 ): Promise<void> {
-  const idList = list(ids, integer)
-  const owned = await select<OwnedCounter>(
-    connection,
-    `select id, namespace_id as namespaceId from counter where id in (${idList})${COMMENT}`,
-  )
-  const present = new Set(owned.map(({ id }) => id))
-  const deleted = ids.filter((id) => !present.has(id))
-  const owners = [...owned, ...(await readRows(connection, deleted))]
-  if (owners.length === 0) return
-  const namespaces = await lockNamespaces(connection, [
-    ...new Set(owners.map(({ namespaceId }) => namespaceId)),
+  const answers = await queryAll(connection, [
+    ...begin,
+    lockLeaderboards([...new Set(counters.map(({ namespaceId }) => namespaceId))]),
+    `select c.id, c.namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, c.time_zone, c.periods,
+            ${VALUE} as \`after\`, coalesce(${UPDATED_AT} + 0, ${EPOCH}) as updated_at, ${REVISION} as revision,
+            r.value as \`before\`
+       from counter c
+       join counter_value v on ${JOIN_VALUE}
+       left join leaderboard r on r.counter_id = c.id
+      where c.id in (${list(counters, idOf)}) and ${COUNTER_EXISTS}`,
   ])
-  // Again: another copy may have removed them before their namespaces were locked.
-  const removed = await readRows(connection, deleted)
-  const totals = await readTotals(connection, owned, namespaces, now, past)
-  const keys = new Set(totals.map(({ periodKey }) => periodKey))
-  const rowsBefore = [...removed, ...(await readRows(connection, [...present], [...keys]))]
-  await connection.query(copyValues(idList))
-  const values = await readRows(connection, [...present], [])
-  const textOf = ({ id, periodKey }: Omit<ListedValue, 'value'>) => `${id} ${periodKey}`
-  const valuesBefore = new Map(rowsBefore.map((row) => [textOf(row), row.value]))
-  const wanted = [...removed.map((row) => ({ ...row, value: undefined })), ...values, ...totals]
-  const moves = wanted.flatMap((row): Move | [] => {
-    const { id, namespaceId, periodKey, value: after } = row
-    const before = valuesBefore.get(textOf(row))
-    return before === after ? [] : { id, namespaceId, periodKey, before, after }
-  })
-  await writeMoves(connection, moves)
-  await countMoves(connection, moves)
+  const namespaces = rowsOf<{ id: number; leaderboards: Buffer }>(answers.at(-2))
+  const rows = rowsOf<CopiedRow>(answers.at(-1))
+  const periodsOf = new Map(namespaces.map(({ id, leaderboards }) => [id, leaderboardsIn(leaderboards)]))
+  const present = new Set(rows.map(({ id }) => id))
+  const moves = [
+    ...rows,
+    ...(await readTotals(connection, rows, periodsOf, now, past)),
+    ...(await readRemoved(
+      connection,
+      counters.filter(({ id }) => !present.has(id)),
+    )),
+  ].filter(({ before, after }) => before !== after)
+  const counting = await countingOf(connection, moves)
+  await queryAll(connection, [...writesOf(rows, moves), ...counting, ...end])
 }
 
-/** Reads counters' rows on the leaderboards: on that of all time, and on those of some periods, by default of all. */
-async function readRows(connection: Connection, ids: readonly number[], periodKeys?: readonly number[]) {
-  if (ids.length === 0) return []
-  const isOne = `counter_id in (${list(ids, integer)})`
-  const selects = [
-    `select counter_id as id, namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, value
-       from leaderboard force index (primary)
-      where ${isOne}`,
-  ]
-  if (periodKeys?.length !== 0)
-    selects.push(
-      `select counter_id, namespace_id, period_key, value
+/** Reads the rows of counters that no longer exist. */
+async function readRemoved(connection: Connection, counters: readonly ListedCounter[]): Promise<Move[]> {
+  if (counters.length === 0) return []
+  const isOne = `counter_id in (${list(counters, idOf)})`
+  return select<Move>(
+    connection,
+    `select counter_id as id, namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey,
+            value as \`before\`, null as \`after\`
+       from leaderboard
+      where ${isOne}
+     union all
+     select counter_id, namespace_id, period_key, value, null
        from leaderboard_period force index (primary)
-      where ${isOne} and ${periodKeys ? `period_key in (${list(periodKeys, integer)})` : 'true'}`,
-    )
-  return select<ListedValue & { value: number }>(connection, selects.join('\nunion all\n'))
-}
-
-/** Writes what `copyValues` does not: totals, and removals. */
-async function writeMoves(connection: Connection, moves: readonly Move[]): Promise<void> {
-  const removed = moves.filter(({ after }) => after === undefined)
-  for (const [periodKey, rows] of groupBy(removed, ({ periodKey }) => periodKey)) {
-    const { table, isOn } = rowsOf(periodKey)
-    const ids = list(rows, ({ id }) => integer(id))
-    await connection.query(`delete r from ${table} r where r.counter_id in (${ids}) and ${isOn}`)
-  }
-  const written = moves.flatMap(({ id, periodKey, namespaceId, after }) =>
-    periodKey === ALL_TIME || after === undefined ? [] : `(${id}, ${periodKey}, ${namespaceId}, ${after})`,
+      where ${isOne}`,
   )
-  if (written.length > 0)
-    await connection.query(
-      `insert into leaderboard_period (counter_id, period_key, namespace_id, value)
-       values ${written.join(', ')}
-       on duplicate key update value = values(value)`,
-    )
 }
 
 /**
  * Processes of earlier versions copy without the lock. If two copies run at once, the newer state wins; for equal states
  * the later `updated_at`, as a change by 0 does not raise the revision.
  */
-function copyValues(idList: string): string {
-  return `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
-     select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${EPOCH}), ${REVISION}
-       from counter c
-       join counter_value v on ${JOIN_VALUE}
-      where c.id in (${idList}) and ${COUNTER_EXISTS}
+function writesOf(rows: readonly CopiedRow[], moves: readonly Move[]): string[] {
+  const states = rows.map(
+    ({ id, namespaceId, after, updated_at, revision }) =>
+      `(${id}, ${namespaceId}, ${after}, ${updated_at}, ${revision})`,
+  )
+  const totals = moves.flatMap(({ id, periodKey, namespaceId, after }) =>
+    periodKey === ALL_TIME || after === null ? [] : `(${id}, ${periodKey}, ${namespaceId}, ${after})`,
+  )
+  const statements = moves
+    .filter(({ after }) => after === null)
+    .map(({ id, periodKey }) => {
+      const { table, isOn } = tableOf(periodKey)
+      return `delete r from ${table} r where r.counter_id = ${id} and ${isOn}`
+    })
+  if (states.length > 0)
+    statements.push(`insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
+     values ${states.join(', ')}
      on duplicate key update
        value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
        updated_at = case
@@ -166,71 +163,75 @@ function copyValues(idList: string): string {
          when values(revision) = leaderboard.revision then greatest(values(updated_at), leaderboard.updated_at)
          else leaderboard.updated_at
        end,
-       revision = greatest(values(revision), leaderboard.revision)`
-}
-
-/** Locks namespaces, and returns the periods of their leaderboards. */
-async function lockNamespaces(
-  connection: Connection,
-  ids: readonly number[],
-): Promise<Map<number, Period[]>> {
-  const rows = await select<{ id: number; leaderboards: Buffer }>(
-    connection,
-    `select id, leaderboards
-       from namespace force index (primary)
-      where id in (${list(ids, integer)})
-      order by id
-        for update`,
-  )
-  return new Map(rows.map(({ id, leaderboards }) => [id, leaderboardsIn(leaderboards)]))
+       revision = greatest(values(revision), leaderboard.revision)`)
+  if (totals.length > 0)
+    statements.push(`insert into leaderboard_period (counter_id, period_key, namespace_id, value)
+     values ${totals.join(', ')}
+     on duplicate key update value = values(value)`)
+  return statements
 }
 
 type CopiedTotal = Record<'id' | 'period' | 'start', number> & { value: number | string }
 
-/** Reads what was added in the latest periods of which counters' namespaces have leaderboards. */
+/** Reads what was added in the latest periods for which counters' namespaces have leaderboards, and their rows there. */
 async function readTotals(
   connection: Connection,
-  owned: readonly OwnedCounter[],
-  namespaces: ReadonlyMap<number, readonly Period[]>,
+  rows: readonly CopiedRow[],
+  periodsOf: ReadonlyMap<number, readonly Period[]>,
   now: Date,
   past: number,
-): Promise<ListedValue[]> {
-  const listed = owned.filter(({ namespaceId }) => namespaces.get(namespaceId)?.length)
+): Promise<Move[]> {
+  const listed = rows.filter(({ namespaceId }) => periodsOf.get(namespaceId)?.length)
   if (listed.length === 0) return []
-  const idList = list(listed, ({ id }) => integer(id))
-  const counters = await select<DefinitionRow & OwnedCounter>(
-    connection,
-    `select c.id, c.namespace_id as namespaceId, ${DEFINITION} from counter c where c.id in (${idList})`,
-  )
-  const chosen = new Set(listed.flatMap(({ namespaceId }) => namespaces.get(namespaceId) ?? []))
-  const selects = [...chosen].map((period) => {
-    // Also those of an hour that the clock repeats, and those recorded in another time zone.
-    const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
-    return selectTotals(idList, period, from)
-  })
-  const totals = groupBy(await select<CopiedTotal>(connection, selects.join('\nunion all\n')), ({ id }) => id)
-  return counters.flatMap(({ id, namespaceId, ...row }) => {
-    const { timeZone, periods } = definitionIn(row)
-    return (namespaces.get(namespaceId) ?? []).flatMap((period) => {
-      const keys = latestKeys(timeZone, period, now.getTime(), past)
+  const moves = new Map<string, Move>()
+  const retentions = new Map<number, Retention>()
+  const textOf = ({ namespaceId, time_zone, periods }: CopiedRow) =>
+    `${periodsOf.get(namespaceId)} ${time_zone} ${periods}`
+  for (const alike of groupBy(listed, textOf).values()) {
+    const [{ namespaceId, time_zone, periods }] = alike
+    const retention = retentionOf(time_zone, periods)
+    const keys = (periodsOf.get(namespaceId) ?? []).flatMap((period) => {
       // In an earlier time zone of the counter, the next one may have begun: its row there is removed.
-      const next = calendarOf(timeZone).bucketAt(period, now.getTime()).end
-      const sums = new Map([periodKeyOf(period, timeZone, new Date(next)), ...keys].map((key) => [key, 0]))
-      const tracked = periods.find((each) => each.period === period)
-      for (const { period: code, start, value } of totals.get(id) ?? []) {
-        if (code !== PERIOD_CODES[period] || !tracked || 1000 * start < (tracked.since ?? 0)) continue
-        const at = instantOf(calendarOf(timeZone), period, 1000 * start)
-        const key = periodKeyOf(period, timeZone, new Date(at))
-        const sum = sums.get(key)
-        if (sum !== undefined) sums.set(key, sum + Number(value))
-      }
-      return [...sums].map(([periodKey, sum]) => {
-        // A total beyond the safe range could not be shown.
-        const value = sum !== 0 && Number.isSafeInteger(sum) ? sum : undefined
-        return { id, namespaceId, periodKey, value }
-      })
+      const { end } = calendarOf(retention.timeZone).bucketAt(period, now.getTime())
+      return latestKeys(retention.timeZone, period, end, past + 1)
     })
-  })
+    for (const { id, namespaceId } of alike) {
+      retentions.set(id, retention)
+      for (const periodKey of keys)
+        moves.set(`${id} ${periodKey}`, { id, namespaceId, periodKey, before: null, after: null })
+    }
+  }
+  const idList = list(listed, idOf)
+  const keyList = [...new Set([...moves.values()].map(({ periodKey }) => periodKey))].join(', ')
+  const selects = PERIODS.filter((period) => [...periodsOf.values()].some((all) => all.includes(period))).map(
+    (period) => {
+      // Also those of an hour that the clock repeats, and those recorded in another time zone.
+      const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
+      return selectTotals(idList, period, from)
+    },
+  )
+  const answers = await queryAll(connection, [
+    selects.join('\nunion all\n'),
+    `select counter_id as id, period_key as periodKey, value as \`before\`
+       from leaderboard_period force index (primary)
+      where counter_id in (${idList}) and period_key in (${keyList})`,
+  ])
+  for (const { id, period: code, start, value } of rowsOf<CopiedTotal>(answers[0])) {
+    const { timeZone = '', periods = [] } = retentions.get(id) ?? {}
+    const tracked = periods.find(({ period }) => PERIOD_CODES[period] === code)
+    if (!tracked || 1000 * start < (tracked.since ?? 0)) continue
+    const at = instantOf(calendarOf(timeZone), tracked.period, 1000 * start)
+    const move = moves.get(`${id} ${periodKeyOf(tracked.period, timeZone, new Date(at))}`)
+    if (move) move.after = (move.after ?? 0) + Number(value)
+  }
+  for (const { id, periodKey, before } of rowsOf<Move>(answers[1])) {
+    const move = moves.get(`${id} ${periodKey}`)
+    if (move) move.before = before
+  }
+  // A total beyond the safe range could not be shown.
+  for (const move of moves.values())
+    if (!Number.isSafeInteger(move.after) || move.after === 0) move.after = null
+  return [...moves.values()]
 }
 
 /** Selects the totals of a period since a start. Each may be in several parts: the history, and the columns of slots. */
@@ -250,18 +251,12 @@ function selectTotals(idList: string, period: Period, from: string): string {
 export const leaderboardJobs: readonly ScheduledJob[] = [
   // At start, as the process that this one replaces may have been killed.
   { name: 'scan leaderboard', everyS: 600, isDueAtStart: true, run: scanLeaderboard },
-  { name: 'tend leaderboards', everyS: 10, run: tendLeaderboards },
+  { name: 'fill leaderboards', everyS: 10, run: fillLeaderboards },
 ]
 
-/** Fills new leaderboards of periods, and splits large blocks: a part of each, as others wait. */
-async function tendLeaderboards(context: JobContext): Promise<void> {
+/** Fills new leaderboards of periods. */
+async function fillLeaderboards(context: JobContext): Promise<void> {
   if ((await readUnfilled(context)).length > 0) await scanLeaderboard(context)
-  const large = await context.database.select<Leaderboard & { from: number }>(
-    `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`
-       from leaderboard_block
-      where counters > ${MAX_BLOCK}`,
-  )
-  for (const { from, ...leaderboard } of large) await layOutPart(context, leaderboard, from)
 }
 
 /** Of a namespace with leaderboards that lack counters which existed before. Table alias: n. */
@@ -304,21 +299,7 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
       )
     }
   }
-  const leaderboards = await database.select<Leaderboard>(
-    `select distinct namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey
-       from leaderboard
-     union
-     select namespace_id, period_key
-       from leaderboard_block
-      group by namespace_id, period_key
-     having count(*) > 1`,
-  )
-  for (const leaderboard of leaderboards) {
-    let next: number | undefined = LOWEST
-    while (next !== undefined && shouldContinue())
-      next = await layOutPart(context, leaderboard, next).catch(onFailure)
-  }
-  await sweepPast(context).catch(onFailure)
+  await tendLeaderboards(context, onFailure)
   for (const error of [...failures, ...faults]) throw error
 }
 
@@ -326,8 +307,8 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
 async function scanPage({ database, now }: JobContext, from: number): Promise<Error[]> {
   const isIn = (id: string) => `${id} > ${integer(from)} and ${id} <= ${integer(from + PAGE)}`
   // A copy that runs while a counter is deleted may recreate its row.
-  const found = await database.select<{ id: number }>(
-    `select c.id
+  const found = await database.select<ListedCounter>(
+    `select c.id, c.namespace_id as namespaceId
        from counter c
        join namespace n on n.id = c.namespace_id
        join counter_value v on ${JOIN_VALUE}
@@ -335,41 +316,50 @@ async function scanPage({ database, now }: JobContext, from: number): Promise<Er
       where ${isIn('c.id')} and ${COUNTER_EXISTS}
         and (${REVISION} > coalesce(r.revision, 0) or ${IS_UNFILLED})
      union
-     select r.counter_id
+     select r.counter_id, r.namespace_id
        from leaderboard r
        left join counter c on c.id = r.counter_id
       where ${isIn('r.counter_id')} and c.id is null`,
   )
-  const ids = found.map(({ id }) => id)
-  return copyToLeaderboard(database, ids, now, PAST_LEADERBOARDS)
+  return copyToLeaderboard(database, found, now, PAST_LEADERBOARDS)
 }
 
-function layOutPart({ database }: JobContext, leaderboard: Leaderboard, from: number) {
-  return database.withRetry((connection) =>
-    inTransaction(connection, async () => {
-      await lockNamespaces(connection, [leaderboard.namespaceId])
-      return layOut(connection, leaderboard, from)
-    }),
-  )
-}
-
-/** Deletes the leaderboards of periods so long past that nobody writes them. */
-async function sweepPast(context: JobContext): Promise<void> {
-  const isPast = PERIODS.map((period) => {
-    // A zone may be a day behind UTC. Keys of the same period have as many digits.
-    const keys = latestKeys('UTC', period, context.now.getTime() - DAY_MS, PAST_LEADERBOARDS)
-    const oldest = Math.min(...keys)
-    return `period_key between ${10 ** (String(oldest).length - 1)} and ${oldest - 1}`
-  })
-  const past = await context.database.select<Leaderboard>(
-    `select distinct namespace_id as namespaceId, period_key as periodKey
+/** Lays out the blocks of leaderboards, and deletes those of periods so long past that nobody writes them. */
+async function tendLeaderboards(
+  context: JobContext,
+  onFailure: (error: unknown) => undefined,
+): Promise<void> {
+  const { database, now, shouldContinue } = context
+  const leaderboards = await database.select<Leaderboard & { isLarge: number }>(
+    `select distinct namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, true as isLarge
+       from leaderboard
+     union all
+     select namespace_id, period_key, sum(counters) > ${BLOCK}
        from leaderboard_block
-      where ${isPast.join(' or ')}`,
+      where period_key > ${ALL_TIME}
+      group by namespace_id, period_key`,
   )
-  for (const leaderboard of past) {
-    const rows = `select r.counter_id, r.period_key ${fromRowsOf(leaderboard)}`
-    await deleteFound(context, rows, eachFrom('leaderboard_period'))
-    const blocks = `select namespace_id, period_key, from_value from leaderboard_block where ${areBlocksOf(leaderboard)}`
-    await deleteFound(context, blocks, eachFrom('leaderboard_block'))
+  const oldest = PERIODS.map((period) => {
+    // A zone may be a day behind UTC.
+    const keys = latestKeys('UTC', period, now.getTime() - DAY_MS, PAST_LEADERBOARDS)
+    return Math.min(...keys)
+  })
+  for (const leaderboard of leaderboards) {
+    const { periodKey, isLarge } = leaderboard
+    // Keys of the same period have as many digits.
+    const isPast = oldest.some((key) => periodKey < key && String(periodKey).length === String(key).length)
+    if (isPast) await deleteLeaderboard(context, leaderboard).catch(onFailure)
+    let next = isLarge && !isPast ? LOWEST : undefined
+    while (next !== undefined && shouldContinue()) {
+      const from: number = next
+      next = await database.withRetry((connection) => layOut(connection, leaderboard, from)).catch(onFailure)
+    }
   }
+}
+
+async function deleteLeaderboard(context: JobContext, leaderboard: Leaderboard): Promise<void> {
+  const rows = `select r.counter_id, r.period_key ${fromRowsOf(leaderboard)}`
+  await deleteFound(context, rows, eachFrom('leaderboard_period'))
+  const blocks = `select namespace_id, period_key, from_value ${fromBlocksOf(leaderboard)}`
+  await deleteFound(context, blocks, eachFrom('leaderboard_block'))
 }

@@ -18,6 +18,7 @@ interface CachedRow {
 
 export interface CounterRow extends CachedRow {
   kind: 'counter'
+  namespaceId: number
   definition: Definition
   /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
   changedAt: number

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import { layOut } from '../../src/repository/leaderboardBlocks.ts'
+import { LOWEST, layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
@@ -217,9 +217,13 @@ it('keeps the counts while a large leaderboard is laid out in parts', async () =
   await fill(target, upTo(20_500))
   const leaderboard = { namespaceId: 1, periodKey: 0 }
   const database = openTestDatabase(target)
-  const next = await database.withRetry((connection) => layOut(connection, leaderboard, 0))
-  expect(next).toBe(20_002)
-  expect(await wrongBlocks(target)).toEqual([])
-  expect(await database.withRetry((connection) => layOut(connection, leaderboard, next ?? 0))).toBe(undefined)
+  const layOutFrom = (from: number) =>
+    database.withRetry((connection) => layOut(connection, leaderboard, from))
+  const starts: number[] = []
+  for (let next: number | undefined = LOWEST; next !== undefined; next = await layOutFrom(next)) {
+    expect(await wrongBlocks(target)).toEqual([])
+    starts.push(next)
+  }
+  expect(starts.slice(1)).toEqual(upTo(20).map((index) => 1000 * index + 1))
   expect(await wrongBlocks(target)).toEqual([])
 })

@@ -107,6 +107,7 @@ export function modelRows(table: Table): Rows<CounterKey, CounterRow> {
     const own = {
       kind: 'counter',
       key: `${id} ${version}`,
+      namespaceId: 1,
       incarnation: 0,
       changedAt: 0,
       salt: undefined,
