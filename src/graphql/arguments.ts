@@ -181,7 +181,7 @@ function idOf(kind: string, typenames: readonly string[]): Check<string> {
 const MAX_ORIGINS = 100
 
 /** A grant as sent, whose optional parts may be missing. */
-export type GrantSource = Omit<Grant, 'namespace' | 'names'> & Change<Pick<Grant, 'namespace' | 'names'>>
+type GrantSource = Omit<Grant, 'namespace' | 'names'> & Change<Pick<Grant, 'namespace' | 'names'>>
 
 /** A grant as it is stored. */
 export function grantIn({ namespace, names, ...grant }: GrantSource): Grant {

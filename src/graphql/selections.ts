@@ -15,7 +15,7 @@ import { PERIODS, type Period } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
 import type { Context } from './context.ts'
 
-export type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
+type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
 /** The fragments of a document, by name. */
 export function fragmentsOf({ definitions }: DocumentNode): Fragments {
@@ -24,7 +24,7 @@ export function fragmentsOf({ definitions }: DocumentNode): Fragments {
 }
 
 /** What is selected below a field, or within a fragment. */
-export function selectionSetOf(selection: SelectionNode, fragments: Fragments): SelectionSetNode | undefined {
+function selectionSetOf(selection: SelectionNode, fragments: Fragments): SelectionSetNode | undefined {
   return selection.kind === Kind.FRAGMENT_SPREAD
     ? fragments[selection.name.value]?.selectionSet
     : selection.selectionSet
