@@ -1,13 +1,15 @@
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, hex, instant, list } from '../mysql/sql.ts'
 import type { PeriodValues } from '../rules/counter.ts'
-import { assertInvariant } from '../rules/errors.ts'
 import type { Claim, EarlierResults, OperationResult, StoredResults } from '../rules/idempotency.ts'
 import type { SequenceResult } from '../rules/sequence.ts'
 import { type FlushText, type Reader, resultOf } from './statements.ts'
 
-/** Claims unused keys, and reads the results under used ones. Waits for a transaction that has claimed one of them. */
-export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<EarlierResults[]> {
+/**
+ * Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. Waits for a
+ * transaction that has claimed one of them.
+ */
+export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<EarlierResults[] | undefined> {
   const values = list(
     claims,
     ({ hash, fingerprint }) => `(${hex(hash)}, ${hex(fingerprint)}, ${instant(text.at)}, utc_timestamp(3))`,
@@ -24,8 +26,7 @@ export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<Ear
       results: JSON.parse(row.results.toString('utf8')).map(resultIn),
     }))
     const { affectedRows } = resultOf(answers[claimedAt])
-    assertInvariant(affectedRows + earlier.length === claims.length, 'a key is either claimed or found')
-    return earlier
+    return affectedRows + earlier.length === claims.length ? earlier : undefined
   }
 }
 
@@ -39,7 +40,7 @@ export function readResults(claims: readonly Claim[]): string {
   return `select hash, fingerprint, applied_at, results,
        timestampdiff(microsecond, claimed_at, utc_timestamp(3)) as age_us
   from idempotency_key force index (primary)
- where hash in (${list(claims, ({ hash }) => hex(hash))}) and results is not null
+ where hash in (${claims.map(({ hash }) => hex(hash))}) and results is not null
  order by hash
   lock in share mode`
 }

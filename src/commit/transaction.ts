@@ -15,7 +15,6 @@ import {
   type NotApplied,
   type Outcome,
   type Reading,
-  type SequenceGroupWork,
   slotOf,
   type Transaction,
   type Writer,
@@ -141,6 +140,10 @@ class FlushTransaction implements Transaction {
     if (!this.#hasBegun && !fence.hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
     const earlier = readKeys ? readKeys(answers) : []
+    if (!earlier) {
+      await fence.rollBack(session)
+      return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
+    }
     const changes = readCounters ? readCounters(answers) : []
     const readings = new Map<CounterWork, CounterReading>()
     for (const { work, reading } of changes) if (reading) readings.set(work, reading)
@@ -278,10 +281,18 @@ function tryLocks(
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
   if (quarantinedWork) text.add(lockOne('counter_value', slotsOf(quarantinedWork)))
   for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
-  const lockedAt = counters.map((work) => text.add(`${SELECT}${slotsOf(work)}\n   for update skip locked`))
+  const lockedAt = counters.map((work) =>
+    text.add(`${SELECT_VERSIONS}${slotsOf(work)}\n   for update skip locked`),
+  )
   const presentAt =
-    counters.length > 0 ? text.add(`${SELECT}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
-  for (const work of sequenceGroups) text.statements.push(...lockSequenceGroup(work))
+    counters.length > 0 ? text.add(`${SELECT_VERSIONS}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
+  for (const { row, periodKey } of sequenceGroups) {
+    text.add(lockOne('sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT))
+    text.add(lockOne('sequence_group', `id = ${integer(row.id)}`))
+    text.add(
+      lockOne('sequence_value', `group_id = ${integer(row.id)} and period_key = ${integer(periodKey)}`),
+    )
+  }
   return (answers) => {
     const missing = counters.filter((work, index) => {
       const locked = rowsOf(answers[lockedAt[index] ?? -1]).length
@@ -295,18 +306,9 @@ function tryLocks(
   }
 }
 
-const SELECT = `select counter_id, version
+const SELECT_VERSIONS = `select counter_id, version
   from counter_value force index (primary)
  where `
-
-function lockSequenceGroup({ row: { id, sequenceId }, periodKey }: SequenceGroupWork): string[] {
-  const isPosition = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
-  return [
-    lockOne('sequence', `id = ${integer(sequenceId)}`, SHARED_NOWAIT),
-    lockOne('sequence_group', `id = ${integer(id)}`),
-    lockOne('sequence_value', isPosition),
-  ]
-}
 
 function lockOne(table: string, which: string, how = 'for update nowait'): string {
   return `select 1 from ${table} force index (primary) where ${which} ${how}`
