@@ -4,7 +4,7 @@ import type { Definition } from '../rules/counter.ts'
 import { historySourcesOf } from '../rules/periods.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import { type CounterWork, mayRedefine } from './batch.ts'
-import { closePeriods, definitionSet, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
+import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
 import type { FlushText } from './statements.ts'
 
 /** Locks the definitions of counters, where work may change or delete them. */
@@ -21,9 +21,10 @@ export function lockDefinitions(works: readonly CounterWork[], text: FlushText):
 export function redefine(row: CounterRow, definition: Definition, at: Date, first: number | undefined) {
   const { id, version, definition: present } = row
   const { slots, periods } = definition
+  const columns = Object.entries(definitionColumns(definition))
   return [
     `update counter
-   set ${definitionSet(definition)},
+   set ${columns.map(([column, value]) => `${column} = ${value}`).join(',\n       ')},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
     ...present.periods.map(({ period }) => closePeriods([id], period)),

@@ -12,7 +12,6 @@ import {
 import { redefine, remove } from './counterDefinition.ts'
 import {
   addingInPeriods,
-  addToHistory,
   andRoomyPeriods,
   areRoomy,
   areRunning,
@@ -196,13 +195,12 @@ export function addToEach(works: readonly [CoalescedWork, ...CoalescedWork[]], a
    and (counter_id, version) in (${versions}) and ${isRoomy('value')}${andRoomyPeriods(running)}`
 }
 
-/** An amount for each row: that of most rows, except for those that it lists. */
+/** An amount for each row: that of the first one, except for those that it lists. */
 function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork) => number): string {
-  const groups = [...groupBy(works, amountOf)].sort(([, a], [, b]) => b.length - a.length)
-  const [[most] = [0], ...others] = groups
-  if (others.length === 0) return integer(most)
+  const [[first] = [0], ...others] = groupBy(works, amountOf)
+  if (others.length === 0) return integer(first)
   const cases = others.map(([amount, some]) => `when counter_id in (${idsOf(some)}) then ${integer(amount)}`)
-  return `case ${cases.join(' ')} else ${integer(most)} end`
+  return `case ${cases.join(' ')} else ${integer(first)} end`
 }
 
 /** Locks rows in the order of their primary key, and reads the values, the columns of periods, and more columns. */
@@ -249,7 +247,6 @@ function marks({ at, raise, first }: Marks): string {
 }
 
 type SumRow = PeriodsRow & Record<'value' | 'revision' | 'now', number | string>
-type LockedSlotRow = SumRow & { version: number }
 
 /** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
 function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
@@ -258,7 +255,7 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
   const lockedAt = text.add(lock([work], ['revision'], slotsOf(work)))
   const sumAt = text.add(sumRest(work, slot))
   return (answers) => {
-    const slots = rowsOf<LockedSlotRow>(answers[lockedAt])
+    const slots = rowsOf<SumRow & { version: number }>(answers[lockedAt])
     const [changed] = slots
     const rest = firstRow<SumRow>(answers[sumAt])
     if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return []
@@ -354,12 +351,24 @@ function partsOf({ before: { periods = [], now }, after: { added } }: CounterWri
   return added === 0n ? [] : periods.map((each) => addInPeriod(each, added, now))
 }
 
-/** The statement that adds to the history of counters, if there is anything to add. */
+/** The statement that adds to history rows, if there is anything to add: in the order of all processes, by primary key. */
 export function writeHistory(counters: readonly CounterWrite[]): string[] {
   const additions = counters.flatMap((write) => {
     const { id } = write.work.row
     const parts = write.after.isDeleted ? [] : partsOf(write)
-    return parts.flatMap(({ history }) => history.map((each) => ({ id, ...each })))
+    return parts
+      .flatMap(({ history }) => history)
+      .map(({ period, start, added }) => ({ id, code: PERIOD_CODES[period], start, added }))
   })
-  return additions.length > 0 ? [addToHistory(additions)] : []
+  if (additions.length === 0) return []
+  additions.sort((a, b) => a.id - b.id || a.code - b.code || a.start - b.start)
+  const values = list(
+    additions,
+    ({ id, code, start, added }) => `(${integer(id)},${code},${startSecond(start)},${added})`,
+  )
+  return [
+    `insert into counter_history (counter_id, period, start, value)
+values ${values}
+on duplicate key update value = value + values(value)`,
+  ]
 }

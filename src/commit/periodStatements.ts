@@ -9,13 +9,7 @@ import {
   UNBOUNDED,
   unwritten,
 } from '../rules/counter.ts'
-import {
-  type ColumnWrite,
-  type PeriodAddition,
-  type PeriodReading,
-  type RunningPeriod,
-  totalOf,
-} from '../rules/periods.ts'
+import { type ColumnWrite, type PeriodReading, type RunningPeriod, totalOf } from '../rules/periods.ts'
 import { type CounterWork, SMALL_SUM } from './batch.ts'
 import { type FlushText, idsOf, type Reader } from './statements.ts'
 
@@ -103,12 +97,6 @@ export function definitionColumns(definition: Definition): Record<string, string
     time_zone: bytes(timeZone),
     periods: bytes(periodsText(periods)),
   }
-}
-
-/** The assignments that store a definition. */
-export function definitionSet(definition: Definition): string {
-  const columns = Object.entries(definitionColumns(definition))
-  return columns.map(([column, value]) => `${column} = ${value}`).join(',\n       ')
 }
 
 /** Period codes in the database. */
@@ -257,20 +245,6 @@ export function openedColumns(running: readonly RunningPeriod[]): Record<'names'
     names: running.map(({ period }) => `, ${COLUMNS[period].start}, ${COLUMNS[period].added}`).join(''),
     values: running.map(({ start }) => `, ${startSecond(start)}, 0`).join(''),
   }
-}
-
-/** Adds to history rows, in the order of the primary key: that of all processes. */
-export function addToHistory(additions: readonly (PeriodAddition & { id: number })[]): string {
-  const sorted = additions
-    .map(({ id, period, start, added }) => ({ id, code: PERIOD_CODES[period], start, added }))
-    .sort((a, b) => a.id - b.id || a.code - b.code || a.start - b.start)
-  const values = list(
-    sorted,
-    ({ id, code, start, added }) => `(${integer(id)},${code},${startSecond(start)},${added})`,
-  )
-  return `insert into counter_history (counter_id, period, start, value)
-values ${values}
-on duplicate key update value = value + values(value)`
 }
 
 /**

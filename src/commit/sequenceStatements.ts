@@ -56,7 +56,7 @@ export function lockSequenceGroups(works: readonly Work[], text: FlushText): Rea
   const isAdvancing = works.length <= NARROW && works.every(mayAdvance)
   const readPositions = isAdvancing ? advance(works, text) : lockPositions(works, text)
   return (answers) => {
-    const sequences = byId<LockedSequence>(answers[lockedAt])
+    const sequences = byId<Record<'id' | 'version' | 'definitions', number>>(answers[lockedAt])
     return readPositions(answers).flatMap(([work, reading]) => {
       const sequence = sequences.get(work.row.sequenceId)
       if (sequence?.version !== work.row.version) return []
@@ -66,8 +66,6 @@ export function lockSequenceGroups(works: readonly Work[], text: FlushText): Rea
     })
   }
 }
-
-type LockedSequence = Record<'id' | 'version' | 'definitions', number>
 
 /** Whether this process has issued numbers in the current period of a sequence group. */
 function isOpen({ row, periodKey }: Work): boolean {

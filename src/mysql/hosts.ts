@@ -118,7 +118,9 @@ export class Hosts {
         const answered = withTimeout(timeLimitMs, promise, signal)
         // Most servers stand alone: there is nothing to ask meanwhile.
         if (!this.#timer) return answered
-        const repeat = setInterval(() => this.#askSoon(), ASK_SOON_MS)
+        const repeat = setInterval(() => {
+          if (performance.now() - this.#askedAt >= ASK_SOON_MS) this.#askAgain()
+        }, ASK_SOON_MS)
         return answered.finally(() => clearInterval(repeat))
       },
 
@@ -185,10 +187,6 @@ export class Hosts {
 
   #askAgain(): void {
     this.choose().catch(() => undefined)
-  }
-
-  #askSoon(): void {
-    if (performance.now() - this.#askedAt >= ASK_SOON_MS) this.#askAgain()
   }
 
   /**
