@@ -16,7 +16,7 @@ import { faultAt, nameFault, textFault } from '../rules/names.ts'
 import { isAllowed, refusal } from '../rules/rights.ts'
 import type { Authenticate } from './authentication.ts'
 import type { Credential } from './credentials.ts'
-import { faultIn, isWrite, maskError, rejectWrite, sendText, withHeaders } from './errors.ts'
+import { isWrite, maskError, rejectWrite, reportFault, sendText, withHeaders } from './errors.ts'
 import { escaped } from './pages.ts'
 import { hasTag } from './requests.ts'
 
@@ -123,8 +123,7 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
   }
 
   function refused(error: unknown): Badge {
-    const fault = faultIn(error)
-    if (fault !== undefined) notices.fault(fault)
+    reportFault(error, notices)
     const { message } = maskError(error)
     return { label: 'Nth', message, color: 'lightgrey', style: 'flat', isError: true }
   }

@@ -15,6 +15,7 @@ import {
   visit,
 } from 'graphql'
 import { FieldError, type FieldErrorOptions, isGraphQLError, reportedErrors } from '../graphql/fieldError.ts'
+import type { Notices } from '../operations/log.ts'
 import { refusalMeasure } from '../operations/measures.ts'
 import { type ErrorCode, errorCodes, NthError, unavailable } from '../rules/errors.ts'
 import { createVariableCheck } from './variables.ts'
@@ -116,15 +117,24 @@ const STATUSES: Partial<Record<ErrorCode, number>> = {
 }
 
 /**
- * Limits the errors of a response, and marks those below the root fields of a mutation. Those fields are read after the
- * change was committed, so such an error must not report that nothing was done, or that the mutation may be retried.
+ * A result as its caller gets it: unexpected errors are reported to the operator, and only so many others are left. Those
+ * below the root fields of a mutation are marked: these fields are read after the change was committed, so such an error
+ * must not say that nothing was done, or that the mutation may be retried.
  */
-export function withFinalErrors({ errors, ...rest }: ExecutionResult, isMutation: boolean): ExecutionResult {
+export function finalResult(
+  { errors, ...rest }: ExecutionResult,
+  isMutation: boolean,
+  notices: Notices,
+): ExecutionResult {
   if (!errors) return rest
-  const limited = reportedErrors(errors)
-  const refused = limited.filter(isRateLimited)
+  // Compiled code wraps errors that are already located.
+  const reported = reportedErrors(errors).map((error) =>
+    error.originalError instanceof FieldError ? error.originalError : error,
+  )
+  for (const error of reported) reportFault(error, notices)
+  const refused = reported.filter(isRateLimited)
   if (rest.data && refused.length >= Object.keys(rest.data).length) return tooManyChanges(refused)
-  return { ...rest, errors: isMutation ? limited.map(readAfterChange) : limited }
+  return { ...rest, errors: reported.map(isMutation ? readAfterChange : maskError) }
 }
 
 /** Whether a root field was refused, because the caller has made too many changes. */
@@ -166,15 +176,15 @@ export function maskError(error: unknown): GraphQLError {
   return located(error, 'An internal error occurred; it was logged.', { extensions })
 }
 
-/** The cause of an error, if an operator should see it; undefined for those that callers get with a code. */
-export function faultIn(error: unknown): unknown {
-  return maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR' ? innermost(error) : undefined
+/** Reports the cause of an error to the operator, unless callers get it with a code. */
+export function reportFault(error: unknown, notices: Notices): void {
+  if (maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR') notices.fault(innermost(error))
 }
 
 /** An error below the root fields of a mutation in its final form: it only reports that the change was applied. */
 function readAfterChange(error: GraphQLError): GraphQLError {
   const [, ...below] = error.path ?? []
-  if (below.length === 0) return error
+  if (below.length === 0) return maskError(error)
   const { message, extensions } = maskError(error)
   const { retryable, retryAfterMs: _, ...rest } = extensions
   const prefix = `The change was applied, but \`${below.join('.')}\` could not be read`

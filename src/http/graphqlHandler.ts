@@ -11,6 +11,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { LONG_TEXT, roomForText } from '../graphql/selections.ts'
+import type { Notices } from '../operations/log.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate } from './authentication.ts'
 import type { ReadBody } from './body.ts'
@@ -18,6 +19,7 @@ import type { Release, Reserve } from './connections.ts'
 import type { Credential } from './credentials.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
 import {
+  finalResult,
   type HeaderList,
   HttpError,
   maskError,
@@ -47,6 +49,7 @@ interface HandlerOptions {
   reserve: Reserve
   release: Release
   authenticate: Authenticate
+  notices: Notices
 }
 
 /** A request to the API, and what it is answered with. */
@@ -70,6 +73,7 @@ export function createGraphqlHandler({
   reserve,
   release,
   authenticate,
+  notices,
 }: HandlerOptions): Handler {
   const { getResultForParams, fetchAPI, logger } = yoga
 
@@ -151,8 +155,10 @@ export function createGraphqlHandler({
     try {
       const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return compiled
-      if (compiled) server.compiled = compiled
-      const result = (await resultInYoga(params, server)) ?? {}
+      const result =
+        compiled && 'data' in compiled
+          ? finalResult(compiled, note.operation === 'mutation', notices)
+          : ((await resultInYoga(params, server)) ?? {})
       note.code = codeOf(result as ExecutionResult)
       return result
     } catch (error) {

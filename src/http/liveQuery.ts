@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
 import type { Context } from '../graphql/context.ts'
-import { reportedErrors } from '../graphql/fieldError.ts'
 import { selectedPeriods } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import { untilRoom } from '../operations/ticks.ts'
@@ -9,7 +8,7 @@ import type { Watched } from '../repository/live.ts'
 import { type ErrorCode, NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
 import type { CompiledOperation } from './compiledOperations.ts'
-import { faultIn, type HeaderList, maskError, NOT_CACHED } from './errors.ts'
+import { finalResult, type HeaderList, NOT_CACHED } from './errors.ts'
 
 /** First events: all streams that join before their states are read share one execution. */
 interface Opening {
@@ -58,13 +57,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
       rootValue && (await compiled?.execute({ nth, caller }, args.variableValues ?? undefined, rootValue))
     if (quick && !quick.errors) return quick
     const contextValue: Context = { nth, caller, ...own }
-    const result = await execute({ ...args, rootValue, contextValue })
-    if (!result.errors) return result
-    for (const error of result.errors) {
-      const fault = faultIn(error)
-      if (fault !== undefined) notices.fault(fault)
-    }
-    return { ...result, errors: reportedErrors(result.errors).map(maskError) }
+    return finalResult(await execute({ ...args, rootValue, contextValue }), false, notices)
   }
 
   /** The result, in JSON, with the newest states of what changed; undefined: none of it exists. */

@@ -81,8 +81,6 @@ export interface ServerContext extends Access {
   variablesLength: number
   /** How a subscription is answered; undefined: its client accepts no stream. */
   streamFormat?: StreamFormat | undefined
-  /** The result with errors of the compiled operation. */
-  compiled?: ExecutionResult
 }
 
 /** The context of an operation: Yoga adds what the schema's context has to what the server gave it. */

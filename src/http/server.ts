@@ -143,7 +143,7 @@ export async function listen(options: ListenOptions) {
   const maxBytes = heapBytes * STREAMS_SHARE
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
   const api = createApi({ nth, notices, liveQueries })
-  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
+  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate, notices })
   const answerBadge = createBadges(nth, authenticate, notices)
 
   function handle(request: IncomingMessage, response: ServerResponse): unknown {

@@ -4,14 +4,13 @@ import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { Context } from '../graphql/context.ts'
-import { FieldError, reportedErrors } from '../graphql/fieldError.ts'
 import { schema } from '../graphql/schema.ts'
 import { fieldsIn, fragmentsOf, roomForArguments } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
 import { assertInvariant } from '../rules/errors.ts'
 import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents.ts'
-import { assertVariables, faultIn, HttpError, maskError, methodError, withFinalErrors } from './errors.ts'
+import { assertVariables, finalResult, HttpError, maskError, methodError, reportFault } from './errors.ts'
 import type { LiveQueries } from './liveQueries.ts'
 import type { JsonType } from './parameters.ts'
 import { assertKeyHeader, contextOf, idempotencyKeyIn, type ServerContext } from './requests.ts'
@@ -37,7 +36,7 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
   const yoga = createYoga<ServerContext>({
     schema,
     context: createContext,
-    plugins: [cachedDocuments(cache), operations(cache, liveQueries)],
+    plugins: [cachedDocuments(cache), operations(cache, liveQueries, notices)],
     // `cachedDocuments` has its own cache, bounded in memory.
     parserAndValidationCache: false,
     maskedErrors: { maskError },
@@ -45,16 +44,12 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
       debug: () => undefined,
       info: () => undefined,
       warn: notices.fault,
-      error: (error: unknown) => {
-        const fault = faultIn(error)
-        if (fault !== undefined) notices.fault(fault)
-      },
+      error: (error: unknown) => reportFault(error, notices),
     },
   })
   /**
-   * Executes the operation of a cached document as compiled code, if there are no errors: a result with errors also goes
-   * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached.
-   * Returns undefined for a request that it can't execute.
+   * Executes the operation of a cached document as compiled code. Returns undefined for a request that it can't execute,
+   * and a result without data if its variables are rejected: Yoga finds out why.
    */
   function executeCompiled(params: GraphQLParams, server: ServerContext) {
     const operation = cache.compiled(params.query, params.operationName)
@@ -76,14 +71,14 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
 }
 
 /**
- * Checks and executes operations: subscriptions outside Yoga, whose own way is an execution for each client and event,
- * and others unless they were executed as compiled code.
+ * Checks and executes operations that were not executed as compiled code; subscriptions outside Yoga, whose own way is an
+ * execution for each client and event.
  */
-function operations(cache: DocumentCache, liveQueries: LiveQueries): Plugin<ServerContext> {
+function operations(cache: DocumentCache, liveQueries: LiveQueries, notices: Notices): Plugin<ServerContext> {
   return {
     async onExecute({ args, setExecuteFn }) {
       const { operation, fields } = noted(args)
-      const { req, caller, compiled, variablesLength } = contextOf(args)
+      const { req, caller, variablesLength } = contextOf(args)
       const isMutation = operation.operation === 'mutation'
       // A link could send it.
       if (isMutation && req.method !== 'POST')
@@ -93,13 +88,13 @@ function operations(cache: DocumentCache, liveQueries: LiveQueries): Plugin<Serv
       if (caller.grants.length === 0 && fields.some(({ name }) => INTROSPECTION.includes(name.value)))
         throw new HttpError(401, 'UNAUTHENTICATED', NO_INTROSPECTION)
       if (isMutation) assertKeyHeader(args, operation, fields)
-      if (!compiled && fields.length > 1) await roomForArguments(fields.length, variablesLength)
+      if (fields.length > 1) await roomForArguments(fields.length, variablesLength)
       // Yoga's own executor treats a result with a field named "then" as a promise.
-      setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
+      setExecuteFn(execute)
       return {
         onExecuteDone({ result, setResult }) {
           // There are no incremental results.
-          setResult(withFinalErrors(result as ExecutionResult, isMutation))
+          setResult(finalResult(result as ExecutionResult, isMutation, notices))
         },
       }
     },
@@ -131,14 +126,6 @@ function noted(args: ExecutionArgs) {
   note.operation = operation.operation
   note.operationName = operation.name?.value
   return { operation, fields: fieldsIn(operation.selectionSet, fragmentsOf(document)) }
-}
-
-/** Compiled code wraps errors that are already located. */
-function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResult {
-  const unwrappedErrors = reportedErrors(errors).map((error) =>
-    error.originalError instanceof FieldError ? error.originalError : error,
-  )
-  return { errors: unwrappedErrors, data }
 }
 
 /** Maximum memory of stored texts, in bytes. */

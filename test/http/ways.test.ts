@@ -221,6 +221,7 @@ it('answers 500 where Yoga itself fails, and reports it to the operator', async 
     reserve,
     release: () => undefined,
     authenticate: () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
+    notices,
   })
   server.on('request', (request, response) => handle(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
