@@ -12,7 +12,7 @@ create table if not exists leaderboard_period (
   key leaderboard_period_value (namespace_id, period_key, value, counter_id)
 ) engine = InnoDB;
 
--- Blocks of the leaderboards, by which places are counted: `counters` is the number of rows that have `from_value`, or
+-- Blocks of large leaderboards, by which places are counted: `counters` is the number of rows that have `from_value`, or
 -- more, up to the next block. `period_key` is 0 for the table `leaderboard`. Only the holder of the lock on the
 -- namespace's row changes the rows and blocks of its leaderboards.
 create table if not exists leaderboard_block (

@@ -7,8 +7,9 @@ import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import { DAY_MS, LONGEST_MS, PERIODS, periodKeyOf } from '../rules/calendar.ts'
+import { DAY_MS, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
+import { latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 
 /** What a scheduled job runs with. */
 export interface JobContext {
@@ -137,7 +138,7 @@ const BATCH = 500
 type PrimaryKey = Record<string, number | Buffer>
 
 /** Deletes the rows that a select finds, in batches, until there are no more, and returns their number. */
-export async function deleteFound<Row extends PrimaryKey>(
+async function deleteFound<Row extends PrimaryKey>(
   { database, shouldContinue }: Omit<JobContext, 'now'>,
   find: string,
   deletionsOf: (rows: readonly Row[]) => readonly string[],
@@ -156,7 +157,7 @@ export async function deleteFound<Row extends PrimaryKey>(
 }
 
 /** Deletes each row by its full primary key: otherwise a server may scan, and lock, all of a small table. */
-export function eachFrom(table: string, condition = 'true') {
+function eachFrom(table: string, condition = 'true') {
   return (rows: readonly PrimaryKey[]) =>
     rows.map((row) => {
       const key = Object.entries(row).map(
@@ -208,7 +209,7 @@ async function* pagesOf<Row extends { id: number }>(
 type TrackedCounterRow = { id: number; periods: Buffer }
 
 /**
- * Deletes history rows whose retention has ended. Runs in batches, each in its own transaction, over rows that nobody
+ * Deletes history rows whose retention has ended, and leaderboards of periods that are no longer kept. Runs in batches, each in its own transaction, over rows that nobody
  * writes any more, so no writer waits. Periods that ended less than a day ago are left alone.
  *
  * @throws the first failure, after it has continued with the other counters
@@ -216,6 +217,8 @@ type TrackedCounterRow = { id: number; periods: Buffer }
 export async function sweepPeriods(context: JobContext): Promise<void> {
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
+  // Blocks first: without them, nobody sees a leaderboard that lacks rows.
+  await deleteIn(context, 'leaderboard_block', isPastLeaderboard(context)).catch(onFailure)
   const counters = 'select id, periods from counter force index (primary) where true'
   for await (const page of pagesOf<TrackedCounterRow>(context, counters))
     for (const group of groupBy(page, ({ periods }) => String(periods)).values())
@@ -240,6 +243,25 @@ async function sweepGroup(
     await deleteIn(context, 'counter_subject', endedFor(1))
     if (keepDays !== null) await deleteIn(context, 'counter_history', endedFor(keepDays))
   }
+  const past = `counter_id in (${ids}) and ${isPastLeaderboard(context)}`
+  await deleteIn(context, 'leaderboard_period', past)
+}
+
+/** The condition of leaderboards of periods so long past that nobody writes them. */
+function isPastLeaderboard({ now }: JobContext): string {
+  // A zone may be a day behind UTC.
+  const at = now.getTime() - DAY_MS
+  return isBefore((period) => Math.min(...latestKeys('UTC', period, at, PAST_LEADERBOARDS)))
+}
+
+/** The condition of periods before the one with a key. */
+function isBefore(keyOf: (period: Period) => number): string {
+  const ranges = PERIODS.map((period) => {
+    const key = keyOf(period)
+    // Keys of different periods have different numbers of digits.
+    return `period_key between ${10 ** (String(key).length - 1)} and ${integer(key - 1)}`
+  })
+  return `(${ranges.join(' or ')})`
 }
 
 /** Deletes the history and the subjects of deleted counters. Nobody writes them: ids are not reused. */
@@ -253,6 +275,8 @@ function sweepDeleted(context: JobContext): Promise<void> {
 
 /** Primary keys of what counters and sequence groups have in periods. */
 const KEYS = {
+  leaderboard_block: 'namespace_id, period_key, from_value',
+  leaderboard_period: 'counter_id, period_key',
   counter_history: 'counter_id, period, start',
   counter_subject: 'counter_id, period, start, subject',
   sequence_value: 'group_id, period_key',
@@ -312,13 +336,9 @@ async function sweepSubjects(context: JobContext): Promise<void> {
       where (select 1 from sequence_subject u where u.group_id = g.id and u.period_key > 0 limit 1) is not null`
   for await (const page of pagesOf<GroupWithSubjects>(context, groups))
     for (const [zone, alike] of groupBy(page, (group) => group.zone.toString('latin1'))) {
-      const past = PERIODS.map((period) => {
-        const key = periodKeyOf(period, zone, before)
-        // Keys of different periods have different numbers of digits.
-        return `period_key between ${10 ** (String(key).length - 1)} and ${integer(key - 1)}`
-      })
+      const past = isBefore((period) => periodKeyOf(period, zone, before))
       const ids = list(alike, ({ id }) => integer(id))
-      await deleteIn(context, 'sequence_subject', `group_id in (${ids}) and (${past.join(' or ')})`)
+      await deleteIn(context, 'sequence_subject', `group_id in (${ids}) and ${past}`)
     }
 }
 

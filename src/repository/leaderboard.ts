@@ -86,8 +86,7 @@ export interface LeaderboardKey extends CounterKey {
   lowestFirst: boolean
 }
 
-/** Null: the leaderboard has not been counted yet. */
-type Place = { place: number | null }
+type Place = { place: number }
 
 /** Reads at most one row for each of several items in one statement, of which `selectedOf` is what follows `select`. */
 async function selectEach<Item extends object, Row>(
@@ -143,7 +142,7 @@ async function readPlacesOf(
   )
   return values.map((value) => {
     if (value === values[0]) return first?.place ?? null
-    return next?.place ? next.place + values.indexOf(value) - second : null
+    return next ? next.place + values.indexOf(value) - second : null
   })
 }
 
@@ -231,10 +230,10 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     return database.withRetry(work, deadline)
   }
 
-  const places = batchReads<LeaderboardKey, LeaderboardKey & Place>(
+  const places = batchReads<LeaderboardKey, LeaderboardKey & Place, null>(
     textOf,
     (keys) => read((connection) => readPlaces(connection, keys)),
-    (key) => ({ ...key, place: null }),
+    () => null,
   )
 
   return {
@@ -251,9 +250,9 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
       periodKeyOf(period, timeZone, at ?? now()),
 
     /** The place of a counter; null: it is not on that leaderboard. All reads of a tick share two statements. */
-    place: async (key: LeaderboardKey) => (await places.read(key)).place,
+    place: async (key: LeaderboardKey) => (await places.read(key))?.place ?? null,
 
-    /** The places of entries that follow each other on a leaderboard; null: it has not been counted yet. */
+    /** The places of entries that follow each other on a leaderboard. */
     placesOf: (entries: readonly LeaderboardEntry[], lowestFirst: boolean) =>
       database.withRetry((connection) => readPlacesOf(connection, entries, lowestFirst)),
 

@@ -5,16 +5,15 @@ import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
 
 /*
  * Places on leaderboards. To count the rows with a higher value takes up to 100 ms among a million. So each leaderboard
- * is divided into blocks of about a thousand rows: a place is 1, and the rows of all blocks above, and those that are
- * counted within one block. That takes 0.5 ms.
+ * of more than a thousand rows is divided into blocks of about so many: a place is 1, and the rows of all blocks before,
+ * and those that are counted within one block. That takes 0.5 ms.
  *
  * A block has the rows with its `from_value` or more, up to the next block. The first one has all lower values. Equal
- * values are never split, so a block may be much larger; so is one that has grown since the last scan.
+ * values are never split, so a block may be much larger; so is one that has grown since the last scan. A leaderboard
+ * without blocks is counted as if it were one.
  *
  * The rule that always holds: at each commit, `counters` of a block is the number of its rows. Whoever changes rows holds
  * the lock on the namespace's row, from before it reads them.
- *
- * A leaderboard without blocks has not been counted yet.
  */
 
 /** Rows of a block. */
@@ -35,13 +34,13 @@ export function tableOf(periodKey: number) {
 type SqlLeaderboard = Pick<Leaderboard, 'periodKey'> & { namespaceId: number | string }
 
 /** The rows of a leaderboard in the order of their values, as `from … where …` without further conditions. */
-export function fromRowsOf({ namespaceId, periodKey }: SqlLeaderboard): string {
+function fromRowsOf({ namespaceId, periodKey }: SqlLeaderboard): string {
   const { table, isOn } = tableOf(periodKey)
   return `from ${table} r force index (${table}_value) where r.namespace_id = ${namespaceId} and ${isOn}`
 }
 
 /** The blocks of a leaderboard, likewise. */
-export function fromBlocksOf(leaderboard: SqlLeaderboard): string {
+function fromBlocksOf(leaderboard: SqlLeaderboard): string {
   return `from leaderboard_block where ${areBlocksOf(leaderboard)}`
 }
 
@@ -50,21 +49,22 @@ function areBlocksOf({ namespaceId, periodKey }: SqlLeaderboard): string {
 }
 
 /**
- * An expression for the place of a value; null: its leaderboard has not been counted yet. The value, the namespace and
- * the next block are literals, or subqueries without references, as otherwise a server would count all higher values.
+ * An expression for the place of a value. The value, the namespace and the ends of the block are literals, or subqueries
+ * without references, as otherwise a server would count all values before it.
  */
 export function placeOf(leaderboard: SqlLeaderboard, value: number | string, lowestFirst: boolean): string {
   const blocks = fromBlocksOf(leaderboard)
-  const [isBefore, isAfter] = lowestFirst ? ['<=', '>='] : ['>', '>']
+  const start = `(select max(from_value) ${blocks} and from_value <= ${value})`
   const next = `(select min(from_value) ${blocks} and from_value > ${value})`
-  const counted = `(select count(*) ${fromRowsOf(leaderboard)}
-           and r.value ${isAfter} ${value} and r.value < coalesce(${next}, ${HIGHEST}))`
-  return `if(exists (select 1 ${blocks}), cast(1
-       + (select coalesce(sum(counters), 0) ${blocks} and from_value ${isBefore} ${value})
-       ${lowestFirst ? '-' : '+'} ${counted} as signed), null)`
+  const [areBefore, isBefore] = lowestFirst
+    ? [`from_value < ${start}`, `r.value >= coalesce(${start}, ${LOWEST}) and r.value < ${value}`]
+    : [`from_value > ${value}`, `r.value > ${value} and r.value < coalesce(${next}, ${HIGHEST})`]
+  return `cast(1
+       + (select coalesce(sum(counters), 0) ${blocks} and ${areBefore})
+       + (select count(*) ${fromRowsOf(leaderboard)} and ${isBefore}) as signed)`
 }
 
-/** The statement that locks the leaderboards of namespaces, and returns for which periods they have some. */
+/** The statement that locks the leaderboards of namespaces, and reads for which periods they have some. */
 export function lockLeaderboards(namespaceIds: readonly number[]): string {
   return `select id, leaderboards
        from namespace force index (primary)
@@ -82,36 +82,32 @@ export interface Move extends Leaderboard {
 
 const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
 
-/** The statements that count moves, after these in the same transaction. */
+type Block = Leaderboard & { from: number }
+
+/** The statement that counts moves; none if no block gets more or fewer rows. */
 export async function countingOf(connection: Connection, moves: readonly Move[]): Promise<string[]> {
   if (moves.length === 0) return []
   const leaderboards = groupBy(moves, keyOf)
-  const blocks = await select<Leaderboard & { from: number }>(
+  const blocks = await select<Block>(
     connection,
     `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`
        from leaderboard_block
       where ${[...leaderboards.values()].map(areBlocksOfAll).join(' or ')}
       order by namespace_id, period_key, from_value`,
   )
-  const blocksOf = groupBy(blocks, keyOf)
-  const changes: string[] = []
-  const statements: string[] = []
-  for (const [key, own] of leaderboards) {
-    const present = blocksOf.get(key)
-    if (present) changes.push(...changesOf(present, own))
-    else statements.push(firstBlock(own[0]))
-  }
-  if (changes.length > 0)
-    statements.push(
-      `${INSERT_BLOCKS}
+  const changes = [...groupBy(blocks, keyOf)].flatMap(([key, present]) =>
+    changesOf(present, leaderboards.get(key) ?? []),
+  )
+  if (changes.length === 0) return []
+  return [
+    `${INSERT_BLOCKS}
      values ${changes.join(', ')}
      on duplicate key update counters = counters + values(counters)`,
-    )
-  return statements
+  ]
 }
 
 /** The rows of blocks whose counts change, and by how much. */
-function changesOf(blocks: readonly (Leaderboard & { from: number })[], moves: readonly Move[]): string[] {
+function changesOf(blocks: readonly Block[], moves: readonly Move[]): string[] {
   const changes = blocks.map(() => 0)
   const steps = moves.flatMap(({ before, after }) => [
     { value: before, change: -1 },
@@ -134,11 +130,6 @@ function areBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
   const [lowest, highest] = [Math.min(...values), Math.max(...values)].map(integer)
   return `${areBlocksOf(moves[0])} and from_value <= ${highest} and from_value >= (
             select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest})`
-}
-
-/** Counts a leaderboard without blocks, in a first one. */
-function firstBlock(leaderboard: Leaderboard): string {
-  return `${INSERT_BLOCKS} select ${keyOf(leaderboard)}, ${LOWEST}, count(*) ${fromRowsOf(leaderboard)}`
 }
 
 /** The key of a leaderboard, as SQL. */
@@ -175,7 +166,7 @@ export function layOut(
      select ${key}, ${end}, (select sum(counters) ${blocks} and ${isIn('from_value')}) - ${counted}
      on duplicate key update counters = counters + values(counters)`
     await queryAll(connection, [
-      ...(isCounted ? [] : [firstBlock(leaderboard)]),
+      ...(isCounted ? [] : [`${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${rows}`]),
       ...(end == null ? [] : [rest]),
       `delete ${blocks} and from_value > ${from} and ${isIn('from_value')}`,
       `${INSERT_BLOCKS}

@@ -11,24 +11,14 @@ import {
 import { BEGIN, COMMIT, type Connection, type Database, orRollBack, queryAll } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
-import {
-  calendarOf,
-  DAY_MS,
-  instantOf,
-  LONGEST_MS,
-  PERIODS,
-  type Period,
-  periodKeyOf,
-} from '../rules/calendar.ts'
+import { calendarOf, instantOf, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { Retention } from '../rules/counter.ts'
 import { ALL_TIME, type Leaderboard, latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import { workOn } from './batches.ts'
-import { deleteFound, eachFrom, type JobContext, type ScheduledJob } from './jobs.ts'
+import type { JobContext, ScheduledJob } from './jobs.ts'
 import {
   BLOCK,
   countingOf,
-  fromBlocksOf,
-  fromRowsOf,
   LOWEST,
   layOut,
   lockLeaderboards,
@@ -71,6 +61,8 @@ function idOf({ id }: ListedCounter): string {
   return integer(id)
 }
 
+type LockedNamespace = { id: number; leaderboards: Buffer }
+
 /** A counter as it is, and its value on the leaderboard of all time. */
 interface CopiedRow extends Move, Record<'time_zone' | 'periods', Buffer> {
   updated_at: string
@@ -91,18 +83,20 @@ export async function copyRows(
   begin: readonly string[] = [],
   end: readonly string[] = [],
 ): Promise<void> {
+  const namespaceIds = [...new Set(counters.map(({ namespaceId }) => namespaceId))]
   const answers = await queryAll(connection, [
     ...begin,
-    lockLeaderboards([...new Set(counters.map(({ namespaceId }) => namespaceId))]),
+    lockLeaderboards(namespaceIds),
+    `select 1 from leaderboard_block where namespace_id in (${list(namespaceIds, integer)}) limit 1`,
     `select c.id, c.namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, c.time_zone, c.periods,
-            ${VALUE} as \`after\`, coalesce(${UPDATED_AT} + 0, ${EPOCH}) as updated_at, ${REVISION} as revision,
-            r.value as \`before\`
+            coalesce(${UPDATED_AT} + 0, ${EPOCH}) as updated_at, ${REVISION} as revision,
+            r.value as \`before\`, if(r.revision >= ${REVISION}, r.value, ${VALUE}) as \`after\`
        from counter c
        join counter_value v on ${JOIN_VALUE}
        left join leaderboard r on r.counter_id = c.id
       where c.id in (${list(counters, idOf)}) and ${COUNTER_EXISTS}`,
   ])
-  const namespaces = rowsOf<{ id: number; leaderboards: Buffer }>(answers.at(-2))
+  const [namespaces, blocks] = [rowsOf<LockedNamespace>(answers.at(-3)), rowsOf(answers.at(-2))]
   const rows = rowsOf<CopiedRow>(answers.at(-1))
   const periodsOf = new Map(namespaces.map(({ id, leaderboards }) => [id, leaderboardsIn(leaderboards)]))
   const present = new Set(rows.map(({ id }) => id))
@@ -114,7 +108,7 @@ export async function copyRows(
       counters.filter(({ id }) => !present.has(id)),
     )),
   ].filter(({ before, after }) => before !== after)
-  const counting = await countingOf(connection, moves)
+  const counting = blocks.length > 0 ? await countingOf(connection, moves) : []
   await queryAll(connection, [...writesOf(rows, moves), ...counting, ...end])
 }
 
@@ -203,15 +197,9 @@ async function readTotals(
   }
   const idList = list(listed, idOf)
   const keyList = [...new Set([...moves.values()].map(({ periodKey }) => periodKey))].join(', ')
-  const selects = PERIODS.filter((period) => [...periodsOf.values()].some((all) => all.includes(period))).map(
-    (period) => {
-      // Also those of an hour that the clock repeats, and those recorded in another time zone.
-      const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
-      return selectTotals(idList, period, from)
-    },
-  )
+  const chosen = PERIODS.filter((period) => [...periodsOf.values()].some((all) => all.includes(period)))
   const answers = await queryAll(connection, [
-    selects.join('\nunion all\n'),
+    chosen.map((period) => selectTotals(idList, period, now, past)).join('\nunion all\n'),
     `select counter_id as id, period_key as periodKey, value as \`before\`
        from leaderboard_period force index (primary)
       where counter_id in (${idList}) and period_key in (${keyList})`,
@@ -234,8 +222,10 @@ async function readTotals(
   return [...moves.values()]
 }
 
-/** Selects the totals of a period since a start. Each may be in several parts: the history, and the columns of slots. */
-function selectTotals(idList: string, period: Period, from: string): string {
+/** Selects the latest totals of a period. Each may be in several parts: the history, and the columns of slots. */
+function selectTotals(idList: string, period: Period, now: Date, past: number): string {
+  // Also those of an hour that the clock repeats, and those recorded in another time zone.
+  const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
   const [{ start, added }, code] = [COLUMNS[period], PERIOD_CODES[period]]
   return `select counter_id as id, cast(${code} as unsigned) as period, ${start} as start, cast(sum(${added}) as signed) as value
        from counter_value force index (primary)
@@ -273,7 +263,7 @@ const PAGE = 10_000
 
 /**
  * Scans all counters for rows that were not copied to the leaderboards, and for copies of deleted counters; then counts
- * the leaderboards, and deletes those that are no longer kept. A failure stops nothing else.
+ * the leaderboards. A failure stops nothing else.
  *
  * @throws the first failure, at the end
  */
@@ -299,7 +289,7 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
       )
     }
   }
-  await tendLeaderboards(context, onFailure)
+  await layOutAll(context, onFailure)
   for (const error of [...failures, ...faults]) throw error
 }
 
@@ -324,42 +314,28 @@ async function scanPage({ database, now }: JobContext, from: number): Promise<Er
   return copyToLeaderboard(database, found, now, PAST_LEADERBOARDS)
 }
 
-/** Lays out the blocks of leaderboards, and deletes those of periods so long past that nobody writes them. */
-async function tendLeaderboards(
-  context: JobContext,
-  onFailure: (error: unknown) => undefined,
-): Promise<void> {
-  const { database, now, shouldContinue } = context
-  const leaderboards = await database.select<Leaderboard & { isLarge: number }>(
-    `select distinct namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, true as isLarge
-       from leaderboard
-     union all
-     select namespace_id, period_key, sum(counters) > ${BLOCK}
-       from leaderboard_block
-      where period_key > ${ALL_TIME}
-      group by namespace_id, period_key`,
+/** Lays out the blocks of all leaderboards with more rows than a block. */
+async function layOutAll(context: JobContext, onFailure: (error: unknown) => undefined): Promise<void> {
+  const { database, shouldContinue } = context
+  const large = (table: string, periodKey: string, isOn: string) =>
+    `select *
+       from (select distinct namespace_id as namespaceId, ${periodKey} as periodKey from ${table}) l
+      where (
+             select 1
+               from ${table} r force index (${table}_value)
+              where r.namespace_id = l.namespaceId and ${isOn}
+              limit 1 offset ${BLOCK}) is not null`
+  const leaderboards = await database.select<Leaderboard>(
+    `${large('leaderboard', `cast(${ALL_TIME} as unsigned)`, 'true')}
+     union
+     ${large('leaderboard_period', 'period_key', 'r.period_key = l.periodKey')}
+     union
+     select namespace_id, period_key from leaderboard_block`,
   )
-  const oldest = PERIODS.map((period) => {
-    // A zone may be a day behind UTC.
-    const keys = latestKeys('UTC', period, now.getTime() - DAY_MS, PAST_LEADERBOARDS)
-    return Math.min(...keys)
-  })
   for (const leaderboard of leaderboards) {
-    const { periodKey, isLarge } = leaderboard
-    // Keys of the same period have as many digits.
-    const isPast = oldest.some((key) => periodKey < key && String(periodKey).length === String(key).length)
-    if (isPast) await deleteLeaderboard(context, leaderboard).catch(onFailure)
-    let next = isLarge && !isPast ? LOWEST : undefined
-    while (next !== undefined && shouldContinue()) {
-      const from: number = next
-      next = await database.withRetry((connection) => layOut(connection, leaderboard, from)).catch(onFailure)
-    }
+    const layOutFrom = (from: number) =>
+      database.withRetry((connection) => layOut(connection, leaderboard, from)).catch(onFailure)
+    let next: number | undefined = LOWEST
+    while (next !== undefined && shouldContinue()) next = await layOutFrom(next)
   }
-}
-
-async function deleteLeaderboard(context: JobContext, leaderboard: Leaderboard): Promise<void> {
-  const rows = `select r.counter_id, r.period_key ${fromRowsOf(leaderboard)}`
-  await deleteFound(context, rows, eachFrom('leaderboard_period'))
-  const blocks = `select namespace_id, period_key, from_value ${fromBlocksOf(leaderboard)}`
-  await deleteFound(context, blocks, eachFrom('leaderboard_block'))
 }

@@ -2,9 +2,10 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
+import { sweepPeriods } from '../../src/repository/jobs.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
-import { runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { divide, runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -91,6 +92,7 @@ it('places counters by what was added in the periods of their own time zones, no
         const page = { order: 'VALUE_DESC', limit: 1, fromEnd: false } as const
         await Promise.all(processes.map(({ counters }) => counters.listLeaderboard('n', page)))
         if (!isAskedLate) await check()
+        await divide(target, [1, 4])
         now += waits
       }
       if (isAskedLate) {
@@ -148,6 +150,20 @@ it('counts in its hour what a process that was killed hours ago had not copied',
   )
   await runLeaderboardJobs(target, wait(3))
   expect(await places()).toEqual([2, 1])
+})
+
+it('keeps the last twelve leaderboards of a period, and deletes earlier ones', async () => {
+  const { target, places, wait } = await twoOfAnHour()
+  const database = openTestDatabase(target)
+  const sweep = (now: Date) => sweepPeriods({ database, now, shouldContinue: () => true })
+  await sweep(wait(12))
+  expect(await places()).toEqual([1, 2])
+  // A zone may be a day behind.
+  await sweep(wait(25))
+  expect(await places()).toEqual([null, null])
+  const left =
+    'select period_key from leaderboard_block where period_key > 0 union select period_key from leaderboard_period'
+  expect(await query(target, left)).toEqual([])
 })
 
 it('fills the leaderboards without a counter that cannot be parsed, and reports it', async () => {

@@ -27,3 +27,18 @@ export async function wrongBlocks(target: Target) {
      having present <> counters`,
   )
 }
+
+/** Divides each leaderboard without blocks at some values, as the scheduled job does with large ones. */
+export async function divide(target: Target, values: readonly number[]): Promise<void> {
+  const starts = [Number.MIN_SAFE_INTEGER, ...values]
+  const blocks = ['0 from leaderboard', 'period_key from leaderboard_period'].flatMap((from) =>
+    starts.map(
+      (
+        start,
+        index,
+      ) => `select namespace_id, ${from.replace(' from', `, ${start}, sum(value >= ${start} and value < ${starts[index + 1] ?? '9e18'}) from`)}
+        group by 1, 2`,
+    ),
+  )
+  await query(target, `insert ignore into leaderboard_block ${blocks.join(' union all ')}`)
+}
