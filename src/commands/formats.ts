@@ -102,8 +102,6 @@ function readerOf(header: string, namespace: string): (row: string) => Entry {
   }
 }
 
-const UNKNOWN_TIMES = { createdAt: undefined, updatedAt: undefined }
-
 /** @throws {Error} saying which field is wrong */
 function entryOfFields(fields: { [C in Column]?: string }): Entry {
   const { type = 'counter', namespace = '', name = '', group = '', period = '', value = '' } = fields
@@ -125,8 +123,8 @@ function entryOfFields(fields: { [C in Column]?: string }): Entry {
     namespace,
     sequence: name,
     group,
-    latest: { period: key, format: undefined, timeZone: undefined, isCurrent: true },
-    periods: [{ ...UNKNOWN_TIMES, period: key, lastValue: number, nextValue: null, generation: 0 }],
+    latest: { period: key, isCurrent: true },
+    periods: [{ period: key, lastValue: number, nextValue: null, generation: 0 }],
   }
 }
 

@@ -1,7 +1,7 @@
-import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
+import { isToken, lockReservations, type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { storeReservations } from '../commit/sequenceStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
-import { groupBy, hex, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
+import { groupBy, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
 import type { EntryOf } from '../rules/entries.ts'
 import { mergeReservation, type PresentReservation, type Result, refused } from '../rules/merge.ts'
 import type { ImportContext } from './importContext.ts'
@@ -19,8 +19,8 @@ export async function importReservations(
 ): Promise<Result[]> {
   const { connection, isDryRun } = context
   const groupOf = await lockGroups(context, entries)
-  const tokens = list(entries, ({ token }) => hex(token))
-  const located = await lockReservations(connection, 'primary', `token in (${tokens})`)
+  const tokens = entries.map(({ token }) => token)
+  const located = await readLocked(connection, lockReservations('primary', isToken(tokens)))
   const present = new Map(located.map((one) => [one.token, one]))
   const sameNumbers = groupBy(entries, (entry) => {
     const { period, generation } = entry
@@ -30,7 +30,10 @@ export async function importReservations(
     ([place, some]) =>
       `(${place} and is_free in (0, 1) and value in (${list(some, ({ value }) => integer(value))}))`,
   )
-  const sameNumber = await lockReservations(connection, 'reservation_free', conditions.join(' or '))
+  const sameNumber = await readLocked(
+    connection,
+    lockReservations('reservation_free', conditions.join(' or ')),
+  )
   const byPlace = new Map<string, readonly LocatedReservation[]>(groupBy(sameNumber, ({ place }) => place))
   const raised = new Set<number>()
   const results: Result[] = []
@@ -59,7 +62,7 @@ export async function importReservations(
       raised.add(id)
       // Reservations whose free number was issued elsewhere.
       if (lost.length > 0)
-        await connection.query(`update reservation set is_free = false where token in (${list(lost, hex)})`)
+        await connection.query(`update reservation set is_free = false where ${isToken(lost)}`)
       const { period: periodKey, expiresAt, closedAt } = entry
       const times = { expiresAt: expiresAt.getTime(), closedAt: orNull(closedAt, instant) }
       const stored = { ...entry, kind: 'reservation' as const, periodKey, ...written, ...times }
@@ -78,20 +81,8 @@ function placeOf(groupId: number, { period, generation, value }: Numbered): stri
   return [groupId, period, generation, value].join(' ')
 }
 
-/** Locks and reads reservations. */
-async function lockReservations(
-  connection: Connection,
-  index: 'primary' | 'reservation_free',
-  condition: string,
-): Promise<LocatedReservation[]> {
-  const rows = await select<ReservationRow>(
-    connection,
-    `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
-       from reservation force index (${index})
-      where ${condition}
-      order by token
-        for update`,
-  )
+async function readLocked(connection: Connection, statement: string): Promise<LocatedReservation[]> {
+  const rows = await select<ReservationRow>(connection, statement)
   return rows.map((row) => {
     const { token, state, isFree, periodKey: period, generation, value } = reservationIn(row)
     return { token, state, isFree, place: placeOf(row.group_id, { period, generation, value }) }

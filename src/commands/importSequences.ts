@@ -1,4 +1,5 @@
 import { storePositions } from '../commit/reservations.ts'
+import { createPositions, lockPositionsOf, type PositionRow } from '../commit/sequenceStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import { bytes, groupBy, hex, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
 import {
@@ -20,7 +21,6 @@ import {
   mergeSequence,
   newSalt,
   OTHER_SALT,
-  OUTCOMES,
   type PresentPosition,
   type Result,
   refused,
@@ -187,20 +187,18 @@ function foreignPeriod(entry: GroupEntry, { restartEvery }: SequenceDefinition):
   )
 }
 
-/** The order in which a result stands for several: the one that needs most attention. */
-const ATTENTION = [...(['refused', 'lowered', 'raised', 'created', 'kept'] as const), ...OUTCOMES]
+/** The outcomes in the order in which they need attention. */
+const ATTENTION = ['refused', 'lowered', 'raised', 'created', 'kept', 'unchanged'] as const
 
-/** The result for all periods. */
+/** The result for all periods: the one that needs most attention. */
 function resultOf({ isUsed }: LockedGroup, positions: MergedGroup['positions']): Result {
   if (!isUsed) return { outcome: 'created' }
-  const results = positions.map(({ merge: { outcome, note } }): Result => {
+  for (const outcome of ATTENTION) {
+    const merge = positions.find(({ merge }) => merge.outcome === outcome)?.merge
     // A period of its own is no group of its own.
-    return { outcome: outcome === 'created' ? 'raised' : outcome, note }
-  })
-  const [first = { outcome: 'unchanged' }] = results.sort(
-    (a, b) => ATTENTION.indexOf(a.outcome) - ATTENTION.indexOf(b.outcome),
-  )
-  return first
+    if (merge) return { outcome: outcome === 'created' ? 'raised' : outcome, note: merge.note }
+  }
+  return { outcome: 'unchanged' }
 }
 
 /**
@@ -217,21 +215,13 @@ export async function lockPositions<E extends { periods: readonly { period: numb
   )
   const positions = new Map<string, PresentPosition>()
   for (const [period, some] of [...groupBy(wanted, ({ period }) => period)].sort(([a], [b]) => a - b)) {
-    const sorted = some.map(({ group }) => group).sort((a, b) => a.id - b.id)
-    await connection.query(
-      `insert into sequence_value (group_id, period_key, identity)
-values ${list(sorted, ({ id, identity }) => `(${integer(id)}, ${integer(period)}, ${integer(identity)})`)}
-on duplicate key update definitions = sequence_value.definitions`,
+    const ids = list(
+      [...new Set(some.map(({ group }) => group.id))].toSorted((a, b) => a - b),
+      integer,
     )
-    const rows = await select<PresentPosition & { id: number }>(
-      connection,
-      `select group_id as id, value as last, next_value as next, generation
-         from sequence_value force index (primary)
-        where group_id in (${list(sorted, ({ id }) => integer(id))}) and period_key = ${integer(period)}
-        order by group_id
-          for update`,
-    )
-    for (const { id, ...position } of rows) positions.set(`${id} ${period}`, position)
+    await connection.query(createPositions(ids, period))
+    const rows = await select<PositionRow>(connection, lockPositionsOf(ids, period))
+    for (const row of rows) positions.set(`${row.id} ${period}`, row)
   }
   return positions
 }

@@ -1,5 +1,5 @@
 import { periodCode, startSecond } from '../commit/periodStatements.ts'
-import { COUNTS, NUMBERS, type StoredSubject, type SubjectColumns } from '../commit/subjectStatements.ts'
+import { COUNTS, NUMBERS, type StoredSubject, type SubjectTable } from '../commit/subjectStatements.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
@@ -168,7 +168,7 @@ const MAX_ROWS = 200
 /** Adds subjects. Of two calls of one subject, the one before stays: its caller has that number. */
 async function addSubjects<First>(
   { connection, isDryRun }: ImportContext,
-  { table, key, columns, firstIn, valuesOf }: SubjectColumns<never, First>,
+  { table, key, columns, firstIn, valuesOf, insert }: SubjectTable<never, First>,
   // The values of the key before `subject`; undefined: what has them does not exist, or has another salt.
   place: readonly string[] | undefined,
   subjects: readonly (First & { subject: string })[],
@@ -177,10 +177,9 @@ async function addSubjects<First>(
   // A dry run has not kept what the line of the counter or sequence does. Otherwise that line shows why it was refused.
   const missing = isDryRun ? 'created' : 'refused'
   if (!place) return { outcome: missing, subjects: { [missing]: subjects.length } }
-  const selected = [...key, ...columns].join(', ')
   const rows = await select<StoredSubject>(
     connection,
-    `select ${selected}
+    `select ${[...key, ...columns].join(', ')}
        from ${table} force index (primary)
       where ${place.map((value, index) => `${key[index]} = ${value}`).join(' and ')}
         and subject in (${list(subjects, ({ subject }) => hex(subject))})
@@ -194,15 +193,10 @@ async function addSubjects<First>(
     const other = present.get(one.subject)
     const outcome = !other ? 'created' : isBefore(one, other) ? 'raised' : 'unchanged'
     counts[outcome] += 1
-    const row = [...place, hex(one.subject), ...valuesOf(one)]
-    if (outcome !== 'unchanged') values.push(`(${row.join(', ')})`)
+    if (outcome !== 'unchanged') values.push([...place, hex(one.subject), ...valuesOf(one)].join(', '))
   }
   for (let from = 0; from < values.length; from += MAX_ROWS)
-    await connection.query(
-      `insert into ${table} (${selected})
-values ${values.slice(from, from + MAX_ROWS).join(', ')}
-on duplicate key update ${columns.map((column) => `${column} = values(${column})`).join(', ')}`,
-    )
+    await connection.query(insert(values.slice(from, from + MAX_ROWS)))
   return { outcome: values.length > 0 ? 'raised' : 'unchanged', subjects: counts }
 }
 

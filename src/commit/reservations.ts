@@ -68,7 +68,21 @@ export function readPresent(tokens: readonly string[]): string {
   join sequence_group g on g.id = r.group_id
   join sequence s on s.id = g.sequence_id
   join namespace n on n.id = s.namespace_id
- where r.token in (${list(tokens, hex)})`
+ where r.${isToken(tokens)}`
+}
+
+/** Locks and reads reservations. */
+export function lockReservations(index: 'primary' | 'reservation_free', condition: string): string {
+  return `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
+  from reservation force index (${index})
+ where ${condition}
+ order by token
+   for update`
+}
+
+/** The condition of reservations with tokens. */
+export function isToken(tokens: readonly string[]): string {
+  return `token in (${list(tokens, hex)})`
 }
 
 export type ReservationRow = Record<

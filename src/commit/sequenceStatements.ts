@@ -17,6 +17,8 @@ import type { SequenceGroupWrite, SequenceGroupWork as Work } from './batch.ts'
 import {
   codeOf,
   inOrder,
+  isToken,
+  lockReservations,
   OPEN,
   type ReservationRow,
   readFree,
@@ -134,27 +136,33 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings
   }
 }
 
-type PositionRow = Position & Record<'id' | 'period' | 'identity' | 'generation', number>
+export type PositionRow = Position & Record<'id' | 'period' | 'identity' | 'generation', number>
+
+function lockPeriod(periodKey: number, works: readonly Work[], text: FlushText): number {
+  if (!works.every(isOpen)) text.add(createPositions(idsOf(works), periodKey))
+  return text.add(lockPositionsOf(idsOf(works), periodKey))
+}
 
 /**
- * Locks rows of one period. Creates missing ones: the insert also locks the existing ones, so that the lock order is
- * always the same.
+ * Creates missing rows of one period for sequence groups. The insert also locks the existing ones, so that the lock order
+ * is always the same.
  */
-function lockPeriod(periodKey: number, works: readonly Work[], text: FlushText): number {
-  const create = `insert into sequence_value (group_id, period_key, identity)
+export function createPositions(groupIds: string, periodKey: number): string {
+  return `insert into sequence_value (group_id, period_key, identity)
 select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
- where id in (${idsOf(works)})
+ where id in (${groupIds})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
-  if (!works.every(isOpen)) text.add(create)
-  return text.add(
-    `select group_id as id, period_key as period, identity, value as last, next_value as next, generation
+}
+
+/** Locks and reads the rows of one period. */
+export function lockPositionsOf(groupIds: string, periodKey: number): string {
+  return `select group_id as id, period_key as period, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
- where group_id in (${idsOf(works)}) and period_key = ${integer(periodKey)}
+ where group_id in (${groupIds}) and period_key = ${integer(periodKey)}
  order by group_id
-   for update`,
-  )
+   for update`
 }
 
 function readReservations(
@@ -169,12 +177,7 @@ function readReservations(
   const clockAt = text.add('select utc_timestamp(3) as now')
   const free = count > 0 ? readFree({ ...row, periodKey }, count) : []
   const freeAt = free.map((statement) => text.add(statement))
-  const lockTokens = `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
-  from reservation force index (primary)
- where token in (${list(tokens, hex)})
- order by token
-   for update`
-  const tokensAt = tokens.length > 0 ? text.add(lockTokens) : -1
+  const tokensAt = tokens.length > 0 ? text.add(lockReservations('primary', isToken(tokens))) : -1
   return (answers) => {
     const numbers = freeAt.flatMap((index) => rowsOf<{ value: number }>(answers[index]))
     return {

@@ -8,7 +8,7 @@ import { COLUMNS, type PeriodsRow, periodCode, startSecond } from './periodState
 import type { FlushText, Reader } from './statements.ts'
 
 /** How the subjects of some kind of rows are stored, with what the first call of each returned. */
-export interface SubjectColumns<R extends Row, First> {
+interface SubjectColumns<R extends Row, First> {
   table: string
   /** The columns of its primary key. The first one has the id of the row, the last one is `subject`. */
   key: readonly string[]
@@ -74,10 +74,19 @@ function subjectTable<R extends Row, First>(options: SubjectColumns<R, First>) {
     }
   }
 
+  /** Stores rows, which are given as the values of all columns. */
+  function insert(rows: readonly string[]): string {
+    const updates = columns.map((column) => `${column} = values(${column})`)
+    return `insert into ${table} (${[...key, ...columns].join(', ')})
+values ${list(rows, (values) => `(${values})`)}
+on duplicate key update ${updates.join(', ')}`
+  }
+
   return {
     ...options,
     select,
     firstsIn,
+    insert,
 
     /**
      * Reads the subjects of rows that are locked: nobody else changes them. A locking read: a plain one may miss the
@@ -106,11 +115,7 @@ function subjectTable<R extends Row, First>(options: SubjectColumns<R, First>) {
         }
         if (removed.length > 0) statements.push(`delete from ${table} where ${isAt(row, at, removed)}`)
       }
-      const updates = columns.map((column) => `${column} = values(${column})`)
-      const insert = `insert into ${table} (${[...key, ...columns].join(', ')})
-values ${list(stored, (values) => `(${values})`)}
-on duplicate key update ${updates.join(', ')}`
-      return stored.length > 0 ? [...statements, insert] : statements
+      return stored.length > 0 ? [...statements, insert(stored)] : statements
     },
   }
 }

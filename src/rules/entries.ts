@@ -71,11 +71,6 @@ const startSecond = z.iso
   .transform((written) => Date.parse(written) / 1000)
   .refine((second) => Number.isInteger(second) && second >= 0 && second < 2 ** 32, NO_START)
 
-/** A part that only JSON Lines have: undefined in an entry of a CSV. */
-function unlessCsv<Part extends z.ZodType>(part: Part) {
-  return part.transform((parsed): z.output<Part> | undefined => parsed)
-}
-
 /** A list whose items have different keys: of two with the same one, the last would silently count. */
 function distinct<Item extends z.ZodType>(item: Item, keyOf: (parsed: z.output<Item>) => unknown) {
   return z
@@ -181,8 +176,8 @@ const groupPeriod = z.strictObject({
   // The next number, if it doesn't follow from the last.
   nextValue: integerOrNull,
   generation: unsigned,
-  createdAt: unlessCsv(instant.nullable()),
-  updatedAt: unlessCsv(instant.nullable()),
+  createdAt: instant.nullable().optional(),
+  updatedAt: instant.nullable().optional(),
 })
 
 export type GroupPeriod = z.output<typeof groupPeriod>
@@ -195,8 +190,8 @@ const latestNumbers = z.strictObject({
   // Also in `periods`, which a reader of a single line may lack. An import doesn't need it.
   lastValue: integerOrNull.optional(),
   // Undefined: the sequence's own.
-  format: unlessCsv(textOrEmpty.nullable()),
-  timeZone: unlessCsv(timeZone),
+  format: textOrEmpty.nullable().optional(),
+  timeZone: timeZone.optional(),
   // Whether the sequence was not redefined since.
   isCurrent: flag,
 })
@@ -205,9 +200,9 @@ export type LatestNumbers = z.output<typeof latestNumbers>
 
 const grant = z
   .strictObject({
-    scopes: z.array(z.enum(SCOPES)),
+    scopes: z.array(z.enum(SCOPES)).readonly(),
     namespace: z.string().nullable(),
-    names: z.array(z.string()).nullable(),
+    names: z.array(z.string()).readonly().nullable(),
     prefix: z.string(),
     maxDelta: integer,
     maxCount: integer,
@@ -218,7 +213,6 @@ const grant = z
     const fault = grantFault(parsed)
     if (fault) context.addIssue({ code: 'custom', path: [...(fault.path ?? [])], message: fault.message })
   })
-  .transform((parsed): Grant => parsed)
 
 /** An API key, without its secret. */
 const apiKeyLine = z.strictObject({
