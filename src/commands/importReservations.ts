@@ -20,8 +20,7 @@ export async function importReservations(
   const { connection, isDryRun } = context
   const groupOf = await lockGroups(context, entries)
   const tokens = entries.map(({ token }) => token)
-  const located = await readLocked(connection, lockReservations('primary', isToken(tokens)))
-  const present = new Map(located.map((one) => [one.token, one]))
+  const sameTokens = await readLocked(connection, lockReservations('primary', isToken(tokens)))
   const sameNumbers = groupBy(entries, (entry) => {
     const { period, generation } = entry
     return `group_id = ${integer(groupOf(entry).id)} and period_key = ${integer(period)} and generation = ${integer(generation)}`
@@ -34,7 +33,7 @@ export async function importReservations(
     connection,
     lockReservations('reservation_free', conditions.join(' or ')),
   )
-  const byPlace = new Map<string, readonly LocatedReservation[]>(groupBy(sameNumber, ({ place }) => place))
+  const present = new Map([...sameTokens, ...sameNumber].map((one) => [one.token, one]))
   const raised = new Set<number>()
   const results: Result[] = []
   for (const entry of entries) results.push(await importOne(entry))
@@ -56,7 +55,7 @@ export async function importReservations(
     const place = placeOf(id, entry)
     const known = present.get(entry.token)
     if (known && known.place !== place) return refused('a reservation with its id has another number')
-    const others = (byPlace.get(place) ?? []).filter(({ token }) => token !== entry.token)
+    const others = [...present.values()].filter((other) => other.place === place && other !== known)
     const { written, lost = [], ...result } = mergeReservation(known, others, entry)
     if (written) {
       raised.add(id)
@@ -67,9 +66,9 @@ export async function importReservations(
       const times = { expiresAt: expiresAt.getTime(), closedAt: orNull(closedAt, instant) }
       const stored = { ...entry, kind: 'reservation' as const, periodKey, ...written, ...times }
       await connection.query(storeReservations(id, [stored]))
-      // Later entries of this batch find it.
-      const left = others.map((other) => (lost.includes(other.token) ? { ...other, isFree: false } : other))
-      byPlace.set(place, [...left, { token: entry.token, place, ...written }])
+      // Later entries of this batch find what has changed.
+      for (const other of others) if (lost.includes(other.token)) other.isFree = false
+      present.set(entry.token, { token: entry.token, place, ...written })
     }
     return result
   }

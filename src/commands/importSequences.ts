@@ -210,15 +210,12 @@ export async function lockPositions<E extends { periods: readonly { period: numb
   entries: readonly E[],
   groupOf: (entry: E) => LockedGroup,
 ): Promise<Map<string, PresentPosition>> {
-  const wanted = entries.flatMap((entry) =>
-    entry.periods.map(({ period }) => ({ group: groupOf(entry), period })),
+  const places = entries.flatMap((entry) =>
+    entry.periods.map(({ period }) => ({ id: groupOf(entry).id, period })),
   )
   const positions = new Map<string, PresentPosition>()
-  for (const [period, some] of [...groupBy(wanted, ({ period }) => period)].sort(([a], [b]) => a - b)) {
-    const ids = list(
-      [...new Set(some.map(({ group }) => group.id))].toSorted((a, b) => a - b),
-      integer,
-    )
+  for (const [period, siblings] of [...groupBy(places, ({ period }) => period)].sort(([a], [b]) => a - b)) {
+    const ids = list(siblings, ({ id }) => integer(id))
     await connection.query(createPositions(ids, period))
     const rows = await select<PositionRow>(connection, lockPositionsOf(ids, period))
     for (const row of rows) positions.set(`${row.id} ${period}`, row)

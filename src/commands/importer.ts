@@ -6,7 +6,7 @@ import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
 import { bytes, hex, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import { insertKey, readKeys } from '../repository/apiKeys.ts'
-import { NAMESPACE, type NamespaceRow, namespaceIn, namespaceSet } from '../repository/namespaces.ts'
+import { namespaceIn, namespaceSet, readNamespaces } from '../repository/namespaces.ts'
 import { keyText } from '../rules/counter.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
@@ -101,17 +101,11 @@ async function importNamespaces(
 ): Promise<Result[]> {
   const results: Result[] = []
   for (const entry of entries) {
-    const [row] = await select<NamespaceRow>(
-      connection,
-      `select ${NAMESPACE}
-         from namespace n force index (namespace_name)
-        where n.name = ${bytes(entry.name)}
-          for update`,
-    )
-    const present = row ? namespaceIn(row) : undefined
+    const [row] = await readNamespaces(connection, `where n.name = ${bytes(entry.name)} for update`)
+    const present = row && namespaceIn(row)
     const { leaderboards = present?.leaderboards ?? [] } = entry
     const set = namespaceSet({ ...entry, leaderboards, filled: present?.filled ?? [] })
-    if (!row || !present) {
+    if (!present) {
       await connection.query(`insert into namespace set name = ${bytes(entry.name)}, ${set}`)
       results.push({ outcome: 'created' })
     } else if (namespaceSet(present) === set) {

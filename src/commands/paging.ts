@@ -1,14 +1,12 @@
 import type { Connection } from 'mysql2/promise'
-import { integer, select } from '../mysql/sql.ts'
+import { bytes, integer, select } from '../mysql/sql.ts'
 import { MAX_PARTS } from '../rules/entries.ts'
 
 /** Rows per statement. */
 const PAGE = 2000
 
-/** The columns of a unique index, and their values in a row as literals. */
-type IndexOf<Row> = Record<string, (row: Row) => string>
-
-export const idIn = ({ id }: { id: number }) => integer(id)
+/** The columns of a unique index, and where a row has their values. */
+type IndexOf<Row> = Record<string, keyof Row>
 
 /** All rows that a select finds, a page at a time in the order of an index: each begins after the last row of the one before. */
 export async function* rowsOf<Row>(
@@ -33,10 +31,11 @@ export async function* rowsOf<Row>(
 }
 
 /** The condition of the rows after one. Its first part lets the server begin within the index. */
-function isAfter<Row>(last: Row, [first, ...rest]: readonly [string, (row: Row) => string][]): string {
+function isAfter<Row>(last: Row, [first, ...rest]: readonly [string, keyof Row][]): string {
   if (!first) return 'false'
-  const [column, valueIn] = first
-  const value = valueIn(last)
+  const [column, member] = first
+  const at = last[member]
+  const value = Buffer.isBuffer(at) ? bytes(at) : integer(Number(at))
   return `${column} >= ${value} and (${column} > ${value} or ${column} = ${value} and ${isAfter(last, rest)})`
 }
 

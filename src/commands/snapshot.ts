@@ -11,7 +11,7 @@ import {
 import { type KeyRow, keyIn, type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
-import { bytes, integer, type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
+import { type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
 import { eachKey, listKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
 import {
@@ -22,7 +22,7 @@ import {
 import type { Entry, EntryOf, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
 import { createProgress } from './files.ts'
-import { eachOf, idIn, partsOf, rowsOf } from './paging.ts'
+import { eachOf, partsOf, rowsOf } from './paging.ts'
 import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './totals.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -113,7 +113,7 @@ export const EXPORTED: readonly Part[] = [
 async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<NamespaceRow>(
     connection,
-    { id: idIn },
+    { id: 'id' },
     `select ${NAMESPACE}
        from namespace n`,
   )
@@ -128,7 +128,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
   // `straight_join`: MariaDB would begin with the namespaces, and sort all later counters for each page.
   const counters = rowsOf<StateRow & { id: number; salt: Buffer | null }>(
     connection,
-    { 'c.id': idIn },
+    { 'c.id': 'id' },
     `select straight_join ${STATE}, c.id,
             (select c.subject_salt from counter_subject u where u.counter_id = c.id limit 1) as salt
        from counter c force index (primary)
@@ -139,7 +139,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
   const slotsOf = eachOf(
     rowsOf<SlotRow>(
       connection,
-      { counter_id: idIn, slot: ({ slot }) => integer(slot) },
+      { counter_id: 'id', slot: 'slot' },
       `select ${SLOT_COLUMNS}
          from counter_value force index (primary)`,
     ),
@@ -147,7 +147,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
   const historyOf = eachOf(
     rowsOf<TotalRow>(
       connection,
-      { counter_id: idIn, period: ({ period }) => integer(period), start: ({ start }) => integer(start) },
+      { counter_id: 'id', period: 'period', start: 'start' },
       `select counter_id as id, period, start, value
          from counter_history force index (primary)`,
       'true',
@@ -184,7 +184,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
 async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<StoredSequenceRow & NamedRow>(
     connection,
-    { 's.id': idIn },
+    { 's.id': 'id' },
     `select straight_join n.name as namespace, s.name, ${STORED_SEQUENCE},
             (select s.subject_salt from sequence_group u join sequence_subject i on i.group_id = u.id
               where u.sequence_id = s.id limit 1) as salt
@@ -209,7 +209,7 @@ type GroupRow = KeyRow & { id: number; is_current: number } & {
 async function* exportGroups(connection: Connection): AsyncGenerator<Entry> {
   const groups = rowsOf<GroupRow>(
     connection,
-    { 'g.id': idIn },
+    { 'g.id': 'id' },
     `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.latest_period_key, g.format,
             g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as latest_value
        from sequence_group g force index (primary)
@@ -221,7 +221,7 @@ async function* exportGroups(connection: Connection): AsyncGenerator<Entry> {
   const positionsOf = eachOf(
     rowsOf<GroupPeriod & { id: number }>(
       connection,
-      { group_id: idIn, period_key: ({ period }) => integer(period) },
+      { group_id: 'id', period_key: 'period' },
       `select group_id as id, period_key as period, value as lastValue, next_value as nextValue, generation,
               created_at as createdAt, updated_at as updatedAt
          from sequence_value force index (primary)`,
@@ -249,7 +249,7 @@ function latestIn(row: GroupRow): EntryOf<'sequenceGroup'>['latest'] {
 async function* exportReservations(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<ReservationRow & KeyRow & { closed_at: Date | null }>(
     connection,
-    { 'r.token': ({ token }) => bytes(token) },
+    { 'r.token': 'token' },
     `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, r.*
        from reservation r force index (primary)
        join sequence_group g on g.id = r.group_id
@@ -266,7 +266,7 @@ async function* exportReservations(connection: Connection): AsyncGenerator<Entry
 async function* exportCounterSubjects(connection: Connection): AsyncGenerator<Entry> {
   const lines = subjectsIn<NamedRow & Record<'period' | 'start', number>>(
     connection,
-    ['counter_id', 'period', 'start'],
+    COUNTS.key,
     `select straight_join n.name as namespace, c.name, c.subject_salt, u.*, counter_id as id
        from counter_subject u force index (primary)
        join counter c on c.id = counter_id
@@ -286,7 +286,7 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
 async function* exportGroupSubjects(connection: Connection): AsyncGenerator<Entry> {
   const lines = subjectsIn<KeyRow & { period_key: number; issued_at: Date }>(
     connection,
-    ['group_id', 'period_key'],
+    NUMBERS.key,
     `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, s.subject_salt, u.*, group_id as id
        from sequence_subject u force index (primary)
        join sequence_group g on g.id = group_id
@@ -305,13 +305,17 @@ async function* exportGroupSubjects(connection: Connection): AsyncGenerator<Entr
 
 const hashIn = ({ subject }: StoredSubject) => ({ subject: subject.toString('hex') })
 
-/** Subjects in the order of the primary key, in parts for a line each. `place`: the columns before the subject. */
-async function* subjectsIn<Place>(connection: Connection, place: readonly string[], selection: string) {
+/** Subjects in the order of the primary key, in parts for a line each. */
+async function* subjectsIn<Place>(connection: Connection, key: readonly string[], selection: string) {
   type Row = Place & StoredSubject & { subject_salt: Buffer } & Record<string, number>
-  const columns = place.map((column) => [column, (row: Row) => integer(row[column] ?? 0)] as const)
-  const index = { ...Object.fromEntries(columns), subject: ({ subject }: Row) => bytes(subject) }
+  const index = Object.fromEntries(key.map((column) => [column, column]))
   const rows = rowsOf<Row>(connection, index, selection, 'true', LONG_PAGE)
-  const placeOf = (row: Row) => columns.map(([, valueIn]) => valueIn(row)).join(' ')
+  // The last column is the subject.
+  const placeOf = (row: Row) =>
+    key
+      .slice(0, -1)
+      .map((column) => row[column])
+      .join(' ')
   for await (const [, part] of partsOf(rows, undefined, placeOf)) if (part[0]) yield [part[0], part] as const
 }
 
@@ -329,7 +333,7 @@ const IDEMPOTENCY_KEYS = 200
 async function* exportIdempotencyKeys(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<IdempotencyKeyRow>(
     connection,
-    { hash: ({ hash }) => bytes(hash) },
+    { hash: 'hash' },
     `select hash, fingerprint, results, applied_at, claimed_at
        from idempotency_key`,
     'results is not null',

@@ -43,7 +43,7 @@ export type NamespaceRow = { id: number } & Record<
 
 export function openNamespaces(database: Database, definitions: Database) {
   const readStates = async (rest: string) =>
-    (await database.withRetry((connection) => readRows(connection, rest))).map(namespaceIn)
+    (await database.withRetry((connection) => readNamespaces(connection, rest))).map(namespaceIn)
   const { read } = batchReads(
     ({ name }: { name: string }) => name,
     (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
@@ -97,7 +97,7 @@ export function openNamespaces(database: Database, definitions: Database) {
 
 /** Reads a namespace, and creates it if it doesn't exist. */
 export async function findOrCreateNamespace(connection: Connection, name: string): Promise<NamespaceRow> {
-  const [found] = await readRows(connection, `where n.name = ${bytes(name)}`)
+  const [found] = await readNamespaces(connection, `where n.name = ${bytes(name)}`)
   if (found) return found
   await connection.query(`insert into namespace (name) values (${bytes(name)})`)
   return readCreated(connection, name)
@@ -109,12 +109,12 @@ export function unlessTaken(error: unknown): undefined {
 }
 
 async function readCreated(connection: Connection, name: string, locking = ''): Promise<NamespaceRow> {
-  const [row] = await readRows(connection, `where n.name = ${bytes(name)} ${locking}`)
+  const [row] = await readNamespaces(connection, `where n.name = ${bytes(name)} ${locking}`)
   if (!row) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
   return row
 }
 
-function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]> {
+export function readNamespaces(connection: Connection, rest: string): Promise<NamespaceRow[]> {
   return select(connection, `select ${NAMESPACE} from namespace n ${rest}`)
 }
 
