@@ -4,16 +4,13 @@ import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
-/** Length of the texts that are written at once, in characters. */
-const CHUNK = 2 ** 16
-
 /**
  * Writes texts to a new file, which appears when it is complete and on the disk; or to a device or a pipe.
  *
  * @throws {Error} if a file or a link to one is there
  */
 export async function writeFile(path: string, texts: AsyncIterable<string>, mode = 0o666): Promise<void> {
-  const source = Readable.from(chunksOf(texts))
+  const source = Readable.from(texts)
   const target = await stat(path).catch(() => undefined)
   if (target && !target.isFile()) return pipeline(source, createWriteStream(path))
   await assertFree(path)
@@ -32,11 +29,11 @@ export async function writeFile(path: string, texts: AsyncIterable<string>, mode
 
 /** A link that leads nowhere is not free, either. */
 async function assertFree(path: string): Promise<void> {
-  const present = await lstat(path).catch(() => undefined)
-  if (present)
-    throw new Error(
-      `${path} ${present.isSymbolicLink() ? 'is a symbolic link' : 'exists'}; give the name of a new file.`,
-    )
+  const isTaken = await lstat(path).then(
+    () => true,
+    () => false,
+  )
+  if (isTaken) throw new Error(`${path} exists; give the name of a new file.`)
 }
 
 async function synchronise(path: string): Promise<void> {
@@ -47,24 +44,12 @@ async function synchronise(path: string): Promise<void> {
 /** Writes texts to the standard output. False: its reader has ended early, such as `head`. */
 export async function writeToStdout(texts: AsyncIterable<string>): Promise<boolean> {
   try {
-    await pipeline(Readable.from(chunksOf(texts)), process.stdout, { end: false })
+    await pipeline(Readable.from(texts), process.stdout, { end: false })
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return false
     throw error
   }
-}
-
-/** Joins texts to such as are worth writing. */
-async function* chunksOf(texts: AsyncIterable<string>): AsyncGenerator<string> {
-  let chunk = ''
-  for await (const text of texts) {
-    chunk += text
-    if (chunk.length < CHUNK) continue
-    yield chunk
-    chunk = ''
-  }
-  if (chunk !== '') yield chunk
 }
 
 /** Where progress is shown: a terminal, or nowhere. */

@@ -187,7 +187,12 @@ export async function* jsonlEntries(lines: AsyncIterable<TextLine>): AsyncGenera
   for await (const { line, text } of lines) {
     if (state === 'ended') throw new Error(`Line ${line}: nothing may follow the last line of an export.`)
     if (state === 'empty') {
-      assertReadable(text)
+      const { formatVersion } = headerIn(text) ?? {}
+      if (formatVersion === undefined) throw new Error(NO_EXPORT)
+      if (formatVersion > FORMAT_VERSION)
+        throw new Error(
+          `Line 1: this file has format ${formatVersion}, and this version of Nth reads up to ${FORMAT_VERSION}. Use a later one.`,
+        )
       state = 'begun'
       continue
     }
@@ -225,18 +230,9 @@ function json(text: string): unknown {
   }
 }
 
-/** The instant whose state an export in JSON Lines shows, by its first line; undefined: it is not that of an export. */
-export function instantIn(firstLine: string): Date | undefined {
-  return header.safeParse(json(firstLine)).data?.at
-}
-
-function assertReadable(firstLine: string): void {
-  const { data } = header.safeParse(json(firstLine))
-  if (!data) throw new Error(NO_EXPORT)
-  if (data.formatVersion > FORMAT_VERSION)
-    throw new Error(
-      `Line 1: this file has format ${data.formatVersion}, and this version of Nth reads up to ${FORMAT_VERSION}. Use a later one.`,
-    )
+/** The first line of an export in JSON Lines; undefined: it is not one. */
+export function headerIn(text: string) {
+  return header.safeParse(json(text)).data
 }
 
 export const NO_EXPORT = 'Line 1 is not the first line of an export of Nth.'

@@ -91,24 +91,21 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
     return undefined
   }
 
-  function note(fault: string): void {
-    if (++faults <= MAX_LISTED) listed.push(fault)
-  }
-
   try {
     for await (const part of source.parts()) {
       const fault = 'fault' in part ? part.fault : faultOf(part)
-      if (fault) note(`Line ${part.line}: ${fault}.`)
+      if (fault && ++faults <= MAX_LISTED) listed.push(`Line ${part.line}: ${fault}.`)
       progress.show(++parts, source.fraction())
     }
   } catch (error) {
     // It can't be read further.
-    note((error as Error).message)
+    faults++
+    listed.push((error as Error).message)
   } finally {
     progress.clear()
   }
   if (faults === 0) return
-  const count = faults > MAX_LISTED ? `${faults}, of which the first ${MAX_LISTED} are listed` : faults
+  const count = faults > listed.length ? `${faults}, of which the first ${MAX_LISTED} are listed` : faults
   throw new Error([...listed, `Nothing was applied. Faults: ${count}.`].join('\n'))
 }
 

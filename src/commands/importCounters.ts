@@ -21,7 +21,7 @@ import { keyText, UNBOUNDED } from '../rules/counter.ts'
 import type { EntryOf } from '../rules/entries.ts'
 import { PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import {
-  type CounterWrite,
+  type ImportedCounter,
   type Merge,
   mergeCounter,
   mergeHistory,
@@ -45,7 +45,7 @@ interface PresentRow extends PresentCounter {
 }
 
 /** What is written of a counter. `row`: undefined if there is none. */
-interface MergedCounter extends CounterWrite {
+interface MergedCounter extends ImportedCounter {
   entry: CounterLine
   namespaceId: number
   row: PresentRow | undefined
@@ -73,7 +73,7 @@ export async function importCounters(
       const subjects = `counter_subject force index (primary) where counter_id = ${row?.counter.id}`
       const isOther =
         row && 'subjectSalt' in entry && newSalt(row, entry) && (await hasRows(connection, subjects))
-      const { written, ...result }: Merge<CounterWrite> = isOther
+      const { written, ...result }: Merge<ImportedCounter> = isOther
         ? refused(OTHER_SALT)
         : entry.type === 'counter'
           ? mergeCounter(present, entry, context)
@@ -164,15 +164,19 @@ async function writeCounters(context: ImportContext, merged: readonly MergedCoun
     return row ? { ...counter, id: row.id, version: row.version } : []
   })
   // Where there are several slots, what is added goes to the first one.
-  const firstSlots = list(located, ({ entry, row, value, id, version }) => {
+  const slots = located.flatMap(({ entry, row, definition, value, id, version }) => {
     const { createdAt = now, updatedAt = now } = entry.type === 'counter' ? entry : { updatedAt: null }
     const added = BigInt(value) - BigInt(row?.value ?? 0)
     const times = `${instant(createdAt)}, ${orNull(updatedAt, instant)}`
-    return `(${integer(id)}, 0, ${integer(version)}, ${added}, ${REVISION_OF_NOW} + 1, ${times})`
+    const first = `(${integer(id)}, 0, ${integer(version)}, ${added}, ${REVISION_OF_NOW} + 1, ${times})`
+    const others = row || !definition ? 0 : definition.slots - 1
+    const empty = (_: unknown, index: number) =>
+      `(${integer(id)}, ${index + 1}, ${integer(version)}, 0, 0, null, null)`
+    return [first, ...Array.from({ length: others }, empty)]
   })
   await connection.query(
     `insert into counter_value (counter_id, slot, version, value, revision, created_at, updated_at)
-values ${firstSlots}
+values ${slots.join(', ')}
 on duplicate key update
        revision = revision + 1,
        value = value + values(value),
@@ -226,7 +230,7 @@ async function executeEach(connection: Connection, statements: readonly string[]
   for (const statement of statements) await connection.query(statement)
 }
 
-/** Creates the rows in `counter` that don't exist, and those of slots above the first. Returns them by their keys' texts. */
+/** Creates the rows in `counter` that don't exist. Returns them by their keys' texts. */
 async function createCounters(connection: Connection, merged: readonly MergedCounter[]) {
   const missing = merged.filter(({ row }) => !row)
   if (missing.length === 0) return new Map<string, CounterRow>()
@@ -239,16 +243,6 @@ async function createCounters(connection: Connection, merged: readonly MergedCou
     `insert into counter (${Object.keys(columns[0] ?? {}).join(', ')})
      values ${list(columns, (row) => `(${Object.values(row).join(', ')})`)}`,
   )
-  const created = await readCounterRows(
-    connection,
-    missing.map(({ entry }) => entry),
-  )
-  const others = [...created.values()].flatMap(({ id, version, definition: { slots } }) =>
-    Array.from({ length: slots - 1 }, (_, index) => `(${integer(id)}, ${index + 1}, ${integer(version)}, 0)`),
-  )
-  if (others.length > 0)
-    await connection.query(
-      `insert into counter_value (counter_id, slot, version, value) values ${others.join(', ')}`,
-    )
-  return created
+  const entries = missing.map(({ entry }) => entry)
+  return readCounterRows(connection, entries)
 }

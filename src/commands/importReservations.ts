@@ -1,11 +1,11 @@
 import { isToken, lockReservations, type ReservationRow, reservationIn } from '../commit/reservations.ts'
-import { storeReservations } from '../commit/sequenceStatements.ts'
+import { raiseRevisions, storeReservations } from '../commit/sequenceStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
-import { groupBy, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
+import { groupBy, instant, integer, list, orNull, select } from '../mysql/sql.ts'
 import type { EntryOf } from '../rules/entries.ts'
 import { mergeReservation, type PresentReservation, type Result, refused } from '../rules/merge.ts'
 import type { ImportContext } from './importContext.ts'
-import { lockGroups } from './importSequences.ts'
+import { type LockedGroup, lockGroups } from './importSequences.ts'
 
 /** A reservation, and where its number belongs: to a group, a period and a generation. */
 interface LocatedReservation extends PresentReservation {
@@ -34,20 +34,16 @@ export async function importReservations(
     lockReservations('reservation_free', conditions.join(' or ')),
   )
   const present = new Map([...sameTokens, ...sameNumber].map((one) => [one.token, one]))
-  const raised = new Set<number>()
+  const raised = new Map<number, LockedGroup>()
   const results: Result[] = []
   for (const entry of entries) results.push(await importOne(entry))
   if (raised.size > 0)
-    await connection.query(
-      `update sequence_group force index (primary)
-   set ${raisedRevision('not is_used', 1)},
-       is_used = true
- where id in (${list([...raised], integer)})`,
-    )
+    await connection.query(raiseRevisions([...raised.values()].map((row) => ({ row, raise: 1 }))))
   return results
 
   async function importOne(entry: EntryOf<'reservation'>): Promise<Result> {
-    const { id, isUsed, sequence } = groupOf(entry)
+    const group = groupOf(entry)
+    const { id, isUsed, sequence } = group
     // In a dry run, the lines before have not created it.
     if (isDryRun && !isUsed) return { outcome: 'created' }
     if (!sequence.definition.gapless) return refused('its sequence is not gapless')
@@ -58,7 +54,7 @@ export async function importReservations(
     const others = [...present.values()].filter((other) => other.place === place && other !== known)
     const { written, lost = [], ...result } = mergeReservation(known, others, entry)
     if (written) {
-      raised.add(id)
+      raised.set(id, group)
       // Reservations whose free number was issued elsewhere.
       if (lost.length > 0)
         await connection.query(`update reservation set is_free = false where ${isToken(lost)}`)

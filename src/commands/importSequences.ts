@@ -16,6 +16,7 @@ import { isPeriodKey } from '../rules/calendar.ts'
 import { keyText } from '../rules/counter.ts'
 import type { EntryOf, GroupPeriod, LatestNumbers } from '../rules/entries.ts'
 import {
+  type ImportedSequence,
   type Merge,
   mergePosition,
   mergeSequence,
@@ -24,7 +25,6 @@ import {
   type PresentPosition,
   type Result,
   refused,
-  type SequenceWrite,
 } from '../rules/merge.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import { type SequenceGroupKey, sequenceGroupKeyText } from '../rules/sequence.ts'
@@ -69,7 +69,7 @@ async function writeSequence(
   connection: Connection,
   entry: EntryOf<'sequence'>,
   present: { id: number | undefined; exists: boolean },
-  { definition, salt, formatHistory }: SequenceWrite,
+  { definition, salt, formatHistory }: ImportedSequence,
 ): Promise<void> {
   const { exists, id = await findOrCreateSequence(connection, entry, entry.createdAt) } = present
   if (!definition) {

@@ -38,7 +38,7 @@ export interface Snapshot {
   /** Whether it has subjects, or counters with `oncePer`. */
   hasSubjects: boolean
   /** The entries of some parts, in their order. */
-  entries(...parts: readonly Part[]): AsyncGenerator<Entry>
+  entries(...parts: readonly ExportPart[]): AsyncGenerator<Entry>
 }
 
 /**
@@ -55,7 +55,7 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
     const at = await timeOf(connection)
     await connection.query('start transaction with consistent snapshot, read only')
     const size = process.stderr.isTTY ? await readSize(connection) : 0
-    async function* entries(...parts: readonly Part[]): AsyncGenerator<Entry> {
+    async function* entries(...parts: readonly ExportPart[]): AsyncGenerator<Entry> {
       let count = 0
       for (const part of parts)
         for await (const entry of EXPORTERS[part](connection)) {
@@ -97,10 +97,10 @@ const EXPORTERS = {
   idempotencyKeys: exportIdempotencyKeys,
 }
 
-type Part = keyof typeof EXPORTERS
+type ExportPart = keyof typeof EXPORTERS
 
 /** What an export in JSON Lines has. */
-export const EXPORTED: readonly Part[] = [
+export const EXPORTED: readonly ExportPart[] = [
   'namespaces',
   'counters',
   'sequences',

@@ -3,7 +3,7 @@ import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Placed } from '../rules/entries.ts'
-import { csvEntries, instantIn, jsonlEntries, type LineFault, linesOf } from './formats.ts'
+import { csvEntries, headerIn, jsonlEntries, type LineFault, linesOf } from './formats.ts'
 
 /** What is imported. It is read twice: to be checked, then to be applied. */
 export interface Source {
@@ -49,7 +49,7 @@ export async function openFile(path: string, namespace: string): Promise<Source>
   }
 
   return {
-    at: instantIn(head.toString().split('\n', 1).join()),
+    at: headerIn(head.toString().split('\n', 1).join())?.at,
     parts: () => (isJson ? jsonlEntries(linesOf(chunks())) : csvEntries(linesOf(chunks()), namespace)),
     fraction: () => (size > 0 ? position / size : 1),
     close: () => handle.close(),

@@ -232,7 +232,10 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
 }
 
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
-function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number }[], first?: number): string {
+export function raiseRevisions(
+  raised: readonly { row: SequenceGroupRow; raise: number }[],
+  first?: number,
+): string {
   const [{ raise = 0 } = {}] = raised
   const isSame = raised.every((each) => each.raise === raise)
   const cases = raised.map((each) => `when ${integer(each.row.id)} then ${integer(each.raise)}`)

@@ -105,10 +105,8 @@ const history = z
 const knownZones = new Set<string>()
 
 const timeZone = z.string().refine((written) => {
-  if (knownZones.has(written)) return true
-  const isZone = timeZoneNamed(written) === written
-  if (isZone && knownZones.size < 1000) knownZones.add(written)
-  return isZone
+  if (!knownZones.has(written) && timeZoneNamed(written) === written) knownZones.add(written)
+  return knownZones.has(written)
 }, 'must be the name of an IANA time zone, such as Europe/Berlin')
 
 const trackedPeriods = distinct(
@@ -134,8 +132,7 @@ const counterDefinition = z
     periods: trackedPeriods,
   })
   .refine(
-    ({ minValue, maxValue }) =>
-      (minValue ?? Number.NEGATIVE_INFINITY) <= (maxValue ?? Number.POSITIVE_INFINITY),
+    ({ minValue, maxValue }) => minValue === null || maxValue === null || minValue <= maxValue,
     'minValue must not exceed maxValue',
   )
   .refine(

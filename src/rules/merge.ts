@@ -74,7 +74,7 @@ export interface PresentCounter extends Salted {
 }
 
 /** What is written of a counter. */
-export interface CounterWrite {
+export interface ImportedCounter {
   value: number
   /** The new definition; undefined: unchanged. */
   definition?: Definition | undefined
@@ -94,7 +94,7 @@ export function mergeCounter(
   present: PresentCounter,
   entry: EntryOf<'counter'>,
   { overwrite }: Options,
-): Merge<CounterWrite> {
+): Merge<ImportedCounter> {
   const { exists } = present
   const differs =
     entry.definition !== undefined &&
@@ -128,7 +128,7 @@ export function mergeHistory(
   { exists, value, definition, totals: present }: PresentCounter,
   { history, timeZone }: EntryOf<'counterHistory'>,
   { overwrite, isDryRun }: Options,
-): Merge<CounterWrite> {
+): Merge<ImportedCounter> {
   // The line before would have created it.
   if (!exists && isDryRun) return { outcome: 'unchanged' }
   if (!exists) return refused('it does not exist, so its history was not imported')
@@ -156,7 +156,7 @@ function changedTotals(
 }
 
 /** What is written of a sequence. */
-export interface SequenceWrite {
+export interface ImportedSequence {
   /** The new definition; undefined: unchanged. */
   definition?: SequenceDefinition
   /** Only with `definition`. */
@@ -174,7 +174,7 @@ export function mergeSequence(
   present: History & Salted & { exists: boolean },
   entry: EntryOf<'sequence'>,
   { overwrite }: Options,
-): Merge<SequenceWrite> {
+): Merge<ImportedSequence> {
   const { exists } = present
   const differs = !isDeepStrictEqual(present.definition, entry.definition)
   const isKept = exists && !(differs && overwrite)
