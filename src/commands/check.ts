@@ -4,7 +4,7 @@ import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
 import { SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
-import { select } from '../mysql/sql.ts'
+import { readValue, select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openFilesWarning } from '../operations/process.ts'
 import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
@@ -91,7 +91,7 @@ async function inspect(hosts: Hosts, options: InspectOptions): Promise<void> {
 
 /** The checks in their order, by their subjects. */
 const CHECKS: Record<string, (inspected: Inspected) => Promise<Finding | Finding[]>> = {
-  database: async ({ connection }) => ok(`${await readValue(connection, 'version()')} answers`),
+  database: async ({ connection }) => ok(`${await readValue<string>(connection, 'version()')} answers`),
   durability: async ({ risks }) =>
     risks.length > 0 ? risks.map(warning) : ok('a change is on disk before its result is returned'),
   settings: checkSettings,
@@ -103,12 +103,6 @@ const CHECKS: Record<string, (inspected: Inspected) => Promise<Finding | Finding
   packets: checkPackets,
   deadline: async ({ connection, writeTimeoutMs }) =>
     deadlineRisks(await readRiskySettings(connection), writeTimeoutMs).map(warning),
-}
-
-/** A value of the server, or of a function. */
-async function readValue(connection: Connection, expression: string): Promise<string | number | undefined> {
-  const [row] = await select<{ value: string | number }>(connection, `select ${expression} as value`)
-  return row?.value
 }
 
 /** Names of one variable: MySQL's, and MariaDB's before 11.1. */
@@ -185,14 +179,14 @@ async function checkLosses({ connection, acceptsLosses }: Inspected): Promise<Fi
 
 /** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
+/** Since 1970. */
+const MICROSECONDS = "timestampdiff(microsecond, timestamp'1970-01-01 00:00:00', utc_timestamp(6))"
 
 async function checkClock({ connection }: Inspected): Promise<Finding> {
   const before = Date.now()
-  const statement =
-    "select timestampdiff(microsecond, timestamp'1970-01-01 00:00:00', utc_timestamp(6)) as now"
-  const [row] = await select<{ now: number }>(connection, statement)
+  const now = await readValue(connection, MICROSECONDS)
   // The database read its clock between these two.
-  const ahead = (row?.now ?? 0) / 1000 - (before + Date.now()) / 2
+  const ahead = now / 1000 - (before + Date.now()) / 2
   const differenceMs = Math.round(Math.abs(ahead))
   const message = `the database is ${durationText(differenceMs)} ${ahead > 0 ? 'ahead of' : 'behind'} this machine`
   if (differenceMs <= MAX_CLOCK_DIFFERENCE_MS) return ok(message)

@@ -203,30 +203,27 @@ async function closeOrRedefine(
   merged: readonly MergedCounter[],
 ): Promise<void> {
   const closed: number[] = []
+  const statements: string[] = []
   for (const { entry, row, salt, isCleared, totals, ...written } of merged) {
     if (!row) continue
-    const { id } = row.counter
+    const id = integer(row.counter.id)
     // Processes that have cached the counter notice a new salt by the version of its definition.
     const definition = written.definition ?? (salt && row.definition)
     if (definition) {
       const createdAt = entry.type === 'counter' ? entry.createdAt : undefined
       const at = row.exists ? now : (createdAt ?? now)
-      await executeEach(connection, redefine(row.counter, definition, at, undefined))
-      if (salt)
-        await connection.query(`update counter set subject_salt = ${hex(salt)} where id = ${integer(id)}`)
-      if (isCleared) await connection.query(`delete from counter_history where counter_id = ${integer(id)}`)
-    } else if (totals.length > 0) closed.push(id)
+      statements.push(...redefine(row.counter, definition, at, undefined))
+      if (salt) statements.push(`update counter set subject_salt = ${hex(salt)} where id = ${id}`)
+      if (isCleared) statements.push(`delete from counter_history where counter_id = ${id}`)
+    } else if (totals.length > 0) closed.push(row.counter.id)
   }
-  if (closed.length === 0) return
-  await executeEach(connection, [
-    ...PERIODS.map((period) => closePeriods(closed, period)),
-    `update counter_value force index (primary)
+  if (closed.length > 0)
+    statements.push(
+      ...PERIODS.map((period) => closePeriods(closed, period)),
+      `update counter_value force index (primary)
    set ${NO_PERIODS}
  where counter_id in (${list(closed, integer)})`,
-  ])
-}
-
-async function executeEach(connection: Connection, statements: readonly string[]): Promise<void> {
+    )
   for (const statement of statements) await connection.query(statement)
 }
 

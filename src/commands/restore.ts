@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
-import { select } from '../mysql/sql.ts'
+import { readValue } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openNth } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
@@ -99,22 +99,18 @@ const ADVICE = 'Repeat the command with --continue.'
 /** Numbers that are issued while a restore runs could come twice. */
 async function assertUnused(target: Target, continues: boolean): Promise<void> {
   const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
-  const numberOf = async (expression: string) => {
-    const [row] = await select<{ number: number }>(connection, `select ${expression} as number`)
-    return Number(row?.number)
-  }
   try {
     const until = performance.now() + SESSIONS_END_MS
-    let others = await numberOf(OTHER_SESSIONS)
+    let others = await readValue(connection, OTHER_SESSIONS)
     while (others > 0 && performance.now() < until) {
       await pause(LOOK_EVERY_MS)
-      others = await numberOf(OTHER_SESSIONS)
+      others = await readValue(connection, OTHER_SESSIONS)
     }
     if (others > 0)
       throw new Error(
         `The database ${target.database} is in use, by ${others} other sessions. Stop Nth, and disconnect other clients: numbers that are issued during a restore could be issued twice.`,
       )
-    if (!continues && (await numberOf(HAS_ROWS)) > 0)
+    if (!continues && (await readValue(connection, HAS_ROWS)) > 0)
       throw new Error(
         `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
       )

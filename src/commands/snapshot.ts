@@ -11,7 +11,7 @@ import {
 import { type KeyRow, keyIn, type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
-import { type NamedRow, nameIn, select, timeOf } from '../mysql/sql.ts'
+import { type NamedRow, nameIn, readValue, select, timeOf } from '../mysql/sql.ts'
 import { eachKey, listKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
 import {
@@ -54,7 +54,7 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
     // Read first: so the snapshot has all that was committed until then.
     const at = await timeOf(connection)
     await connection.query('start transaction with consistent snapshot, read only')
-    const size = process.stderr.isTTY ? await readSize(connection) : 0
+    const size = process.stderr.isTTY ? Number(await readValue(connection, SIZE)) : 0
     async function* entries(...parts: readonly ExportPart[]): AsyncGenerator<Entry> {
       let count = 0
       for (const part of parts)
@@ -74,14 +74,8 @@ const FIND_SUBJECTS = `(select 1 from counter_subject limit 1) union all (select
   union all (select 1 from counter where once_per <> 0 limit 1)`
 
 /** How many counters, sequence groups and reservations there are, approximately. */
-async function readSize(connection: Connection): Promise<number> {
-  const [row] = await select<{ size: number | string }>(
-    connection,
-    `select (select count(*) from counter) + (select count(*) from sequence_group)
-          + (select count(*) from reservation) as size`,
-  )
-  return Number(row?.size ?? 0)
-}
+const SIZE = `(select count(*) from counter) + (select count(*) from sequence_group)
+          + (select count(*) from reservation)`
 
 /** What an export can have, in the order of its lines: what others refer to comes before them. */
 const EXPORTERS = {

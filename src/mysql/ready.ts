@@ -24,7 +24,7 @@ import {
   type Variable,
   valuesOf,
 } from './settings.ts'
-import { select } from './sql.ts'
+import { readValue, select } from './sql.ts'
 
 interface ReadyOptions {
   notices: Notices
@@ -50,8 +50,7 @@ export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<T
   const { connection, target } = await connect(hosts, options)
   try {
     await makeDatabase(connection, target.database)
-    const [row] = await select<{ version: string }>(connection, 'select version() as version')
-    const version = row?.version ?? ''
+    const version = await readValue<string>(connection, 'version()')
     if (!isSupported(version)) {
       throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
     }

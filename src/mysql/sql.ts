@@ -49,11 +49,16 @@ export async function select<Row = unknown>(connection: Connection, statement: s
   return rows
 }
 
+/** The value of an expression. `Value` has its type. */
+export async function readValue<Value = number>(connection: Connection, expression: string): Promise<Value> {
+  const [row] = await select<{ value: Value }>(connection, `select ${expression} as value`)
+  if (!row) throw new Error(`The database returned no value of ${expression}`)
+  return row.value
+}
+
 /** The time by the database's clock. */
-export async function timeOf(connection: Connection): Promise<Date> {
-  const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
-  if (!row) throw new Error('The database returned no time')
-  return row.now
+export function timeOf(connection: Connection): Promise<Date> {
+  return readValue(connection, 'utc_timestamp(3)')
 }
 
 /** A row with the names of a counter or a sequence. */
