@@ -165,6 +165,24 @@ it('reports a fault to the operator, and nothing about it to callers, also for a
   }
 })
 
+it('reports a fault below a field of a mutation to the operator, also for a cached document', async () => {
+  const around = ({ counters, ...others }: Nth): Nth => ({
+    ...others,
+    counters: { ...counters, read: () => Promise.reject(new Error('secret')) },
+  })
+  const { url, faults, ask } = await startFront({ around })
+  await ask('mutation { increment(name: "c", idempotencyKey: "k") { value } }')
+  // The state of a replayed call is read.
+  const query = 'mutation { increment(name: "c", idempotencyKey: "k") { counter { value } } }'
+  for (const _ of [1, 2, 3]) {
+    const answer = await answerOf(url, JSON.stringify({ query }), JSON_BODY)
+    const { data, errors } = JSON.parse(answer.text)
+    expect(data).toEqual({ increment: { counter: null } })
+    expect(errors[0].message).toMatch(/^The change was applied, but `counter` could not be read: An internal/)
+    expect(faults.splice(0)).toEqual([new Error('secret')])
+  }
+})
+
 it('answers with data or an error, whatever the parameters', async () => {
   const { url, faults } = await startFront()
   const query = fc.constantFrom(
