@@ -82,13 +82,13 @@ export interface Move extends Leaderboard {
 
 const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
 
-type Block = Leaderboard & { from: number }
+type BlockStart = Leaderboard & { from: number }
 
 /** The statement that counts moves; none if no block gets more or fewer rows. */
 export async function countingOf(connection: Connection, moves: readonly Move[]): Promise<string[]> {
   if (moves.length === 0) return []
   const leaderboards = groupBy(moves, keyOf)
-  const blocks = await select<Block>(
+  const blocks = await select<BlockStart>(
     connection,
     `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`
        from leaderboard_block
@@ -107,7 +107,7 @@ export async function countingOf(connection: Connection, moves: readonly Move[])
 }
 
 /** The rows of blocks whose counts change, and by how much. */
-function changesOf(blocks: readonly Block[], moves: readonly Move[]): string[] {
+function changesOf(blocks: readonly BlockStart[], moves: readonly Move[]): string[] {
   const changes = blocks.map(() => 0)
   const steps = moves.flatMap(({ before, after }) => [
     { value: before, change: -1 },

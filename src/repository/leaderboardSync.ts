@@ -177,7 +177,7 @@ async function readTotals(
 ): Promise<Move[]> {
   const listed = rows.filter(({ namespaceId }) => periodsOf.get(namespaceId)?.length)
   if (listed.length === 0) return []
-  const moves = new Map<string, Move>()
+  const wanted: Omit<Move, 'before' | 'after'>[] = []
   const retentions = new Map<number, Retention>()
   const textOf = ({ namespaceId, time_zone, periods }: CopiedRow) =>
     `${periodsOf.get(namespaceId)} ${time_zone} ${periods}`
@@ -191,12 +191,11 @@ async function readTotals(
     })
     for (const { id, namespaceId } of alike) {
       retentions.set(id, retention)
-      for (const periodKey of keys)
-        moves.set(`${id} ${periodKey}`, { id, namespaceId, periodKey, before: null, after: null })
+      for (const periodKey of keys) wanted.push({ id, namespaceId, periodKey })
     }
   }
   const idList = list(listed, idOf)
-  const keyList = [...new Set([...moves.values()].map(({ periodKey }) => periodKey))].join(', ')
+  const keyList = [...new Set(wanted.map(({ periodKey }) => periodKey))].join(', ')
   const chosen = PERIODS.filter((period) => [...periodsOf.values()].some((all) => all.includes(period)))
   const answers = await queryAll(connection, [
     chosen.map((period) => selectTotals(idList, period, now, past)).join('\nunion all\n'),
@@ -204,22 +203,25 @@ async function readTotals(
        from leaderboard_period force index (primary)
       where counter_id in (${idList}) and period_key in (${keyList})`,
   ])
+  const sums = new Map<string, bigint>()
   for (const { id, period: code, start, value } of rowsOf<CopiedTotal>(answers[0])) {
     const { timeZone = '', periods = [] } = retentions.get(id) ?? {}
     const tracked = periods.find(({ period }) => PERIOD_CODES[period] === code)
     if (!tracked || 1000 * start < (tracked.since ?? 0)) continue
     const at = instantOf(calendarOf(timeZone), tracked.period, 1000 * start)
-    const move = moves.get(`${id} ${periodKeyOf(tracked.period, timeZone, new Date(at))}`)
-    if (move) move.after = (move.after ?? 0) + Number(value)
+    const text = `${id} ${periodKeyOf(tracked.period, timeZone, new Date(at))}`
+    sums.set(text, (sums.get(text) ?? 0n) + BigInt(value))
   }
-  for (const { id, periodKey, before } of rowsOf<Move>(answers[1])) {
-    const move = moves.get(`${id} ${periodKey}`)
-    if (move) move.before = before
-  }
-  // A total beyond the safe range could not be shown.
-  for (const move of moves.values())
-    if (!Number.isSafeInteger(move.after) || move.after === 0) move.after = null
-  return [...moves.values()]
+  const present = new Map(
+    rowsOf<Move>(answers[1]).map(({ id, periodKey, before }) => [`${id} ${periodKey}`, before]),
+  )
+  return wanted.map((row) => {
+    const text = `${row.id} ${row.periodKey}`
+    const sum = Number(sums.get(text) ?? 0n)
+    // A total beyond the safe range could not be shown.
+    const after = sum !== 0 && Number.isSafeInteger(sum) ? sum : null
+    return { ...row, before: present.get(text) ?? null, after }
+  })
 }
 
 /** Selects the latest totals of a period. Each may be in several parts: the history, and the columns of slots. */
@@ -227,10 +229,9 @@ function selectTotals(idList: string, period: Period, now: Date, past: number): 
   // Also those of an hour that the clock repeats, and those recorded in another time zone.
   const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
   const [{ start, added }, code] = [COLUMNS[period], PERIOD_CODES[period]]
-  return `select counter_id as id, cast(${code} as unsigned) as period, ${start} as start, cast(sum(${added}) as signed) as value
+  return `select counter_id as id, cast(${code} as unsigned) as period, ${start} as start, ${added} as value
        from counter_value force index (primary)
       where counter_id in (${idList}) and ${start} >= ${from}
-      group by counter_id, ${start}
      union all
      select counter_id, period, start, value
        from counter_history force index (primary)
