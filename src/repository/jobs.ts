@@ -217,7 +217,7 @@ type TrackedCounterRow = { id: number; periods: Buffer }
 export async function sweepPeriods(context: JobContext): Promise<void> {
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
-  // Blocks first: without them, nobody sees a leaderboard that lacks rows.
+  // Blocks first: they would count rows that are gone.
   await deleteIn(context, 'leaderboard_block', isPastLeaderboard(context)).catch(onFailure)
   const counters = 'select id, periods from counter force index (primary) where true'
   for await (const page of pagesOf<TrackedCounterRow>(context, counters))
