@@ -1,0 +1,129 @@
+import { type PathLike, readFileSync } from 'node:fs'
+
+/**
+ * A call of the API, as its caller saw it. A history is the records of a run, of all its callers, from an empty database
+ * on: what is defined or set before the load starts is recorded, too. As a file, it is JSON, one record a line.
+ */
+export interface CallRecord {
+  caller: string
+  operation: ApiOperation
+  /** Just before it was sent, in milliseconds, by one monotonic clock for all callers. */
+  sentAt: number
+  /** Just after its answer had arrived, by the same clock. Null: its outcome is unknown. */
+  answeredAt: number | null
+  outcome: CallOutcome
+}
+
+export type CallOutcome =
+  /** What the field returned: a list for `incrementMany` and `counters`; null for `uncount` without effect. */
+  | { kind: 'answered'; answer: Answer | readonly Answer[] | null }
+  /** Surely not applied, with the code of the error. */
+  | ({ kind: 'refused'; code: string } & RefusalDetails)
+  /** Perhaps applied, at any time after it was sent: OUTCOME_UNKNOWN, INTERNAL_SERVER_ERROR, or no answer at all. */
+  | { kind: 'unknown' }
+
+/** A field of the API with its arguments, of which the optional ones have the defaults of the schema. */
+export type ApiOperation = { namespace?: string | undefined } & (
+  | ({ kind: 'increment'; name: string; subject?: string | undefined } & Keyed)
+  | ({ kind: 'uncount'; name: string; subject: string } & Keyed)
+  | ({ kind: 'incrementBy'; name: string; delta: number } & Keyed)
+  | ({ kind: 'incrementMany'; changes: readonly { name: string; delta: number }[] } & Keyed)
+  | ({ kind: 'reset'; name: string; to?: number | undefined } & Keyed)
+  | { kind: 'resetAll'; prefix?: string | undefined; to?: number | undefined }
+  | { kind: 'defineCounter'; name: string; definition: CounterDefinitionChange }
+  | { kind: 'deleteCounter'; name: string }
+  /** Also for `counter`, as a list of one name. */
+  | { kind: 'counters'; names: readonly string[] }
+  | ({
+      kind: 'nextInSequence'
+      name: string
+      group?: string | undefined
+      count?: number | undefined
+      subject?: string | undefined
+    } & Keyed)
+  | ({
+      kind: 'restartSequence'
+      name: string
+      group?: string | undefined
+      nextValue?: number | null | undefined
+    } & Keyed)
+  | ({
+      kind: 'reserveInSequence'
+      name: string
+      group?: string | undefined
+      ttlSeconds?: number | undefined
+    } & Keyed)
+  | { kind: 'confirmReservation' | 'releaseReservation'; id: string }
+  | { kind: 'defineSequence'; name: string; definition: SequenceDefinitionChange }
+  | { kind: 'deleteSequence'; name: string }
+  /** `sequence { group { … } }` */
+  | { kind: 'sequenceGroup'; name: string; group?: string | undefined }
+)
+
+interface Keyed {
+  idempotencyKey?: string | undefined
+}
+
+/** As in the schema: an omitted part stays as it is, and null restores the default. */
+interface CounterDefinitionChange {
+  minValue?: number | null | undefined
+  maxValue?: number | null | undefined
+  overflow?: 'REJECT' | 'SATURATE' | null | undefined
+  [part: string]: unknown
+}
+
+interface SequenceDefinitionChange {
+  startValue?: number | null | undefined
+  step?: number | null | undefined
+  minValue?: number | null | undefined
+  maxValue?: number | null | undefined
+  cycle?: boolean | null | undefined
+  format?: string | null | undefined
+  gapless?: boolean | null | undefined
+  [part: string]: unknown
+}
+
+/** The parts of an answer that the caller requested and that are checked. What is left out is not checked. */
+export interface Answer {
+  /** Of a change to a counter: `value`, `previousValue`, `appliedDelta`, `alreadyCounted`, `replayed`. */
+  value?: number
+  previousValue?: number
+  appliedDelta?: number | null
+  alreadyCounted?: boolean
+  replayed?: boolean
+  /** Of a counter: `value`, `revision`, its bounds, and what happens there. */
+  revision?: number
+  minValue?: number | null
+  maxValue?: number | null
+  overflow?: 'REJECT' | 'SATURATE'
+  /** Of numbers of a sequence: `value`, `lastValue`, `formatted`, `alreadyIssued`, `replayed`. */
+  lastValue?: number | null
+  formatted?: string
+  alreadyIssued?: boolean
+  /** Of a sequence group: `lastValue`, `nextValue`, `revision`. */
+  nextValue?: number | null
+  /** Of a reservation: `id`, `value`, `formatted`, `state`. */
+  id?: string
+  state?: 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED'
+}
+
+/** Details of an error, as in its `extensions`. */
+export interface RefusalDetails {
+  limit?: number | undefined
+  value?: number | undefined
+  index?: number | undefined
+  lastValue?: number | undefined
+  state?: string | undefined
+}
+
+/** A record as a line of a file. */
+export function lineOf(record: CallRecord): string {
+  return `${JSON.stringify(record)}\n`
+}
+
+/** Reads the history in a file. A last line that was cut off is left out, as its run was killed. */
+export function readHistory(file: PathLike): CallRecord[] {
+  const lines = readFileSync(file, 'utf8').split('\n')
+  // What follows the last line break is empty, or was cut off.
+  return lines.slice(0, -1).map((line) => JSON.parse(line))
+}
