@@ -65,14 +65,16 @@ interface Keyed {
 }
 
 /** As in the schema: an omitted part stays as it is, and null restores the default. */
-interface CounterDefinitionChange {
+export interface CounterDefinitionChange {
   minValue?: number | null | undefined
   maxValue?: number | null | undefined
   overflow?: 'REJECT' | 'SATURATE' | null | undefined
-  [part: string]: unknown
+  slots?: number | null | undefined
+  oncePer?: string | null | undefined
 }
 
-interface SequenceDefinitionChange {
+/** The same of a sequence. */
+export interface SequenceDefinitionChange {
   startValue?: number | null | undefined
   step?: number | null | undefined
   minValue?: number | null | undefined
@@ -80,31 +82,32 @@ interface SequenceDefinitionChange {
   cycle?: boolean | null | undefined
   format?: string | null | undefined
   gapless?: boolean | null | undefined
-  [part: string]: unknown
+  allowRepeats?: boolean | null | undefined
+  restartEvery?: string | null | undefined
 }
 
 /** The parts of an answer that the caller requested and that are checked. What is left out is not checked. */
 export interface Answer {
   /** Of a change to a counter: `value`, `previousValue`, `appliedDelta`, `alreadyCounted`, `replayed`. */
-  value?: number
-  previousValue?: number
-  appliedDelta?: number | null
-  alreadyCounted?: boolean
-  replayed?: boolean
+  value?: number | undefined
+  previousValue?: number | undefined
+  appliedDelta?: number | null | undefined
+  alreadyCounted?: boolean | undefined
+  replayed?: boolean | undefined
   /** Of a counter: `value`, `revision`, its bounds, and what happens there. */
-  revision?: number
-  minValue?: number | null
-  maxValue?: number | null
-  overflow?: 'REJECT' | 'SATURATE'
+  revision?: number | undefined
+  minValue?: number | null | undefined
+  maxValue?: number | null | undefined
+  overflow?: 'REJECT' | 'SATURATE' | undefined
   /** Of numbers of a sequence: `value`, `lastValue`, `formatted`, `alreadyIssued`, `replayed`. */
-  lastValue?: number | null
-  formatted?: string
-  alreadyIssued?: boolean
+  lastValue?: number | null | undefined
+  formatted?: string | undefined
+  alreadyIssued?: boolean | undefined
   /** Of a sequence group: `lastValue`, `nextValue`, `revision`. */
-  nextValue?: number | null
+  nextValue?: number | null | undefined
   /** Of a reservation: `id`, `value`, `formatted`, `state`. */
-  id?: string
-  state?: 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED'
+  id?: string | undefined
+  state?: 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED' | undefined
 }
 
 /** Details of an error, as in its `extensions`. */

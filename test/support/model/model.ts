@@ -1,5 +1,3 @@
-import type { DefinitionChange } from '../../../src/rules/counter.ts'
-
 /** What counters do, said once more and in the simplest way, to compare with. Values are within the safe range. */
 export interface ModelState {
   rows: Record<string, ModelRow>
@@ -20,9 +18,17 @@ export type ModelOperation = { key?: string | undefined } & (
   | { kind: 'add'; name: string; delta: number }
   | { kind: 'many'; changes: { name: string; delta: number }[] }
   | { kind: 'reset'; name: string; to: number }
-  | { kind: 'define'; name: string; change: DefinitionChange }
+  | { kind: 'define'; name: string; change: ModelChange }
   | { kind: 'delete'; name: string }
 )
+
+/** What a definition changes: what is left out stays, and null is the default. */
+export interface ModelChange {
+  minValue?: number | null | undefined
+  maxValue?: number | null | undefined
+  overflow?: 'REJECT' | 'SATURATE' | null | undefined
+  slots?: number | null | undefined
+}
 
 export interface ModelAnswer {
   value: number
@@ -72,7 +78,8 @@ export function rowOf(rows: ModelState['rows'], name: string): ModelRow {
 
 type Done = { rows: ModelState['rows']; answers: ModelAnswer[] } | Extract<ModelOutcome, { code: string }>
 
-function run(rows: ModelState['rows'], operation: ModelOperation): Done {
+/** The counters after an operation, whatever its key, and what its caller receives. */
+export function run(rows: ModelState['rows'], operation: ModelOperation): Done {
   switch (operation.kind) {
     case 'add':
       return addAll(rows, [operation], false)
@@ -121,7 +128,7 @@ function reset(rows: ModelState['rows'], name: string, to: number): Done {
   return { rows: { ...rows, [name]: { ...row, value: to } }, answers }
 }
 
-function define(rows: ModelState['rows'], name: string, change: DefinitionChange): Done {
+function define(rows: ModelState['rows'], name: string, change: ModelChange): Done {
   const row = rowOf(rows, name)
   const min = change.minValue === undefined ? row.min : change.minValue
   const max = change.maxValue === undefined ? row.max : change.maxValue
