@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { type CounterWork, isCoalesced, type Outcome, type Writer } from '../../src/commit/batch.ts'
 import { Call } from '../../src/commit/call.ts'
 import { SILENT } from '../../src/operations/log.ts'
-import { isExplained } from '../support/model/history.ts'
+import { finds, search } from '../history/search.ts'
 import { emptyState, rowOf } from '../support/model/model.ts'
 import {
   courses,
@@ -44,13 +44,13 @@ it('returns to every caller what happened, under random schedules and failures, 
         const what = 'code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : 'done'
         seen.set(what, (seen.get(what) ?? 0) + 1)
       }
-      const events = observed.flatMap(({ event }) => event ?? [])
+      const steps = observed.flatMap(({ step }) => step ?? [])
       const isFound = ({ rows }: typeof emptyState) =>
         ['a', 'b', 'c'].every((name) => {
           const { value, added } = table.rows.get(name) ?? { value: 0, added: 0 }
           return rowOf(rows, name).value === value && rowOf(rows, name).added === added
         })
-      expect(isExplained(events, emptyState, isFound)).toBe(true)
+      expect(search([...steps, finds(isFound, clock)], emptyState).kind).toBe('linearizable')
     }),
     { numRuns: runSize(100, 500) },
   )

@@ -112,7 +112,9 @@ function judge(parts: readonly Part[], { toleranceMs = TOLERANCE_MS, limit }: Ch
   if (!call) throw new Error(`There is no part ${verdict.step}`)
   if (verdict.kind === 'gave up')
     return { kind: 'given up', reason: `no order was found up to ${JSON.stringify(call)}` }
-  const before = verdict.before.slice(0, 3).map((state) => textOf(state))
+  const before = verdict.before
+    .slice(0, 3)
+    .map(({ counters, groups }) => JSON.stringify({ ...counters, ...groups }))
   return {
     kind: 'fault',
     message: `no order explains the answer, before which there is ${before.join(' or ')}`,

@@ -12,11 +12,16 @@ export interface Step<State> {
 }
 
 export type Verdict<State> =
-  | { kind: 'linearizable'; ends: readonly State[] }
-  /** No order explains all answers up to that of the step. `before`: the possible states before that answer. */
+  | { kind: 'linearizable'; end: State }
+  /** No order explains all answers up to that of the step. `before`: some states that are possible before it. */
   | { kind: 'refused'; step: number; before: readonly State[] }
-  /** The search took too long. Up to the answer of the step, it had found no order. */
+  /** The search took too long. It found an order of what was answered before the step. */
   | { kind: 'gave up'; step: number }
+
+/** A last step: what is there in the end, found after all others were answered. */
+export function finds<State>(isFound: (state: State) => boolean, end: number): Step<State> {
+  return { sentAt: end + 1, answeredAt: end + 1, apply: (state) => (isFound(state) ? [state] : []) }
+}
 
 /** One way in which everything that was answered until now, and perhaps more, can have happened. */
 interface Course<State> {
@@ -32,14 +37,16 @@ interface Course<State> {
 /** A number of steps instead of a time, so that a verdict doesn't depend on the machine. */
 const LIMIT = 20_000_000
 
+/** How many states before a fault are kept. */
+const SHOWN = 3
+
 /**
  * Searches for an order of the steps that explains every answer, in which none comes before another that was answered
  * before it was sent: "Linearizability" (Herlihy and Wing, 1990). The search is that of Wing and Gong, done just in time
  * ("Testing for linearizability", Lowe, 2017): for each answer it applies what must have happened by then, and whatever
- * else that requires. It keeps all courses that are possible, so the first answer for which none remains is the fault.
+ * else that requires. If an answer can't be explained, it goes back to the one before, and tries another way there.
  *
- * Each uncertain step could double the courses. So at first, uncertain steps are applied only where nothing else explains
- * an answer, which finds an order of nearly every history that has one. If it finds none, everything is tried.
+ * Each uncertain step could double the ways. So they are applied only after everything else was tried, one by one.
  *
  * @param textOf returns equal texts for equal states only
  * @param limit how many times steps may be tried
@@ -50,87 +57,115 @@ export function search<State>(
   textOf: (state: State) => string = JSON.stringify,
   limit = LIMIT,
 ): Verdict<State> {
-  const isCertain = steps.every(({ uncertain }) => uncertain === undefined)
-  const first = new Search(steps, textOf, !isCertain, limit).run(initial)
-  if (isCertain || first.kind !== 'refused') return first
-  const second = new Search(steps, textOf, false, limit).run(initial)
-  return second.kind === 'gave up' ? { kind: 'gave up', step: first.step } : second
+  return new Search(steps, textOf, limit).run(initial)
 }
 
 class Search<State> {
   readonly steps: readonly Step<State>[]
   readonly textOf: (state: State) => string
-  /** Whether uncertain steps are applied only where nothing else explains an answer. */
-  readonly isSparing: boolean
   readonly limit: number
-  tried = 0
-  /** The steps that were sent and are not answered yet, in the order in which they were sent. */
+  readonly instants: ReturnType<typeof instantsOf>
+  /** How many instants have passed. */
+  at = 0
+  /** The steps that were sent by then and are not answered yet. */
   readonly certain = new Set<number>()
   readonly uncertain = new Set<number>()
+  /** How many times steps were tried. */
+  tried = 0
 
-  constructor(
-    steps: readonly Step<State>[],
-    textOf: (state: State) => string,
-    isSparing: boolean,
-    limit: number,
-  ) {
+  constructor(steps: readonly Step<State>[], textOf: (state: State) => string, limit: number) {
     this.steps = steps
     this.textOf = textOf
-    this.isSparing = isSparing
     this.limit = limit
+    this.instants = instantsOf(steps)
   }
 
   run(initial: State): Verdict<State> {
-    let courses: readonly Course<State>[] = [{ state: initial, done: [], used: [] }]
-    for (const { index, isSent } of instantsOf(this.steps)) {
-      const { uncertain, forget } = this.step(index)
-      const pending = uncertain === undefined ? this.certain : this.uncertain
-      if (isSent) {
-        pending.add(index)
-        continue
+    /** The answers that are explained, each with the other ways to do so. */
+    const answers: { at: number; ways: Iterator<Course<State>> }[] = []
+    const courses = new Map<number, Courses<State>>()
+    let furthest: { at: number; step: number; before: readonly State[] } = { at: -1, step: -1, before: [] }
+    let next: Course<State> | undefined = { state: initial, done: [], used: [] }
+    while (true) {
+      if (next) {
+        const course = this.toAnswer(next)
+        const answer = this.instants[this.at]
+        if (!answer) return { kind: 'linearizable', end: course.state }
+        const { at } = this
+        const there = courses.get(at) ?? new Courses(this.textOf)
+        courses.set(at, there)
+        if (there.isNew(course)) {
+          const before = at === furthest.at ? furthest.before.slice(0, SHOWN - 1) : []
+          if (at >= furthest.at) furthest = { at, step: answer.index, before: [course.state, ...before] }
+          answers.push({ at, ways: this.explain(course, answer.index) })
+        }
       }
-      if (uncertain === undefined) {
-        const after = this.answer(courses, index)
-        if (this.tried > this.limit) return { kind: 'gave up', step: index }
-        if (after.length === 0)
-          return { kind: 'refused', step: index, before: courses.map(({ state }) => state) }
-        courses = after
-      }
-      pending.delete(index)
-      courses = courses.map(({ state, done, used }) => ({
-        state: forget ? forget(state) : state,
-        done: done.filter((other) => other !== index),
-        used: used.filter((other) => other !== index),
-      }))
+      const last = answers.at(-1)
+      if (!last) return { kind: 'refused', step: furthest.step, before: furthest.before }
+      this.backTo(last.at)
+      const way = last.ways.next()
+      if (this.tried > this.limit) return { kind: 'gave up', step: furthest.step }
+      if (way.done) answers.pop()
+      next = way.done ? undefined : this.pass(way.value)
     }
-    return { kind: 'linearizable', ends: courses.map(({ state }) => state) }
+  }
+
+  /** Lets time pass until a certain step is answered, or until the end. */
+  private toAnswer(from: Course<State>): Course<State> {
+    let course = from
+    for (
+      let next = this.instants[this.at];
+      next && (next.isSent || !this.isCertain(next.index));
+      next = this.instants[this.at]
+    )
+      course = this.pass(course)
+    return course
+  }
+
+  /** Lets the next instant pass. */
+  private pass(course: Course<State>): Course<State> {
+    const { index, isSent } = this.instants[this.at++] ?? { index: -1, isSent: true }
+    const pending = this.isCertain(index) ? this.certain : this.uncertain
+    if (isSent) {
+      pending.add(index)
+      return course
+    }
+    pending.delete(index)
+    const { forget } = this.step(index)
+    const { state, done, used } = course
+    return {
+      state: forget ? forget(state) : state,
+      done: done.filter((other) => other !== index),
+      used: used.filter((other) => other !== index),
+    }
+  }
+
+  private backTo(at: number): void {
+    while (this.at > at) {
+      const { index, isSent } = this.instants[--this.at] ?? { index: -1, isSent: true }
+      const pending = this.isCertain(index) ? this.certain : this.uncertain
+      if (isSent) pending.delete(index)
+      else pending.add(index)
+    }
   }
 
   /** The courses in which a step has happened that is now answered, with what else that requires. */
-  private answer(courses: readonly Course<State>[], target: number): Course<State>[] {
-    const reached: Course<State>[] = []
-    const seen = new Map<string, (readonly number[])[]>()
+  private *explain(start: Course<State>, target: number): Generator<Course<State>> {
+    const courses = new Courses(this.textOf)
     // Each round applies one more uncertain step than the last one, so a course comes after those that need less.
-    for (let round = [...courses]; round.length > 0; ) {
-      const nextRound: Course<State>[] = []
-      for (let course = round.pop(); course; course = round.pop()) {
-        if (this.tried > this.limit) return []
+    for (let round = [start]; round.length > 0; ) {
+      const unexplained: Course<State>[] = []
+      for (let course = round.pop(); course && this.tried <= this.limit; course = round.pop()) {
         const { settled, after } = this.certainAfter(course, target)
-        const place = `${this.textOf(settled.state)} ${settled.done}`
-        const earlier = seen.get(place) ?? []
-        // It leaves no choice that another one doesn't leave, too.
-        if (earlier.some((used) => used.every((index) => settled.used.includes(index)))) continue
-        seen.set(place, [...earlier, settled.used])
-        if (settled.done.includes(target)) reached.push(settled)
+        if (!courses.isNew(settled)) continue
+        if (settled.done.includes(target)) yield settled
         else {
           round.push(...after)
-          nextRound.push(...this.uncertainAfter(settled))
+          unexplained.push(settled)
         }
       }
-      if (this.isSparing && reached.length > 0) break
-      round = nextRound
+      round = unexplained.flatMap((course) => this.uncertainAfter(course))
     }
-    return reached
   }
 
   /**
@@ -150,7 +185,10 @@ class Search<State> {
       }
     }
     const done = idle.length > 0 ? sorted([...course.done, ...idle]) : course.done
+    // The last one is tried first.
+    const isLast = ({ index }: { index: number }) => Number(index === target)
     const after = moves
+      .toSorted((a, b) => isLast(a) - isLast(b))
       // What was done after the last step may have required it.
       .filter(
         ({ index, state }) => index !== target || idle.length > 0 || !this.isDetour(course, target, state),
@@ -193,10 +231,34 @@ class Search<State> {
     return this.step(index).apply(state)
   }
 
+  private isCertain(index: number): boolean {
+    return this.step(index).uncertain === undefined
+  }
+
   private step(index: number): Step<State> {
     const step = this.steps[index]
     if (!step) throw new Error(`There is no step ${index}`)
     return step
+  }
+}
+
+/** Courses that were tried at one place. */
+class Courses<State> {
+  private readonly textOf: (state: State) => string
+  /** By state and certain steps: the uncertain ones. */
+  private readonly used = new Map<string, (readonly number[])[]>()
+
+  constructor(textOf: (state: State) => string) {
+    this.textOf = textOf
+  }
+
+  /** Notes a course, unless another one leaves as many choices. */
+  isNew({ state, done, used }: Course<State>): boolean {
+    const place = `${this.textOf(state)} ${done}`
+    const earlier = this.used.get(place) ?? []
+    if (earlier.some((less) => less.every((index) => used.includes(index)))) return false
+    this.used.set(place, [...earlier, used])
+    return true
   }
 }
 

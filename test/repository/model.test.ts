@@ -5,10 +5,10 @@ import { expect, it } from 'vitest'
 import type { Counters } from '../../src/repository/counters.ts'
 import { UNBOUNDED } from '../../src/rules/counter.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
+import { finds, search } from '../history/search.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { farAway, startProxy } from '../support/database/proxy.ts'
-import { isExplained } from '../support/model/history.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from '../support/model/model.ts'
 import { execute, keyOf, observe, operations } from '../support/model/operations.ts'
 import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
@@ -216,19 +216,17 @@ it.each([
           const names = ['a', 'b', 'c']
           const reader = processes[0]?.counters
           const rows = await Promise.all(names.map((name) => reader && present(reader, name)))
-          let found: ModelState | undefined
-          const isFound = (end: ModelState) => {
-            found = end
-            return isDeepStrictEqual(
+          const isFound = (end: ModelState) =>
+            isDeepStrictEqual(
               rows,
               names.map((name) => held(end, name)),
             )
-          }
-          const events = observed.flatMap(({ event }) => event ?? [])
-          expect(events).toHaveLength(requests.length)
-          expect(isExplained(events, state, isFound)).toBe(true)
+          const steps = observed.flatMap(({ step }) => step ?? [])
+          expect(steps).toHaveLength(requests.length)
+          const verdict = search([...steps, finds(isFound, clock)], state)
+          expect(verdict.kind).toBe('linearizable')
           // The next ones begin with what these have left.
-          state = found ?? state
+          if (verdict.kind === 'linearizable') state = verdict.end
         },
       ),
       { numRuns, endOnFailure: true },

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { CounterChange, Counters } from '../../../src/repository/counters.ts'
 import { NthError } from '../../../src/rules/errors.ts'
 import { claimOf } from '../../../src/rules/idempotency.ts'
-import type { Event } from './history.ts'
+import type { Step } from '../../history/search.ts'
 import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPeriodValues } from './model.ts'
 
 const NAMESPACE = 'n'
@@ -55,28 +55,28 @@ function defined<T extends object>(details: T): Partial<T> {
   return Object.fromEntries(Object.entries(details).filter(([, value]) => value !== undefined)) as Partial<T>
 }
 
-/** Executes an operation, and returns it as an event; undefined if it certainly had no effect. `tick` is the clock. */
+/** Executes an operation, and returns it as a step; undefined if it certainly had no effect. `tick` is the clock. */
 export async function observe(
   counters: Counters,
   operation: ModelOperation,
   tick: () => number,
-): Promise<{ outcome: ModelOutcome; event: Event<ModelState> | undefined }> {
-  const from = tick()
+): Promise<{ outcome: ModelOutcome; step: Step<ModelState> | undefined }> {
+  const sentAt = tick()
   const outcome = await execute(counters, operation)
-  const to = tick()
+  const answeredAt = tick()
   const code = 'code' in outcome ? outcome.code : undefined
-  if (code === 'UNAVAILABLE') return { outcome, event: undefined }
-  const isDoubtful = code === 'OUTCOME_UNKNOWN'
+  if (code === 'UNAVAILABLE') return { outcome, step: undefined }
+  const isUnknown = code === 'OUTCOME_UNKNOWN'
   const returned = text(outcome)
   return {
     outcome,
-    event: {
-      from,
-      to,
-      isDoubtful,
+    step: {
+      sentAt,
+      answeredAt: isUnknown ? Infinity : answeredAt,
+      uncertain: isUnknown ? JSON.stringify(operation) : undefined,
       apply(state) {
         const [after, expected] = step(state, operation)
-        return isDoubtful || text(expected) === returned ? after : undefined
+        return isUnknown || text(expected) === returned ? [after] : []
       },
     },
   }
