@@ -1,7 +1,7 @@
 import { countingFault, isCounting } from './counting.ts'
 import type { CallRecord } from './history.ts'
-import { applyPart, EMPTY, type Part, type State, textOf } from './model.ts'
-import { componentsOf, forgettingOf, type Judgement, partsOf } from './parts.ts'
+import { applyPart, EMPTY, isPast, type Part, type State, textOf } from './model.ts'
+import { componentsOf, forgettingOf, isRising, type Judgement, partsOf } from './parts.ts'
 import { type Step, search } from './search.ts'
 
 export interface CheckResult {
@@ -96,6 +96,7 @@ function answerOf({ answeredAt }: CallRecord): number {
 function judge(parts: readonly Part[], { toleranceMs = TOLERANCE_MS, limit }: CheckOptions): Judgement {
   if (isCounting(parts)) return countingFault(parts) ?? { kind: 'linearizable' }
   const forgets = forgettingOf(parts)
+  const rises = isRising(parts)
   const steps = parts.map(
     (part): Step<State> => ({
       sentAt: part.record.sentAt,
@@ -103,6 +104,7 @@ function judge(parts: readonly Part[], { toleranceMs = TOLERANCE_MS, limit }: Ch
       uncertain:
         part.outcome.kind === 'unknown' ? JSON.stringify([part.operation, part.rows, part.key]) : undefined,
       apply: (state) => applyPart(state, part, toleranceMs),
+      isPast: rises ? (state) => isPast(state, part) : undefined,
       forget: forgets.get(part),
     }),
   )

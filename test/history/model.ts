@@ -79,6 +79,8 @@ export interface Part {
   key: string | undefined
   /** The ID of the reservation that it makes, if it makes one. */
   reservation: string
+  /** What its answer says of its row before it: the value of a counter, or the next number of a sequence group. */
+  position?: number | undefined
 }
 
 /** Calls on several rows that promise each row by itself have a part for each. */
@@ -118,9 +120,28 @@ export function counted({ rows: [row = ''], operation }: Part, value: number): S
 
 /** The states after a part, if its caller can have received this; the same object if it has no effect. */
 export function applyPart(state: State, part: Part, toleranceMs: number): State[] {
+  const position = positionIn(state, part)
+  // Most parts that are tried don't fit: this is known before it is known what they would do.
+  if (part.position !== undefined && position !== undefined && part.position !== position) return []
   return outcomesOf(state, part, toleranceMs)
     .filter(([, outcome]) => fits(part.outcome, outcome))
     .map(([after]) => after)
+}
+
+/** Whether a row that only rises has passed the position of a part, which then never fits. */
+export function isPast(state: State, part: Part): boolean {
+  const position = positionIn(state, part)
+  return part.position !== undefined && position !== undefined && part.position < position
+}
+
+/** Undefined: it says nothing about answers. With several slots, they are not exact, and released numbers are reissued. */
+function positionIn({ counters, groups }: State, { rows: [row = ''], operation }: Part): number | undefined {
+  if (operation.kind === 'nextInSequence' || operation.kind === 'sequenceGroup') {
+    const group = groups[row] ?? UNUSED
+    return group.definition.gapless ? undefined : (following(group) ?? undefined)
+  }
+  const { value = 0, slots = 1 } = counters[row] ?? {}
+  return slots === 1 ? value : undefined
 }
 
 /** The same text for equal states, whatever the order in which their parts were made. */

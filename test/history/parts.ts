@@ -45,9 +45,49 @@ export function partsOf(history: readonly CallRecord[]): Part[] {
     if (outcome.kind === 'unknown' && until <= record.sentAt) return []
     const reservation = reservationIn(outcome) ?? names.reservations.get(key ?? '') ?? `unknown ${index}`
     const common = { record, until, key: uses > 1 ? key : undefined, reservation, outcome }
-    return split(record, names).map((part) => ({ ...common, ...part }))
+    return split(record, names).map((part) => {
+      const whole = { ...common, ...part }
+      return { ...whole, position: positionOf(whole) }
+    })
   })
 }
+
+/** As in a part. Undefined: its answer doesn't say, or repeats an earlier one. */
+function positionOf({ operation, outcome, key }: Part): number | undefined {
+  const [answer] = outcome.kind === 'answered' ? [outcome.answer].flat() : []
+  if (!answer || (key !== undefined && answer.replayed !== false)) return undefined
+  const { alreadyCounted = true, alreadyIssued = true } = answer
+  switch (operation.kind) {
+    case 'counter':
+      return answer.value
+    case 'sequenceGroup':
+      return answer.nextValue ?? undefined
+    case 'nextInSequence':
+      return operation.subject !== undefined && alreadyIssued ? undefined : answer.value
+    case 'increment':
+      return operation.subject !== undefined && alreadyCounted ? undefined : answer.previousValue
+    default:
+      return answer.previousValue
+  }
+}
+
+/** Whether the rows of parts only rise, so that no part fits any more once they have passed its position. */
+export function isRising(parts: readonly Part[]): boolean {
+  return parts.every(({ operation }) => {
+    switch (operation.kind) {
+      case 'incrementBy':
+        return operation.delta >= 0
+      case 'incrementMany':
+        return operation.changes.every(({ delta }) => delta >= 0)
+      case 'defineSequence':
+        return Object.keys(operation.definition).every((part) => part === 'format' || part === 'allowRepeats')
+      default:
+        return RISING.includes(operation.kind)
+    }
+  })
+}
+
+const RISING = ['increment', 'counter', 'defineCounter', 'nextInSequence', 'sequenceGroup']
 
 function namesIn(history: readonly CallRecord[]): Names {
   const names: Names = {

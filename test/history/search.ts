@@ -7,6 +7,8 @@ export interface Step<State> {
   uncertain?: string | undefined
   /** The states after it: none if its answer doesn't fit there; the same object if it fits and has no effect. */
   apply(state: State): readonly State[]
+  /** Whether it fits no later state, either. */
+  isPast?: ((state: State) => boolean) | undefined
   /** Forgets what no later step needs, as soon as this one is answered. */
   forget?: ((state: State) => State) | undefined
 }
@@ -156,8 +158,8 @@ class Search<State> {
     for (let round = [start]; round.length > 0; ) {
       const unexplained: Course<State>[] = []
       for (let course = round.pop(); course && this.tried <= this.limit; course = round.pop()) {
-        const { settled, after } = this.certainAfter(course, target)
-        if (!courses.isNew(settled)) continue
+        const { settled, after = [] } = this.certainAfter(course, target) ?? {}
+        if (!settled || !courses.isNew(settled)) continue
         if (settled.done.includes(target)) yield settled
         else {
           round.push(...after)
@@ -170,7 +172,7 @@ class Search<State> {
 
   /**
    * The courses that a certain step leads to. First, whatever fits and has no effect is done: no other choice leaves more
-   * room.
+   * room. Undefined: a certain step can't happen any more.
    */
   private certainAfter(course: Course<State>, target: number) {
     const { state, used } = course
@@ -179,6 +181,7 @@ class Search<State> {
     const moves: { index: number; state: State }[] = []
     for (const index of this.certain) {
       if (course.done.includes(index)) continue
+      if (this.step(index).isPast?.(state)) return undefined
       for (const after of this.tryStep(index, state)) {
         if (after === state) idle.push(index)
         else moves.push({ index, state: after })
