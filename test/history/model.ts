@@ -79,6 +79,8 @@ export interface Part {
   key: string | undefined
   /** The ID of the reservation that it makes, if it makes one. */
   reservation: string
+  /** Whether that is confirmed or released later, so it never expires. */
+  isClosed: boolean
   /** What its answer says of its row before it: the value of a counter, or the next number of a sequence group. */
   position?: number | undefined
 }
@@ -388,7 +390,11 @@ function restart(state: State, row: string, nextValue: number | null): [State, O
 }
 
 /** Reserves the first number that was released, or that of a reservation that may have expired, or the next one. */
-function reserve(state: State, { record, rows, reservation: id }: Part, ttlMs: number): [State, Outcome][] {
+function reserve(
+  state: State,
+  { record, rows, reservation: id, isClosed }: Part,
+  ttlMs: number,
+): [State, Outcome][] {
   const [row = ''] = rows
   const group = groupOf(state, row)
   const { definition, generation } = group
@@ -410,7 +416,7 @@ function reserve(state: State, { record, rows, reservation: id }: Part, ttlMs: n
       formatted,
       state: 'RESERVED' as const,
       generation,
-      expiresFrom: record.sentAt + ttlMs,
+      expiresFrom: isClosed ? Infinity : record.sentAt + ttlMs,
     }
     const reservations = { ...from.reservations, [row + id]: held }
     const left = {

@@ -28,6 +28,8 @@ interface Names {
   reservationRows: Map<string, string>
   /** By idempotency key: the reservation that was made with it. */
   reservations: Map<string, string>
+  /** IDs of reservations that were confirmed or released. */
+  closed: Set<string>
   /** By idempotency key: how many calls have it, and when the first of them was answered that was applied. */
   keys: Map<string, { uses: number; appliedAt: number }>
 }
@@ -44,7 +46,14 @@ export function partsOf(history: readonly CallRecord[]): Part[] {
     // Sent after another call with its key was applied, it has no effect.
     if (outcome.kind === 'unknown' && until <= record.sentAt) return []
     const reservation = reservationIn(outcome) ?? names.reservations.get(key ?? '') ?? `unknown ${index}`
-    const common = { record, until, key: uses > 1 ? key : undefined, reservation, outcome }
+    const common = {
+      record,
+      until,
+      key: uses > 1 ? key : undefined,
+      reservation,
+      isClosed: names.closed.has(reservation),
+      outcome,
+    }
     return split(record, names).map((part) => {
       const whole = { ...common, ...part }
       return { ...whole, position: positionOf(whole) }
@@ -95,6 +104,7 @@ function namesIn(history: readonly CallRecord[]): Names {
     groups: new Map(),
     reservationRows: new Map(),
     reservations: new Map(),
+    closed: new Set(),
     keys: new Map(),
   }
   for (const { operation, outcome, answeredAt } of history) {
@@ -104,6 +114,7 @@ function namesIn(history: readonly CallRecord[]): Names {
       if (group === undefined) addTo(names.counters, namespace, row)
       else addTo(names.groups, JSON.stringify([namespace, name]), row)
     }
+    if ('id' in operation && outcome.kind === 'answered') names.closed.add(operation.id)
     const key = keyOf(operation)
     const id = reservationIn(outcome)
     if (operation.kind === 'reserveInSequence' && id !== undefined) {

@@ -36,8 +36,9 @@ interface Course<State> {
   last?: { index: number; before: State }
 }
 
-/** A number of steps instead of a time, so that a verdict doesn't depend on the machine. */
-const LIMIT = 20_000_000
+/** A number of trials instead of a time, so that a verdict doesn't depend on the machine: of each step, and besides. */
+const TRIALS_EACH = 200
+const TRIALS_MORE = 500_000
 
 /** How many states before a fault are kept. */
 const SHOWN = 3
@@ -57,7 +58,7 @@ export function search<State>(
   steps: readonly Step<State>[],
   initial: State,
   textOf: (state: State) => string = JSON.stringify,
-  limit = LIMIT,
+  limit = TRIALS_EACH * steps.length + TRIALS_MORE,
 ): Verdict<State> {
   return new Search(steps, textOf, limit).run(initial)
 }

@@ -1,6 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { migrate } from '../../src/repository/migrate.ts'
+import { expectLinearizable } from '../history/expectLinearizable.ts'
+import { createRecorder } from '../history/recorder.ts'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { privateServer, signalServer } from '../support/database/privateServer.ts'
@@ -41,17 +43,16 @@ it('returns to subjects that call again the number that they got from a process 
   const DATABASE_URL = urlOf(await freshDatabase())
   const doomed = await startNth({ DATABASE_URL })
   const other = await startNth({ DATABASE_URL })
-  const COUNT = 'mutation($subject: String!) { increment(name: "c", subject: $subject) { value } }'
-  const calls = await inParallel(32, SUBJECTS * 10, async (index) => {
+  const recorder = createRecorder()
+  await inParallel(32, SUBJECTS * 10, async (index) => {
     if (index === 700) doomed.child.kill('SIGKILL')
-    const subject = `subject ${index % SUBJECTS}`
-    const isFirst = index % 3 > 0
-    const answer =
-      (await (isFirst ? doomed : other).ask(COUNT, { subject }).catch(() => undefined)) ??
-      (await other.ask(COUNT, { subject }))
-    return { subject, value: answer.increment.value }
+    const vote = { kind: 'increment', name: 'c', subject: `subject ${index % SUBJECTS}` } as const
+    for (const { send } of index % 3 > 0 ? [doomed, other] : [other]) {
+      if ((await recorder.call(index, send, vote)).kind === 'answered') return
+    }
   })
   expect(await doomed.exited).toBe('SIGKILL')
-  expectOnce(calls)
+  await recorder.call('last', other.send, { kind: 'counters', names: ['c'] })
+  await expectLinearizable(recorder.records)
   expect((await other.ask('{ counter(name: "c") { value } }')).counter.value).toBe(SUBJECTS)
 })
