@@ -104,6 +104,8 @@ function judge(parts: readonly Part[], { toleranceMs = TOLERANCE_MS, limit }: Ch
       uncertain:
         part.outcome.kind === 'unknown' ? JSON.stringify([part.operation, part.rows, part.key]) : undefined,
       apply: (state) => applyPart(state, part, toleranceMs),
+      // Its number was reserved for it: nobody else can take it meanwhile.
+      isHarmless: part.operation.kind === 'confirmReservation' && part.outcome.kind === 'answered',
       isPast: rises ? (state) => isPast(state, part) : undefined,
       forget: forgets.get(part),
     }),

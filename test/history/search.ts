@@ -7,6 +7,8 @@ export interface Step<State> {
   uncertain?: string | undefined
   /** The states after it: none if its answer doesn't fit there; the same object if it fits and has no effect. */
   apply(state: State): readonly State[]
+  /** Whether it never stands in the way of others: as soon as it fits, it may as well happen. */
+  isHarmless?: boolean | undefined
   /** Whether it fits no later state, either. */
   isPast?: ((state: State) => boolean) | undefined
   /** Forgets what no later step needs, as soon as this one is answered. */
@@ -61,6 +63,12 @@ export function search<State>(
   limit = TRIALS_EACH * steps.length + TRIALS_MORE,
 ): Verdict<State> {
   return new Search(steps, textOf, limit).run(initial)
+}
+
+/** A course, and those that a certain step of it leads to. */
+interface Settled<State> {
+  settled: Course<State>
+  after: Course<State>[]
 }
 
 class Search<State> {
@@ -175,11 +183,17 @@ class Search<State> {
    * The courses that a certain step leads to. First, whatever fits and has no effect is done: no other choice leaves more
    * room. Undefined: a certain step can't happen any more.
    */
-  private certainAfter(course: Course<State>, target: number) {
+  private certainAfter(course: Course<State>, target: number): Settled<State> | undefined {
     const { state, used } = course
     if (course.done.includes(target)) return { settled: course, after: [] }
     const idle: number[] = []
     const moves: { index: number; state: State }[] = []
+    for (const index of this.certain) {
+      const { isHarmless } = this.step(index)
+      const [harmless] = isHarmless && !course.done.includes(index) ? this.tryStep(index, state) : []
+      if (harmless)
+        return this.certainAfter({ state: harmless, done: sorted([...course.done, index]), used }, target)
+    }
     for (const index of this.certain) {
       if (course.done.includes(index)) continue
       if (this.step(index).isPast?.(state)) return undefined
