@@ -4,6 +4,7 @@ import { assertInvariant, NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, OperationResult } from '../rules/idempotency.ts'
 import type { CounterRow, Row, Rows, SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceOperation } from '../rules/sequence.ts'
+import type { Clock } from './clock.ts'
 
 /** What a caller asks for. */
 export interface Request {
@@ -116,7 +117,7 @@ const ANSWERED: CallState = { name: 'answered' }
 /** A request, from arrival to answer. Only its methods change its state. */
 export class Call {
   readonly request: Request
-  /** On the clock of `performance.now()`, in milliseconds. */
+  /** On the pipeline's clock, in milliseconds, as when it arrived. */
   readonly deadline: number
   /** Settles when it is answered. */
   readonly answer: Promise<Applied>
@@ -129,13 +130,13 @@ export class Call {
   #state = RESOLVING
   #resolve: (applied: Applied) => void = () => undefined
   #reject: (error: Error) => void = () => undefined
-  readonly #arrivedAt: number
+  readonly arrivedAt: number
   readonly #onAnswered: (call: Call) => void
 
   constructor(request: Request, arrivedAt: number, deadline: number, onAnswered: (call: Call) => void) {
     this.request = request
     this.deadline = deadline
-    this.#arrivedAt = arrivedAt
+    this.arrivedAt = arrivedAt
     this.#onAnswered = onAnswered
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve
@@ -184,7 +185,6 @@ export class Call {
   settle(answer: Applied | Error): void {
     if (!this.#enter(ANSWERED)) return
     this.#onAnswered(this)
-    if (waitMeasure.hasSubscribers) waitMeasure.publish(performance.now() - this.#arrivedAt)
     if (answer instanceof Error) this.#reject(answer)
     else this.#resolve(answer)
   }
@@ -230,26 +230,28 @@ export interface PendingCallsOptions {
   timeoutMs: number
   /** Maximum number of waiting operations. A call is admitted whole while there are fewer. */
   maxPending: number
+  clock: Clock
 }
 
-export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions) {
+export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsOptions) {
   // In order of arrival, which for the default timeout is the order of deadlines. Others have a timer of their own.
   const pending = new Set<Call>()
   let operations = 0
-  let timer: NodeJS.Timeout | undefined
+  let isWatched = false
 
   function remove(call: Call): void {
     pending.delete(call)
     operations -= call.request.operations.length
+    if (waitMeasure.hasSubscribers) waitMeasure.publish(clock.elapsedMs() - call.arrivedAt)
   }
 
   /** Has one timer for the oldest call. */
   function watch(): void {
     const [oldest] = pending
+    isWatched = oldest !== undefined
     if (!oldest) return
-    timer = afterSockets(oldest.deadline - performance.now(), () => {
-      timer = undefined
-      const now = performance.now()
+    clock.afterSockets(oldest.deadline - clock.elapsedMs(), () => {
+      const now = clock.elapsedMs()
       for (const call of pending) {
         if (call.deadline > now) break
         call.settle(expired(call))
@@ -280,19 +282,19 @@ export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions)
 
     /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */
     admit(request: Request): Call {
-      const now = performance.now()
+      const now = clock.elapsedMs()
       const call = new Call(request, now, request.deadline ?? now + timeoutMs, remove)
       pending.add(call)
       operations += request.operations.length
-      if (!timer) watch()
+      if (!isWatched) watch()
       if (request.deadline !== undefined)
-        afterSockets(request.deadline - now, () => call.settle(expired(call)))
+        clock.afterSockets(request.deadline - now, () => call.settle(expired(call)))
       return call
     },
 
     /** Those of some calls that are not answered. Answers those whose deadline has passed: the timer may be late. */
     unanswered(calls: readonly Call[]): readonly Call[] {
-      const now = performance.now()
+      const now = clock.elapsedMs()
       let answered = 0
       for (const call of calls) {
         if (call.deadline <= now) call.settle(expired(call))
@@ -301,12 +303,4 @@ export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions)
       return answered === 0 ? calls : calls.filter(({ isAnswered }) => !isAnswered)
     },
   }
-}
-
-/**
- * Runs work after a delay, once the sockets that are ready have been read: after a pause of the whole process they may
- * hold the answers. Doesn't keep the process alive.
- */
-function afterSockets(delayMs: number, work: () => void): NodeJS.Timeout {
-  return setTimeout(() => setImmediate(work), Math.max(0, delayMs)).unref()
 }

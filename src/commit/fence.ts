@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import { ER } from '../mysql/errors.ts'
 import { isSameDatabase } from '../mysql/hostStatus.ts'
 import type { Hosts } from '../mysql/hosts.ts'
@@ -15,6 +14,7 @@ import {
 import { integer } from '../mysql/sql.ts'
 import { fenceReadMeasure } from '../operations/measures.ts'
 import { DAY_MS } from '../rules/calendar.ts'
+import type { Clock } from './clock.ts'
 import { resultOf } from './statements.ts'
 
 /**
@@ -156,13 +156,22 @@ export async function writeFence(connection: Connection): Promise<void> {
 /** Pause between failed attempts to read the row. */
 const RETRY_PAUSE_MS = 50
 
+export interface FencedConnectionOptions extends ReconnectingSessionOptions {
+  clock: Clock
+}
+
 /** Opens a writer's connection, which is reopened when it is lost, and its own fence. */
-export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionOptions) {
-  const { failover } = options
+export function openFencedConnection(hosts: Hosts, options: FencedConnectionOptions) {
+  const { clock, failover, idleLimitS } = options
   const reconnecting = openReconnectingSession(hosts, options)
   let fence: Fence | undefined
   /** The session that has used the fence, or read it. */
   let known: Session | undefined
+  // Keeps an idle session alive. One that fails here is reopened when needed.
+  const endHeartbeat = clock.repeat((idleLimitS * 1000) / 3, () => {
+    const session = reconnecting.current()
+    session?.send(['do 0']).catch(session.drop)
+  })
 
   /** Reads the fence in a new session. One that is not as its writer may have left it is reported, and replaced. */
   async function read(session: Session, { id, seq, usedAt }: Fence): Promise<Fence | undefined> {
@@ -214,8 +223,8 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
           return isSameDatabase(lost.identity, session.identity) ? { isCommitted: false } : undefined
         } catch {
           // A failed attempt shows nothing. The next one uses a new connection.
-          reconnecting.drop()
-          await pause(RETRY_PAUSE_MS)
+          reconnecting.current()?.drop()
+          await clock.pause(RETRY_PAUSE_MS)
         }
       }
       return undefined
@@ -227,6 +236,9 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
       fence.usedAt = Date.now()
     },
 
-    close: reconnecting.close,
+    async close() {
+      endHeartbeat()
+      await reconnecting.close()
+    },
   }
 }

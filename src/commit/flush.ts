@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Notices } from '../operations/log.ts'
 import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
 import { apply, applyAll, RowState } from '../rules/counter.ts'
@@ -38,10 +37,12 @@ import {
   type PendingCalls,
   type RowOperation,
 } from './call.ts'
+import type { Clock } from './clock.ts'
 
 /** What flushes work with, and where calls go that leave a flush without an answer. */
 export interface FlushContext extends BatchContext {
   now: () => Date
+  clock: Clock
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
   pending: PendingCalls
@@ -93,8 +94,8 @@ interface Flush {
 
 async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
   const { context, precautions } = flush
-  const { pending, resolveAgain, quarantine, onApplied } = context
-  const began = performance.now()
+  const { clock, pending, resolveAgain, quarantine, onApplied } = context
+  const began = clock.elapsedMs()
   for (let open = calls; ; precautions.mayCommitAtOnce = false) {
     open = pending.unanswered(open)
     if (open.length === 0) return false
@@ -110,7 +111,7 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
           onApplied(call.request.operations)
           call.settle(result)
         }
-        flushMeasure.publish({ operations, durationMs: performance.now() - began })
+        flushMeasure.publish({ operations, durationMs: clock.elapsedMs() - began })
         return true
       }
       case 'unknown': {
@@ -146,7 +147,7 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
       case 'conflict':
       case 'lost':
         precautions.failures += 1
-        await pause(
+        await clock.pause(
           context.random() * backoffMs(outcome.kind === 'lost' ? RETRY : CONFLICT, precautions.failures),
         )
     }

@@ -1,4 +1,3 @@
-import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
 import { changeChannel } from '../operations/measures.ts'
 import { backoffMs, errorOf, RETRY } from '../rules/errors.ts'
 import { openRunningPeriods } from '../rules/periods.ts'
@@ -56,7 +55,7 @@ const QUARANTINE_PAUSE_MS = 20
 const ATTEMPTS_UNTIL_REPORTED = 6
 
 export function openGroupCommit(options: GroupCommitOptions) {
-  const { openWriter, notices, now, random } = options
+  const { openWriter, notices, now, random, clock } = options
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
   const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate }
@@ -140,7 +139,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
     const names = call.request.operations.map(({ name }) => JSON.stringify(name))
     call.obstacle = new Error(`The writer finds no row for one of these names: ${names.join(', ')}`)
     if (call.fruitless === ATTEMPTS_UNTIL_REPORTED) notices.fault(call.obstacle)
-    await pause(random() * backoffMs(RETRY, call.fruitless))
+    await clock.pause(random() * backoffMs(RETRY, call.fruitless))
   }
 
   function enqueue(call: Call): void {
@@ -166,7 +165,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
   async function flushWaiting(): Promise<void> {
     main.isRunning = true
     while (waiting.size > 0) {
-      await endOfTick()
+      await clock.endOfTick()
       const batch = firstOf(waiting)
       await flushAll(main.writer, batch, context).catch((error) => fail(batch, error))
     }
@@ -203,7 +202,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
       const isDone = await flushing.catch((error) => fail(calls, error))
       if (isDone) for (const call of quarantine.release(key)) enqueue(call)
       else quarantine.putBack(key)
-      if (!isDone) await pause(QUARANTINE_PAUSE_MS)
+      if (!isDone) await clock.pause(QUARANTINE_PAUSE_MS)
     }
     own.isRunning = false
   }

@@ -1,7 +1,7 @@
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../mysql/errors.ts'
 import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import { FailedStatement, type ReconnectingSessionOptions, rowsOf } from '../mysql/session.ts'
+import { FailedStatement, rowsOf } from '../mysql/session.ts'
 import { hex, integer } from '../mysql/sql.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
@@ -37,7 +37,7 @@ import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts
 import { FlushText, idsOf, type Reader } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'
 
-interface WriterOptions extends ReconnectingSessionOptions {
+interface WriterOptions extends fence.FencedConnectionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
   onChanged: (rows: readonly CounterRow[]) => void
 }

@@ -178,21 +178,16 @@ function query(connection: Connection, text: string, count: number): Promise<Ans
 export interface ReconnectingSessionOptions extends SessionOptions {
   health: Health
   failover: FailoverDetector
+  /** Opens a session: with a server, or a simulated one. */
+  openSession: (host: Host, options: SessionOptions) => Promise<Session>
 }
 
 /** Opens a session when it is needed, and again whenever it is lost. */
 export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessionOptions) {
-  const { health, failover, idleLimitS } = options
+  const { health, failover } = options
   let latest: Session | undefined
   /** What it was opened with. */
   let incarnation = failover.incarnation
-  // Keeps an idle session alive. One that fails here is reopened when needed.
-  const heartbeat = setInterval(
-    () => {
-      if (latest?.isOpen()) latest.send(['do 0']).catch(latest.drop)
-    },
-    (idleLimitS * 1000) / 3,
-  )
 
   return {
     /** @throws the reason why it can't be opened */
@@ -205,7 +200,7 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
       const begunAt = performance.now()
       try {
         host = await hosts.current()
-        const session = await openSession(host, options)
+        const session = await options.openSession(host, options)
         // The server may not have noticed the loss of the last session, and would keep its locks. Each run of a server
         // numbers its connections from the start, so it must be certain that it is the same run.
         if (latest && isSurelySameRun(latest.identity, session.identity)) {
@@ -226,10 +221,9 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
       }
     },
 
-    drop: () => latest?.drop(),
+    current: () => (latest?.isOpen() ? latest : undefined),
 
     async close() {
-      clearInterval(heartbeat)
       if (latest?.isOpen()) await latest.close()
     },
   }

@@ -1,9 +1,11 @@
+import { SYSTEM_CLOCK as clock } from '../commit/clock.ts'
 import { writeFence } from '../commit/fence.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../commit/groupCommit.ts'
 import { openWriter } from '../commit/transaction.ts'
 import { createFailoverDetector, Health } from '../mysql/health.ts'
 import { type HostsOptions, openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
+import { openSession } from '../mysql/session.ts'
 import type { Targets } from '../mysql/settings.ts'
 import { unavailable } from '../rules/errors.ts'
 import { type ApiKeys, openApiKeys } from './apiKeys.ts'
@@ -27,7 +29,7 @@ export type Nth = Pick<
 }
 
 interface NthOptions
-  extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'onApplied'>,
+  extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'onApplied'>,
     Pick<HostsOptions, 'acceptsLostCommits'> {
   now?: (() => Date) | undefined
   /** Whether the disk of the database has room, where that can be seen. */
@@ -73,9 +75,12 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const groupCommit = openGroupCommit({
     ...options,
     now,
+    clock,
     onApplied: live.mark.bind(live),
     openWriter: () =>
       openWriter(hosts, {
+        clock,
+        openSession,
         health,
         failover,
         timeLimitMs: TRIP_LIMIT_MS,

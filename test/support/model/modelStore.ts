@@ -12,6 +12,7 @@ import {
   type Writes,
 } from '../../../src/commit/batch.ts'
 import { doubtful } from '../../../src/commit/call.ts'
+import { SYSTEM_CLOCK } from '../../../src/commit/clock.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../../../src/commit/groupCommit.ts'
 import type { Database } from '../../../src/mysql/pool.ts'
 import { SILENT } from '../../../src/operations/log.ts'
@@ -314,6 +315,7 @@ export function openModel(
     timeoutMs: AMPLE_MS,
     maxPending: 1000,
     keyTtlMs: 1,
+    clock: SYSTEM_CLOCK,
     notices: SILENT,
     onApplied: () => undefined,
     now: () => new Date(0),
