@@ -11,17 +11,17 @@ import {
   rowsOf,
   type Session,
 } from '../mysql/session.ts'
-import { integer } from '../mysql/sql.ts'
+import { integer, list } from '../mysql/sql.ts'
 import { fenceReadMeasure } from '../operations/measures.ts'
 import { DAY_MS } from '../rules/calendar.ts'
 import type { Clock } from './clock.ts'
-import { resultOf } from './statements.ts'
+import { byId, resultOf } from './statements.ts'
 
 /**
  * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
  * reading after a lost connection increments `epoch`: what was sent before it and arrives after it does nothing.
  */
-type Fence = Record<'id' | 'seq' | 'epoch', number> & {
+export type Fence = Record<'id' | 'seq' | 'epoch', number> & {
   /** When it last committed, by the time of day, as the database deletes by it: a machine may have been suspended. */
   usedAt: number
   /** What the last transaction kept with it, if it was read since. */
@@ -158,11 +158,13 @@ const RETRY_PAUSE_MS = 50
 
 export interface FencedConnectionOptions extends ReconnectingSessionOptions {
   clock: Clock
+  /** The fences of all writers of this process. */
+  fences: Set<Fence>
 }
 
 /** Opens a writer's connection, which is reopened when it is lost, and its own fence. */
 export function openFencedConnection(hosts: Hosts, options: FencedConnectionOptions) {
-  const { clock, failover, idleLimitS } = options
+  const { clock, failover, fences, idleLimitS } = options
   const reconnecting = openReconnectingSession(hosts, options)
   let fence: Fence | undefined
   /** The session that has used the fence, or read it. */
@@ -174,21 +176,46 @@ export function openFencedConnection(hosts: Hosts, options: FencedConnectionOpti
   })
 
   /** Reads the fence in a new session. One that is not as its writer may have left it is reported, and replaced. */
-  async function read(session: Session, { id, seq, usedAt }: Fence): Promise<Fence | undefined> {
+  async function read(session: Session, own: Fence): Promise<Fence | undefined> {
+    const { id, seq, usedAt } = own
     const found = await fenceAndRead(session, id)
     if (found?.seq === seq || found?.seq === seq + 1)
       return { id, seq: found.seq, epoch: found.epoch, usedAt, kept: found.found ?? undefined }
-    const isSwept = !found && Date.now() - usedAt > MAY_BE_SWEPT_MS
-    if (!isSwept && !found) failover.lost('the row of a writer that had committed is missing')
-    if (found && found.seq < seq)
-      failover.lost(`it has ${found.seq} of the ${seq} transactions that a writer had committed`)
+    reportLoss(found, own, seq)
     return undefined
+  }
+
+  /** Reports, once, that a fence has less than its writer had committed: up to `seq`, when it was read. */
+  function reportLoss(found: Pick<Fence, 'seq'> | undefined, known: Fence, seq: number): void {
+    const isSwept = !found && Date.now() - known.usedAt > MAY_BE_SWEPT_MS
+    if (isSwept || (found && found.seq >= seq) || !fences.delete(known)) return
+    const had = `it has ${found?.seq} of the ${seq} transactions that a writer had committed`
+    failover.lost(found ? had : 'the row of a writer that had committed is missing')
+  }
+
+  /** Looks for what the other writers of this process had committed: they may not flush for a long time. */
+  async function readOthers(session: Session): Promise<void> {
+    const others = [...fences].filter((other) => other !== fence).map((other) => ({ other, seq: other.seq }))
+    if (others.length === 0) return
+    const ids = list(others, ({ other }) => integer(other.id))
+    const [answer] = await session.send([`select id, seq from fence where id in (${ids})`, 'commit'])
+    const found = byId<Pick<Fence, 'id' | 'seq'>>(answer)
+    for (const { other, seq } of others) reportLoss(found.get(other.id), other, seq)
+  }
+
+  function replace(next: Fence | undefined): void {
+    if (fence) fences.delete(fence)
+    if (next) fences.add(next)
+    fence = next
   }
 
   /** @throws the reason why it can't be opened */
   async function open(): Promise<Fenced> {
     const session = await reconnecting.session()
-    if (fence && session !== known) fence = await read(session, fence)
+    if (session !== known) {
+      await readOthers(session)
+      if (fence) replace(await read(session, fence))
+    }
     known = session
     if (fence) return { session, fence }
     // The range of `randomInt`, large enough that no id is ever used twice.
@@ -197,8 +224,9 @@ export function openFencedConnection(hosts: Hosts, options: FencedConnectionOpti
       `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
       'commit',
     ])
-    fence = { id, seq: 0, epoch: 0, usedAt: Date.now() }
-    return { session, fence }
+    const created = { id, seq: 0, epoch: 0, usedAt: Date.now() }
+    replace(created)
+    return { session, fence: created }
   }
 
   return {
@@ -238,6 +266,7 @@ export function openFencedConnection(hosts: Hosts, options: FencedConnectionOpti
 
     async close() {
       endHeartbeat()
+      replace(undefined)
       await reconnecting.close()
     },
   }

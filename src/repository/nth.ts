@@ -1,5 +1,5 @@
 import { SYSTEM_CLOCK as clock } from '../commit/clock.ts'
-import { writeFence } from '../commit/fence.ts'
+import { type Fence, writeFence } from '../commit/fence.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../commit/groupCommit.ts'
 import { openWriter } from '../commit/transaction.ts'
 import { createFailoverDetector, Health } from '../mysql/health.ts'
@@ -51,6 +51,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const { notices, hasRoom, acceptsLostCommits, timeoutMs: timeLimitMs, maxPending } = options
   const health = new Health({ notices, hasRoom })
   const failover = createFailoverDetector(notices, acceptsLostCommits)
+  const fences = new Set<Fence>()
   const hosts = openHosts(targets, { acceptsLostCommits, notices })
   const shared = { timeLimitMs, maxPending, health, failover }
   const database = openDatabase(hosts, { ...shared, isCausal: !options.eventualReads })
@@ -80,6 +81,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     openWriter: () =>
       openWriter(hosts, {
         clock,
+        fences,
         openSession,
         health,
         failover,
