@@ -1,0 +1,375 @@
+import type { Answer } from '../../src/mysql/session.ts'
+import { ServerError, type ServerSession, type StoredRow } from './database.ts'
+
+/*
+ * What the simulated server understands: the statements of a flush of counters without slots and periods, and of
+ * sequences without reservations and subjects, by their shape. It is no SQL: of a row it knows what decides a result.
+ */
+
+type Execute = (session: ServerSession, ...parts: string[]) => Answer | Promise<Answer>
+
+const SUBQUERY_NO_1_ROW = 1242
+const UNKNOWN_THREAD = 1094
+const REFUSED_BY_TRIGGER = 1644
+
+const LEFT = 'where id = (\\d+) and seq = (\\d+)(?: and epoch = (\\d+))?'
+const BY_IDS = 'where counter_id (?:= |in \\()([\\d, ]+)\\)?'
+
+const STATEMENTS: [shape: RegExp, execute: Execute][] = [
+  [/^do 0$/, () => changed(0)],
+  [/^kill (\d+)$/, (session, id = '') => kill(session, Number(id))],
+  [
+    /^start transaction$/,
+    (session) => {
+      session.isInTransaction = true
+      return changed(0)
+    },
+  ],
+  [
+    /^commit$/,
+    (session) => {
+      session.commit()
+      return changed(0)
+    },
+  ],
+  [
+    /^rollback$/,
+    (session) => {
+      session.rollBack()
+      return changed(0)
+    },
+  ],
+
+  // The fence.
+  [
+    /^insert into fence \(id, touched_at\) values \((\d+), utc_timestamp\(\)\)$/,
+    async (session, id) => {
+      await session.lock(`fence ${id}`)
+      return write(session, `fence ${id}`, { seq: 0, epoch: 0, found: null })
+    },
+  ],
+  [
+    new RegExp(`^update fence set seq = (\\d+), found = null, touched_at = utc_timestamp\\(\\) ${LEFT}$`),
+    async (session, next, id = '', ...left) => {
+      const row = await lockLeft(session, id, left)
+      return row ? write(session, `fence ${id}`, { ...row, seq: Number(next), found: null }) : changed(0)
+    },
+  ],
+  [
+    /^update fence set epoch = last_insert_id\(epoch( \+ 1)?\) where id = (\d+)$/,
+    async (session, raise, id) => {
+      await session.lock(`fence ${id}`)
+      const row = session.read(`fence ${id}`)
+      if (!row) return changed(0)
+      session.lastInsertId = Number(row.epoch) + (raise ? 1 : 0)
+      return write(session, `fence ${id}`, { ...row, epoch: session.lastInsertId })
+    },
+  ],
+  [
+    /^select id, seq from fence where id in \((.*)\)$/,
+    (session, ids) =>
+      found(
+        ...idsIn(ids).flatMap((id) => {
+          const row = session.read(`fence ${id}`)
+          return row ? [{ id, seq: row.seq }] : []
+        }),
+      ),
+  ],
+  [
+    /^select seq, epoch, found from fence where id = (\d+)$/,
+    (session, id) => found(session.read(`fence ${id}`)),
+  ],
+  [
+    /^select if\(coalesce\(\(select epoch from fence where id = (\d+)\), last_insert_id\(\)\) = last_insert_id\(\), .*$/,
+    (session, id) =>
+      failUnless((session.read(`fence ${id}`)?.epoch ?? session.lastInsertId) === session.lastInsertId),
+  ],
+  [
+    new RegExp(
+      `^update fence set found = if\\(row_count\\(\\) = (\\d+), \\( select group_concat\\(.*? ${BY_IDS} and slot = 0\\), null\\) ${LEFT}$`,
+    ),
+    async (session, count, ids, id = '', ...left) => {
+      const text = session.rowCount === Number(count) ? keptText(session, ids) : null
+      const row = await lockLeft(session, id, left)
+      return row ? write(session, `fence ${id}`, { ...row, found: text }) : changed(0)
+    },
+  ],
+  [
+    new RegExp(`^select if\\(\\(select found from fence ${LEFT}\\) is not null, .*$`),
+    (session, id = '', ...left) => failUnless(isLeft(session.read(`fence ${id}`), left)?.found != null),
+  ],
+  [
+    new RegExp(`^select found from fence ${LEFT}$`),
+    (session, id = '', ...left) => {
+      const row = isLeft(session.read(`fence ${id}`), left)
+      return found(row && { found: row.found ?? null })
+    },
+  ],
+
+  // Counters.
+  [
+    new RegExp(
+      `^update counter_value (?:force index \\(primary\\) )?set .*?\\bvalue = (.+?) ${BY_IDS} and slot = 0(?: and version = (\\d+))?(?: and \\(counter_id, version\\) in \\((.*?\\))\\))?( and value between .*)?$`,
+    ),
+    (session, value = '', ids, version, versions, isRoomy) =>
+      change(session, { value, ids: idsIn(ids), version, versions, isRoomy: isRoomy !== undefined }),
+  ],
+  [
+    new RegExp(
+      `^select counter_id as id, version, value.* from counter_value force index \\(primary\\) ${BY_IDS} and slot = 0 order by counter_id( for update)?$`,
+    ),
+    async (session, ids, lock) => {
+      const rows: object[] = []
+      for (const id of idsIn(ids)) {
+        if (lock) await session.lock(`counter ${id}`)
+        const row = session.read(`counter ${id}`)
+        if (row) rows.push({ id, ...row, revision: 0, first: null, now: 0 })
+      }
+      return found(...rows)
+    },
+  ],
+  [
+    new RegExp(
+      `^select counter_id, version from counter_value force index \\(primary\\) ${BY_IDS}(?: and slot = 0)?( for update skip locked)?$`,
+    ),
+    async (session, ids, lock) => {
+      const rows: object[] = []
+      for (const id of idsIn(ids)) {
+        const row = session.read(`counter ${id}`)
+        if (!row || (lock && !(await session.lock(`counter ${id}`, 'skip')))) continue
+        rows.push({ counter_id: id, version: row.version })
+      }
+      return found(...rows)
+    },
+  ],
+  [
+    new RegExp(
+      `^select 1 from counter_value force index \\(primary\\) ${BY_IDS}(?: and slot = 0)? for update nowait$`,
+    ),
+    async (session, ids) => {
+      for (const id of idsIn(ids)) await session.lock(`counter ${id}`, 'fail')
+      return found()
+    },
+  ],
+  [
+    /^select id from counter force index \(primary\) where id = (\d+) for update$/,
+    async (session, id) => {
+      await session.lock(`definition ${id}`)
+      return found()
+    },
+  ],
+  [
+    /^update counter set min_value = (\S+), max_value = (\S+), saturates = (\S+),.* version = (\d+) where id = (\d+)$/,
+    async (session, min, max, saturates, version, id) => {
+      await session.lock(`definition ${id}`)
+      const row = session.read(`definition ${id}`)
+      const numbers = { minValue: orNull(min), maxValue: orNull(max), version: Number(version) }
+      const after = { ...row, ...numbers, saturates: saturates === 'true' ? 1 : 0 }
+      return row ? write(session, `definition ${id}`, after) : changed(0)
+    },
+  ],
+  [
+    /^update counter_value set .*version = (\d+), hour_start.* where counter_id = (\d+)$/,
+    async (session, version, id) => {
+      await session.lock(`counter ${id}`)
+      const row = session.read(`counter ${id}`)
+      return row ? write(session, `counter ${id}`, { ...row, version: Number(version) }) : changed(0)
+    },
+  ],
+  [
+    /^delete from counter_value where counter_id = (\d+)$/,
+    async (session, id) => {
+      await session.lock(`counter ${id}`)
+      return write(session, `counter ${id}`, undefined)
+    },
+  ],
+  [
+    /^delete from counter where id = (\d+)$/,
+    async (session, id) => {
+      await session.lock(`definition ${id}`)
+      const name = session.read(`definition ${id}`)?.name
+      await session.lock(`name ${name}`)
+      session.write(`name ${name}`, undefined)
+      return write(session, `definition ${id}`, undefined)
+    },
+  ],
+  [/^insert ignore into deleted_counter/, () => changed(1)],
+
+  // Idempotency keys.
+  [
+    /^(insert ignore|replace) into idempotency_key \(hash, fingerprint, applied_at, claimed_at\) values (.*)$/,
+    async (session, verb, values = '') => {
+      let claimed = 0
+      for (const [, hash, fingerprint = ''] of values.matchAll(/\(x'(\w+)', x'(\w+)', /g)) {
+        await session.lock(`key ${hash}`)
+        if (verb !== 'replace' && session.read(`key ${hash}`)) continue
+        session.write(`key ${hash}`, { fingerprint, results: null, at: 0, claimedAt: now(session) })
+        claimed += 1
+      }
+      return changed(claimed)
+    },
+  ],
+  [
+    /^select hash, .* from idempotency_key force index \(primary\) where hash in \((.*)\) and results is not null order by hash lock in share mode$/,
+    async (session, hashes = '') => {
+      const rows: object[] = []
+      for (const [, hash = ''] of hashes.matchAll(/x'(\w+)'/g)) {
+        await session.lock(`key ${hash}`)
+        const row = session.read(`key ${hash}`)
+        if (row?.results == null) continue
+        const [fingerprint, results] = [hex(row.fingerprint), hex(row.results)]
+        const age_us = 1000 * (now(session) - Number(row.claimedAt))
+        rows.push({ hash: hex(hash), fingerprint, results, applied_at: new Date(Number(row.at)), age_us })
+      }
+      return found(...rows)
+    },
+  ],
+  [
+    /^insert into idempotency_key \(hash, fingerprint, applied_at, results, claimed_at\) values (.*) on duplicate key update .*$/,
+    async (session, values = '') => {
+      const stored = values.matchAll(/\(x'(\w+)', x'(\w+)', [\d.]+, x'(\w+)', utc_timestamp\(3\)\)/g)
+      for (const [, hash, fingerprint = '', results = ''] of stored) {
+        await session.lock(`key ${hash}`)
+        session.write(`key ${hash}`, { fingerprint, results, at: now(session), claimedAt: now(session) })
+      }
+      return changed(1)
+    },
+  ],
+  [
+    /^delete from idempotency_key where hash = x'(\w+)'$/,
+    async (session, hash) => {
+      await session.lock(`key ${hash}`)
+      return write(session, `key ${hash}`, undefined)
+    },
+  ],
+  [
+    /^select 1 from idempotency_key force index \(primary\) where hash = x'(\w+)' for update nowait$/,
+    async (session, hash) => {
+      await session.lock(`key ${hash}`, 'fail')
+      return found()
+    },
+  ],
+]
+
+/** Executes a statement. */
+export async function answerTo(session: ServerSession, statement: string): Promise<Answer> {
+  const text = statement.replace(/\s+/g, ' ').trim()
+  for (const [shape, execute] of STATEMENTS) {
+    const match = shape.exec(text)
+    if (!match) continue
+    const answer = await execute(session, ...match.slice(1))
+    session.rowCount = Array.isArray(answer) ? -1 : answer.affectedRows
+    return answer
+  }
+  throw new Error(`The simulated server doesn't know this statement: ${text}`)
+}
+
+interface Change {
+  value: string
+  ids: number[]
+  version: string | undefined
+  versions: string | undefined
+  isRoomy: boolean
+}
+
+/** Most of the safe range: a value that small additions can't take out of it. */
+const ROOMY = Number.MAX_SAFE_INTEGER - 2 ** 42
+
+async function change(session: ServerSession, { value, ids, version, versions, isRoomy }: Change) {
+  const wanted = new Set(Array.from((versions ?? '').matchAll(/\d+, \d+/g), String))
+  let count = 0
+  let insertId = 0
+  for (const id of ids) {
+    const key = `counter ${id}`
+    const hadLock = session.locks.has(key)
+    await session.lock(key)
+    const row = session.read(key)
+    const isVersion = version === undefined || row?.version === Number(version)
+    const matches = isVersion && (wanted.size === 0 || wanted.has(`${id}, ${row?.version}`))
+    if (!row || !matches || (isRoomy && Math.abs(Number(row.value)) > ROOMY)) {
+      // As at READ COMMITTED.
+      if (!hadLock) session.server.unlock(session, key)
+      continue
+    }
+    const name = session.read(`definition ${id}`)?.name
+    if (session.server.refused.has(String(name))) throw new ServerError(REFUSED_BY_TRIGGER)
+    if (value.includes('last_insert_id')) insertId = Number(row.value)
+    session.write(key, { ...row, value: sumIn(value, id, Number(row.value)) })
+    count += 1
+  }
+  return changed(count, insertId)
+}
+
+/** What an expression makes of the value of a row. */
+function sumIn(expression: string, id: number, before: number): number {
+  const [, base, rest = ''] =
+    /^(value|cast\(last_insert_id\(value\) as signed\))? ?(.*)$/.exec(expression) ?? []
+  const amount = rest.replace(/^\+ /, '')
+  for (const [, ids, then] of amount.matchAll(/when counter_id in \((.*?)\) then (-?\d+)/g))
+    if (idsIn(ids).includes(id)) return before + Number(then)
+  const [number] = /-?\d+(?= end$|$)/.exec(amount) ?? []
+  return (base === undefined ? 0 : before) + Number(number)
+}
+
+function keptText(session: ServerSession, ids: string | undefined): string {
+  return idsIn(ids)
+    .map((id) => `${id} ${session.read(`counter ${id}`)?.value} 0`)
+    .join(',')
+}
+
+/** Locks a fence. Undefined: it is not as its writer left it. */
+async function lockLeft(session: ServerSession, id: string, left: readonly string[]) {
+  const hadLock = session.locks.has(`fence ${id}`)
+  await session.lock(`fence ${id}`)
+  const row = isLeft(session.read(`fence ${id}`), left)
+  if (!row && !hadLock) session.server.unlock(session, `fence ${id}`)
+  return row
+}
+
+function isLeft(row: StoredRow | undefined, [seq, epoch]: readonly string[]): StoredRow | undefined {
+  const isSame = row?.seq === Number(seq) && (epoch === undefined || row.epoch === Number(epoch))
+  return isSame ? row : undefined
+}
+
+function kill(session: ServerSession, id: number): Answer {
+  const other = session.server.sessions.get(id)
+  if (!other || !session.server.mayKill) throw new ServerError(UNKNOWN_THREAD)
+  other.end()
+  return changed(0)
+}
+
+function write(session: ServerSession, key: string, row: StoredRow | undefined): Answer {
+  session.write(key, row)
+  return changed(1)
+}
+
+function failUnless(isTrue: boolean): Answer {
+  if (!isTrue) throw new ServerError(SUBQUERY_NO_1_ROW)
+  return found({ failure: 0 })
+}
+
+function changed(affectedRows: number, insertId = 0): Answer {
+  // The rest of such an answer is not read.
+  return { affectedRows, insertId } as Answer
+}
+
+function found(...rows: (object | undefined)[]): Answer {
+  // Rows of the driver are plain objects.
+  return rows.filter((row) => row !== undefined) as Answer
+}
+
+function idsIn(text = ''): number[] {
+  return [...new Set(text.split(',').map(Number))]
+}
+
+function orNull(text: string | undefined): number | null {
+  return text === 'null' ? null : Number(text)
+}
+
+function hex(text: unknown): Buffer {
+  return Buffer.from(String(text), 'hex')
+}
+
+function now({ server }: ServerSession): number {
+  return server.scheduler.nowMs
+}
