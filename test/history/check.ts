@@ -69,22 +69,31 @@ function dateIn(parts: readonly Part[]): Judgement | undefined {
   return dated && { kind: 'given up', reason: `${dated.operation.kind} makes answers depend on the date` }
 }
 
-/** Whoever reads a row after another has read it finds no lower revision. */
+/**
+ * Whoever reads a row after another has read it finds no other state with a lower revision. A counter that was never
+ * changed has the time of the reading as its revision, until its row is there.
+ */
 function revisionFault(parts: readonly Part[]): Judgement | undefined {
   const reads = parts.flatMap(({ record, rows: [row = ''], outcome }) => {
     if (outcome.kind !== 'answered') return []
-    const [{ revision = undefined } = {}] = [outcome.answer ?? {}].flat()
-    return revision === undefined ? [] : [{ record, row, revision }]
+    const [{ revision, ...state } = {}] = [outcome.answer ?? {}].flat()
+    return revision === undefined ? [] : [{ record, row, revision, state: JSON.stringify(state) }]
   })
-  const highest = new Map<string, number>()
+  const newest = new Map<string, (typeof reads)[number]>()
   const answered = reads.toSorted((a, b) => answerOf(a.record) - answerOf(b.record)).values()
   let before = answered.next().value
-  for (const { record, row, revision } of reads.toSorted((a, b) => a.record.sentAt - b.record.sentAt)) {
+  for (const { record, row, revision, state } of reads.toSorted(
+    (a, b) => a.record.sentAt - b.record.sentAt,
+  )) {
     for (; before && answerOf(before.record) < record.sentAt; before = answered.next().value)
-      highest.set(before.row, Math.max(highest.get(before.row) ?? 0, before.revision))
-    const least = highest.get(row) ?? 0
-    if (revision < least)
-      return { kind: 'fault', message: `revision ${revision} after ${least} had been read`, call: record }
+      if (before.revision > (newest.get(before.row)?.revision ?? 0)) newest.set(before.row, before)
+    const known = newest.get(row)
+    if (known && revision < known.revision && state !== known.state)
+      return {
+        kind: 'fault',
+        message: `revision ${revision} after ${known.revision} had been read`,
+        call: record,
+      }
   }
   return undefined
 }

@@ -116,7 +116,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
   ],
   [
     new RegExp(
-      `^select counter_id as id, version, value.* from counter_value force index \\(primary\\) ${BY_IDS} and slot = 0 order by counter_id( for update)?$`,
+      `^select counter_id as id, version, value.* from counter_value force index \\(primary\\) ${BY_IDS} and slot = 0 order by counter_id(?:, slot)?( for update)?$`,
     ),
     async (session, ids, lock) => {
       const rows: object[] = []
