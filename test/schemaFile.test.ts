@@ -55,26 +55,3 @@ function undescribed({ getTypeMap }: GraphQLSchema): string[] {
   }
   return missing
 }
-
-it('documents for every list argument how many items it accepts', () => {
-  const lists = Object.values(schema.getTypeMap()).flatMap((type) => {
-    if (isInputObjectType(type)) return Object.values(type.getFields())
-    return isObjectType(type) && !type.name.startsWith('__')
-      ? Object.values(type.getFields()).flatMap(({ args }) => args)
-      : []
-  })
-  const limits = lists.flatMap(({ name, type, extensions }) =>
-    String(type).startsWith('[') ? [[name, extensions.maxItems]] : [],
-  )
-  const expected = {
-    names: 500,
-    ids: 500,
-    changes: 1000,
-    periods: 5,
-    leaderboards: 5,
-    grants: 100,
-    scopes: 6,
-    origins: 100,
-  }
-  expect(Object.fromEntries(limits)).toEqual(expected)
-})
