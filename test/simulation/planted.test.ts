@@ -86,13 +86,13 @@ const BUGS: [name: string, breakage: Breakage][] = [
   ['a claim that a refused call keeps', replaced(/^delete from idempotency_key.*/, 'do 0')],
   [
     'a bound that is decided on a value from before the lock',
-    replaced(/(order by counter_id)\s+for update$/, '$1'),
+    replaced(/(order by counter_id, slot)\s+for update$/, '$1'),
   ],
   ['a row that is used after its deletion', replaced(/^delete from counter_value.*/, 'do 0')],
 ]
 
 it.each(BUGS)('finds %s', async (_, breakage) => {
   let seed = 1
-  while ((await runPlan(planOf(seed), breakage)).faults.length === 0) seed += 1
+  while (seed < 2000 && (await runPlan(planOf(seed), breakage)).faults.length === 0) seed += 1
   expect(seed).toBeLessThan(2000)
 })
