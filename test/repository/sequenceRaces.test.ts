@@ -85,17 +85,25 @@ it('issues every number once while its definition is changed again and again', a
   const processes = [openTestNth(target), openTestNth(target)]
   const groups = ['a', 'b', '']
   let isOver = false
+  let onIssued = () => {}
+  // Each change waits for a number that was issued after it began: otherwise changes may leave no time between them.
   const definer = (async () => {
     for (let step = 1; !isOver; step = 1 + (step % 3)) {
+      const isIssued = new Promise<void>((resolve) => {
+        onIssued = resolve
+      })
       await processes[step % 2]?.sequences.define({ namespace: 'n', name: 's' }, { step })
+      await isIssued
     }
   })()
   const issued = await inParallel(30, 2000, async (index) => {
     const group = groups[index % 3] ?? ''
     const numbers = await processes[index % 2]?.sequences.next({ namespace: 'n', sequence: 's', group }, 1)
+    onIssued()
     return `${group} ${numbers?.issued.value}`
   })
   isOver = true
+  onIssued()
   await definer
   expect(new Set(issued).size).toBe(2000)
   for (const { faults } of processes) expect(faults).toEqual([])
