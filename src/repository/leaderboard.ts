@@ -1,7 +1,7 @@
 import { JOIN_VALUE, STATE, type StateRow, stateIn } from '../commit/periodStatements.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
-import { bytes, instant, integer, select } from '../mysql/sql.ts'
+import { bytes, EPOCH, instant, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type {
@@ -23,7 +23,8 @@ interface ListedRow extends StateRow {
   id: number
   namespace_id: number
   listed_value: number
-  sorted_by: number | Date
+  /** Null: never changed. */
+  listed_at: Date | null
 }
 
 /** The index of each order: its column, and how that is written. */
@@ -58,7 +59,8 @@ export async function listLeaderboard(
   if (before) conditions.push(beyond(before, ahead))
   const rows = await select<ListedRow>(
     connection,
-    `select ${STATE}, c.id, r.namespace_id, r.value as listed_value, ${column} as sorted_by
+    `select ${STATE}, c.id, r.namespace_id, r.value as listed_value,
+            ${periodKey === ALL_TIME ? `nullif(r.updated_at, ${EPOCH})` : 'null'} as listed_at
        from namespace n
        join ${table} r force index (${table}_${sortedBy}) on r.namespace_id = n.id
        join counter c on c.id = r.counter_id
@@ -71,7 +73,10 @@ export async function listLeaderboard(
     ...stateIn(row),
     leaderboard: { namespaceId: row.namespace_id, periodKey },
     listedValue: row.listed_value,
-    sortKey: { sortedBy: Number(row.sorted_by), id: row.id },
+    sortKey: {
+      sortedBy: order === 'UPDATED_AT_DESC' ? (row.listed_at?.getTime() ?? 0) : row.listed_value,
+      id: row.id,
+    },
   }))
 }
 
