@@ -1,6 +1,6 @@
 -- expands
 
--- Counters by what was added in a period of their time zone, for the periods in `leaderboards` of their namespace.
+-- Counters by the total of a period of their time zone, for the periods in `leaderboards` of their namespace.
 -- `period_key` is the period: 2026, 202611, 20261121, 2026112118, or 2026047 for a week. A counter to which nothing was
 -- added in a period, or whose additions sum to 0, has no row.
 create table if not exists leaderboard_period (

@@ -46,7 +46,7 @@ const Bucket = builder.objectRef<Total>('Bucket').implement({
     exposed(t, {
       start: ['DateTime', 'The start of the period, inclusive.'],
       end: ['DateTime', 'The end of the period, exclusive.'],
-      value: ['SafeInt', 'What was added in this period.'],
+      value: ['SafeInt', 'The total of this period.'],
     }),
 })
 

@@ -48,7 +48,7 @@ export const CounterEdge = builder.edgeObject({
     value: t.field({
       type: 'SafeInt',
       description:
-        'The value in the list: in the leaderboard of a period, what was added in it. It may be a second older than `node`.',
+        'The value in the list: in the leaderboard of a period, the period total. It may be a second older than `node`.',
       resolve: ({ node }) => node.listed?.value ?? node.value,
     }),
   }),
@@ -115,7 +115,7 @@ const chosen = builder.args((t) => ({
   period: t.field({
     type: Period,
     description:
-      'By what was added in this period, which must be in `leaderboards` of the namespace. By default, by value.',
+      'By the total of this period, which must be in `leaderboards` of the namespace. By default, by value.',
   }),
   at: t.field({ type: 'DateTime', description: instantIn('counter') }),
   lowestFirst: t.boolean({
@@ -164,7 +164,7 @@ builder.objectFields(Counter, (t) => ({
   place: t.int({
     nullable: true,
     description:
-      'The place by value in its namespace, or by what was added in a period, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. It may be about a second behind. Null if the counter is not on that leaderboard: it was never changed or defined, or nothing was added in the period, or the namespace has no such leaderboard, or not with all counters yet. Not in subscriptions.',
+      'The place by value in its namespace, or by period total, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. It may be about a second behind. Null if the counter is not on that leaderboard: it was never changed or defined, or nothing was added in the period, or the namespace has no such leaderboard, or not with all counters yet. Not in subscriptions.',
     args: chosen,
     extensions,
     async resolve(counter, args, { nth }, info) {

@@ -35,7 +35,7 @@ builder.node(Namespace, {
       periods: [orNull([TrackedPeriodRef]), 'The periods whose totals new counters keep.', toSeeDefaults],
       leaderboards: [
         orNull([Period]),
-        'The periods for which it has leaderboards of what was added in them.',
+        'The periods for which it has leaderboards of period totals.',
         toSeeDefaults,
       ],
     }),
@@ -56,7 +56,7 @@ builder.node(Namespace, {
           period: t.arg({
             type: Period,
             description:
-              'Lists what was added in this period, which must be in `leaderboards`, by the time zone of each counter. It requires the order VALUE_DESC or VALUE_ASC.',
+              'Lists counters by their totals of this period, which must be in `leaderboards`, by the time zone of each counter. It requires the order VALUE_DESC or VALUE_ASC.',
           }),
           at: t.arg({ type: 'DateTime', description: instantIn('namespace') }),
         },
@@ -148,7 +148,7 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
     leaderboards: t.field({
       type: [Period],
       description:
-        'All periods for which leaderboards of what was added in them are kept: that of the current period, and of the 12 before it. A counter that does not track the period is not on them. Existing counters are added within a minute or so. The default is none.',
+        'All periods for which leaderboards of period totals are kept: that of the current period, and of the 12 before it. A counter that does not track the period is not on them. Existing counters are added within a minute or so. The default is none.',
     }),
   }),
 })

@@ -167,7 +167,7 @@ function writesOf(rows: readonly CopiedRow[], moves: readonly Move[]): string[] 
 
 type CopiedTotal = Record<'id' | 'period' | 'start', number> & { value: number | string }
 
-/** Reads what was added in the latest periods for which counters' namespaces have leaderboards, and their rows there. */
+/** Reads the latest period totals of counters, for the leaderboards of their namespaces, and their rows there. */
 async function readTotals(
   connection: Connection,
   rows: readonly CopiedRow[],

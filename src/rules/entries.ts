@@ -91,7 +91,7 @@ const total = z.union([z.int(), z.string().regex(/^-?\d{1,19}$/)]).transform((wr
   return z.NEVER
 })
 
-/** What was added in each period. */
+/** The total of each period. */
 const history = z
   .partialRecord(
     z.enum(PERIODS),

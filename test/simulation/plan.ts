@@ -113,7 +113,7 @@ function operationsOf(random: Random, names: readonly string[]): () => ApiOperat
   }
 }
 
-/** A commit that comes between the look at the fence and the repetition, more or less. */
+/** A commit that comes between the reading of the fence and the repetition, more or less. */
 function lateness(random: Random, processes: number, latencyMs: number) {
   const delayMs = latencyMs * (4 + 16 * random.fraction())
   const trip = { kind: 'late', text: 'commit', delayMs } as const

@@ -76,7 +76,7 @@ const BUGS: [name: string, breakage: Breakage][] = [
   ],
   ['a text that arrives after its repetition', replaced(/ and epoch = \d+/g, '')],
   [
-    'a look at the fence that does not raise its epoch',
+    'a reading of the fence that does not raise its epoch',
     replaced(/last_insert_id\(epoch \+ 1\)/, 'last_insert_id(epoch)'),
   ],
   [

@@ -47,14 +47,14 @@ export const countersView = {
     const { live, nodes } = parts.useNodes(LIVE_COUNTERS, connection?.nodes ?? [])
     const leaderboards = connection?.leaderboards ?? []
     const orders = [...ORDERS, ...leaderboards.map((period) => [period, `Most added ${thisPeriod(period)}`])]
-    const isRanked = nodes.some(({ place }) => place != null)
+    const hasPlaces = nodes.some(({ place }) => place != null)
     const rowOf = ({ name, place, listed, value, updatedAt, valueIn }) => [
       html`<${NameLink} namespace=${namespace} counter=${name} text=${name} />`,
       CHARTS[order] ? addedText(listed) : html`<${Moving} value=${value} />`,
       addedText(valueIn),
-      isRanked ? numberText(place) : html`<${Time} at=${updatedAt} />`,
+      hasPlaces ? numberText(place) : html`<${Time} at=${updatedAt} />`,
     ]
-    const [amount, last] = [CHARTS[order] ? 'Added' : 'Value', isRanked ? 'Place' : 'Last change']
+    const [amount, last] = [CHARTS[order] ? 'Added' : 'Value', hasPlaces ? 'Place' : 'Last change']
     return html`
       <${parts.NameForm} ...${{ address, orders }} hint="Open also takes a new name: a counter is created on first use."
         open=${(counter) => ({ namespace, counter })} />
