@@ -29,26 +29,19 @@ globalThis.MonacoEnvironment = {
   getWorker: (_, label) => firstInput.then(() => new (WORKERS[label] ?? EditorWorker)()),
 }
 
-/** Each tab of the browser keeps its own state over a reload. A new one begins with the state of the one used last. */
-const storage = {
-  getItem: (name) => sessionStorage.getItem(name),
-  setItem(name, value) {
-    for (const area of [sessionStorage, localStorage]) area.setItem(name, value)
-  },
-  removeItem(name) {
-    for (const area of [sessionStorage, localStorage]) area.removeItem(name)
-  },
-  get length() {
-    return namesIn(sessionStorage).length
-  },
-  clear() {
-    for (const name of namesIn(sessionStorage)) this.removeItem(name)
-  },
-}
+const AREAS = [sessionStorage, localStorage]
 
 const namesIn = (area) => Object.keys(area).filter((name) => name.startsWith(PREFIX))
 
-if (!storage.length)
+/** Each tab of the browser keeps its own state over a reload. A new one begins with the state of the one used last. */
+const storage = {
+  getItem: (name) => sessionStorage.getItem(name),
+  setItem: (name, value) => AREAS.forEach((area) => void area.setItem(name, value)),
+  removeItem: (name) => AREAS.forEach((area) => void area.removeItem(name)),
+  clear: () => namesIn(sessionStorage).forEach(storage.removeItem),
+}
+
+if (namesIn(sessionStorage).length === 0)
   for (const name of namesIn(localStorage)) sessionStorage.setItem(name, localStorage[name])
 
 /** Sends operations with a key, unless the headers that somebody wrote have another one. Subscriptions run over SSE. */
@@ -89,12 +82,6 @@ const link = new URLSearchParams(location.search)
 const [query, variables] = [link.get('query') ?? undefined, link.get('variables') ?? undefined]
 if (query) tabs.unshift({ query, variables })
 history.replaceState(null, '', location.pathname)
-
-// GraphiQL follows the system's colours, its editor only when it opens.
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', ({ matches }) => {
-  if (storage.getItem(`${PREFIX}theme`)) return
-  globalThis.__MONACO?.editor.setTheme(matches ? 'graphiql-DARK' : 'graphiql-LIGHT')
-})
 
 const root = createRoot(document.getElementById('root'))
 const field = document.querySelector('.site input')

@@ -43,9 +43,9 @@ function Home() {
 function Plate({ copy }) {
   return html`
     <div class=${copy ? 'plate filled' : 'plate'} aria-hidden="true">
-      <p class="ex">Ex libris</p>
+      <p class="ex">EX LIBRIS</p>
       <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
-      <p class="title">${TITLE}</p>
+      <p><em>${TITLE}</em></p>
       <p class="stock">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
     </div>`
 }

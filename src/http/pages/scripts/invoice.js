@@ -12,6 +12,9 @@ const ASK_AGAIN_MS = 2000
 /** The action of reserving a number, whose key the client remembers. */
 const RESERVING = 'invoice'
 
+/** Options of mutations that take no key, as repeating them changes nothing. */
+const UNKEYED = { idempotencyKey: null }
+
 const FIELDS = 'id formatted state expiresAt'
 
 const DEFINE = `mutation Define {
@@ -33,7 +36,7 @@ const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 /** Reserves a number, or gets the reservation that was made with the same key. */
 async function reserve() {
   // Changes nothing if it is already defined; a key that may only take numbers needs it to be.
-  await untilAnswered(DEFINE).catch((error) => {
+  await client.mutate(DEFINE, {}, UNKEYED).catch((error) => {
     if (error.code !== 'FORBIDDEN') throw error
   })
   const { reserveInSequence } = await client.mutate(RESERVE, {}, { remember: RESERVING })
@@ -44,21 +47,10 @@ async function reserve() {
 async function settle(name, reservation) {
   try {
     const mutation = `mutation Settle($id: ID!) { ${name}(id: $id) { ${FIELDS} } }`
-    return (await untilAnswered(mutation, { id: reservation.id }))[name]
+    return (await client.mutate(mutation, { id: reservation.id }, UNKEYED))[name]
   } catch (error) {
     if (error.code !== 'RESERVATION_CLOSED') throw error
     return { ...reservation, state: error.extensions.state }
-  }
-}
-
-/** Sends a mutation that takes no key, as repeating it changes nothing, until there is an answer: four times. */
-async function untilAnswered(mutation, variables, attempt = 1) {
-  try {
-    return await client.mutate(mutation, variables, { idempotencyKey: null })
-  } catch (error) {
-    if (!error.isOutcomeUnknown || attempt === 4) throw error
-    await new Promise((resolve) => setTimeout(resolve, 250 * 2 ** attempt))
-    return untilAnswered(mutation, variables, attempt + 1)
   }
 }
 

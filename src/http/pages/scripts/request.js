@@ -50,12 +50,11 @@ export function Request({ title, copy }) {
   const [way, setWay] = useState('GraphQL')
   const radioOf = (name) =>
     html`<label><input type="radio" name="way" checked=${name === way} onChange=${() => setWay(name)} />${name}</label>`
-  const hasMonth = way === 'GraphQL' || way === 'curl'
   return html`
     <section class="request card" aria-label="The request">
       <${Copyable} text=${ways[way](title, key)} label="The request">
         <fieldset class="line segments" aria-label="The request as">${Object.keys(ways).map(radioOf)}</fieldset>
       <//>
-      <p class="answer muted">→ ${copy ? html`<code>{ "value": ${copy.value}${hasMonth && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
+      <p class="answer muted">→ ${copy ? html`<code>{ "value": ${copy.value}${/GraphQL|curl/.test(way) && `, "valueIn": ${copy.valueIn}`} }</code>` : 'your own number'}</p>
     </section>`
 }
