@@ -24,9 +24,7 @@ const moving = (window: Window) =>
       ),
     )
 
-it('shows on its home which counters move, with their totals of today, and those that begin to', {
-  tags: 'quick',
-}, async () => {
+it('shows on its home which counters move, with their totals of today, and those that begin to', async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   await ask('mutation { incrementBy(name: "readers", delta: 30, namespace: "m") { value } }')

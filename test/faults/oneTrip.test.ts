@@ -93,7 +93,9 @@ it('takes two round trips if something must be decided between them', async () =
   expect(await trips(() => counters.incrementBy(b, -1))).toEqual(['one'])
 })
 
-it('takes one trip or two as the database is far or near at that time, not when it was connected to', async () => {
+it('takes one trip or two as the database is far or near at that time, not when it was connected to', {
+  tags: 'slow',
+}, async () => {
   let delayMs = 5
   const proxy = startProxy(
     await freshDatabase(),

@@ -98,7 +98,7 @@ it('accepts every history in which calls overlap, some without an answer, and ea
       })
       expect(checkHistory(history)).toMatchObject({ faults: [], givenUp: [] })
     }),
-    { numRuns: runSize(200, 3000) },
+    { numRuns: runSize(100, 3000) },
   )
 })
 

@@ -234,7 +234,7 @@ it('takes a browser key in the address, from its pages only', async () => {
   expect((await open('https://other.example')).status).toBe(403)
 })
 
-it('replaces what a client has not read yet with the newest state', async () => {
+it('replaces what a client has not read yet with the newest state', { tags: 'slow' }, async () => {
   const { url, ask } = await startService()
   // Some of these events are more than the sockets keep for a client that doesn't read.
   const names = Array.from({ length: 500 }, (_, index) => `${index}`.padStart(190, 'n'))

@@ -148,9 +148,7 @@ it('answers UNAVAILABLE while a limit on connections is reached', async () => {
   expect(faults).toEqual([])
 })
 
-it('does not report connections beyond the limit while the open ones suffice', {
-  tags: 'quick',
-}, async () => {
+it('does not report connections beyond the limit while the open ones suffice', async () => {
   const { root, app } = await ownServer()
   await query(root, 'alter user app@localhost with max_user_connections 2')
   const { counters, said, faults } = openTestNth(app)
