@@ -8,7 +8,8 @@ import {
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
 } from '../commit/reservations.ts'
-import type { Connection } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
+import { rowsOf } from '../mysql/session.ts'
 import {
   bytes,
   groupBy,
@@ -23,12 +24,7 @@ import { periodKeyOf } from '../rules/calendar.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceKey } from '../rules/sequence.ts'
-import {
-  defaultSequenceDefinition,
-  nextNumber,
-  type Position,
-  type SequenceDefinition,
-} from '../rules/sequenceDefinition.ts'
+import { defaultSequenceDefinition, nextNumber, type Position } from '../rules/sequenceDefinition.ts'
 
 export function sequenceText({ namespace, sequence }: SequenceGroupKey): string {
   return keyText({ namespace, name: sequence })
@@ -70,7 +66,7 @@ export async function readStatesOfGroups(
            left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
            left join ${JOIN_LATEST}`
   })
-  return sequenceGroupsFrom(connection, await select<StoredSequenceGroupRow>(connection, statement), now)
+  return readStates(connection, statement, now)
 }
 
 export async function listSequenceGroups(
@@ -80,44 +76,73 @@ export async function listSequenceGroups(
   now: Date,
 ): Promise<SequenceGroupState[]> {
   const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.version > 0']
-  const rows = await select<StoredSequenceGroupRow>(
-    connection,
-    `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
+  const statement = `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
        from namespace n
        join sequence s on s.namespace_id = n.id
        join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
        join ${JOIN_LATEST}
-      ${pageByName('g.name', page, conditions)}`,
-  )
-  return sequenceGroupsFrom(connection, rows, now)
+      ${pageByName('g.name', page, conditions)}`
+  return readStates(connection, statement, now)
 }
 
-/** Their states at an instant. */
-async function sequenceGroupsFrom(
+/** Reads the states of selected groups. What takes several statements is read from one snapshot. */
+async function readStates(
   connection: Connection,
-  rows: readonly StoredSequenceGroupRow[],
+  statement: string,
   now: Date,
-) {
-  const groups = rows.map((row) => {
+): Promise<SequenceGroupState[]> {
+  const groups = groupsIn(await select<StoredSequenceGroupRow>(connection, statement), now)
+  if (!groups.filter(isUsed).some((group) => isElsewhere(group) || group.definition.gapless))
+    return groups.map((group) => stateOf(group, undefined, undefined, now))
+  return orRollBack(connection, async () => {
+    const answers = await queryAll(connection, [SNAPSHOT, ...BEGIN, statement])
+    const groups = groupsIn(rowsOf<StoredSequenceGroupRow>(answers.at(-1)), now)
+    const used = groups.filter(isUsed)
+    const positions = await readPositions(connection, used.filter(isElsewhere))
+    const free = await readFreeNumbers(connection, used)
+    await queryAll(connection, COMMIT)
+    return groups.map((group) => stateOf(group, positions.get(group.id), free.get(group.id), now))
+  })
+}
+
+const SNAPSHOT = 'set transaction isolation level repeatable read'
+
+function groupsIn(rows: readonly StoredSequenceGroupRow[], now: Date) {
+  return rows.map((row) => {
     const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
     const { restartEvery, timeZone } = definition
     return { id: row.id, row, definition, periodKey: periodKeyOf(restartEvery, timeZone, now) }
   })
-  const used = groups.filter((group): group is Used => group.id !== null)
-  const positions = await readPositions(connection, used)
-  const free = await readFreeNumbers(connection, used)
-  return groups.map(({ id, row, definition, periodKey }): SequenceGroupState => {
-    const key = keyIn(row)
-    const isInLatestPeriod = row.latest_period_key === periodKey
-    const position = isInLatestPeriod ? { last: row.value, next: row.next_value } : positions.get(id)
-    const nextValue = free.get(id) ?? nextNumber(definition, position ?? { last: null, next: null })
-    const nextFormatted = nextValue === null ? null : writerOf(definition, key.group, now)(nextValue)
-    return { ...key, ...latestIn(row, key.group), nextValue, nextFormatted, revision: Number(row.revision) }
-  })
+}
+
+type Group = ReturnType<typeof groupsIn>[number]
+
+/** @param other its position, if that is not with its latest number; `free`: the first number to reissue */
+function stateOf(
+  group: Group,
+  other: Position | undefined,
+  free: number | undefined,
+  now: Date,
+): SequenceGroupState {
+  const { row, definition } = group
+  const key = keyIn(row)
+  const position = isElsewhere(group) ? other : { last: row.value, next: row.next_value }
+  const nextValue = free ?? nextNumber(definition, position ?? { last: null, next: null })
+  const nextFormatted = nextValue === null ? null : writerOf(definition, key.group, now)(nextValue)
+  return { ...key, ...latestIn(row, key.group), nextValue, nextFormatted, revision: Number(row.revision) }
 }
 
 /** A sequence group with a row. */
-type Used = { id: number; row: StoredSequenceGroupRow; definition: SequenceDefinition; periodKey: number }
+type Used = Group & { id: number }
+
+function isUsed(group: Group): group is Used {
+  return group.id !== null
+}
+
+/** Whether its latest number is of another period, or it was restarted before its first one. */
+function isElsewhere({ row, periodKey }: Group): boolean {
+  return row.latest_period_key !== periodKey
+}
 
 /** The last number, in its own format. */
 function latestIn(row: StoredSequenceGroupRow, group: string) {
@@ -128,17 +153,16 @@ function latestIn(row: StoredSequenceGroupRow, group: string) {
   return { lastValue: value, lastFormatted: writerOf(style, group, updatedAt)(value), updatedAt }
 }
 
-/** Of sequence groups whose latest number is of another period, or that were restarted before their first; by id. */
+/** Positions in the present period, by the ids of their sequence groups. */
 async function readPositions(connection: Connection, groups: readonly Used[]) {
-  const others = groups.filter(({ row, periodKey }) => row.latest_period_key !== periodKey)
-  const statements = [...groupBy(others, ({ periodKey }) => periodKey)].map(
+  const statements = [...groupBy(groups, ({ periodKey }) => periodKey)].map(
     ([periodKey, same]) =>
       `select group_id as id, value as last, next_value as next
          from sequence_value force index (primary)
         where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
   )
   const rows = await selectAll<Position & { id: number | null }>(connection, statements)
-  return new Map(rows.map(({ id, last, next }) => [id, { last, next }]))
+  return new Map(rows.map(({ id, ...position }) => [id, position]))
 }
 
 /** The first released or expired numbers to reissue, by the ids of their sequence groups. */

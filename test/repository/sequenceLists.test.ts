@@ -1,6 +1,6 @@
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { listSequenceGroups } from '../../src/repository/sequenceGroups.ts'
+import { listSequenceGroups, readStatesOfGroups } from '../../src/repository/sequenceGroups.ts'
 import { upTo } from '../support/client/client.ts'
 import { filledUp, freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -146,4 +146,28 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
     ({ group }) => group,
   )
   expect(names).toEqual(['#', ...upTo(2).map((n) => String(n).padStart(6, '0'))])
+})
+
+it('reads the last and the next number of one moment', async () => {
+  const target = await freshDatabase()
+  const { sequences } = openTestNth(target)
+  const key = { namespace: 'n', sequence: 's', group: 'g' }
+  await sequences.restart(key, 5)
+  const connection = await createPool({ ...target, multipleStatements: true }).getConnection()
+  onTestFinished(() => connection.destroy())
+  // Somebody takes a number after each statement.
+  const busy = Object.create(connection, {
+    query: {
+      async value(statement: string) {
+        const answer = await connection.query(statement)
+        await sequences.next(key, 1)
+        return answer
+      },
+    },
+  })
+  const [state] = await readStatesOfGroups(busy, [key], new Date())
+  expect([
+    [null, 5],
+    [5, 6],
+  ]).toContainEqual([state?.lastValue, state?.nextValue])
 })
