@@ -1,65 +1,75 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import type { ApiOperation, CallOutcome } from '../history/history.ts'
+import type { Recorder } from '../history/recorder.ts'
 import type { Random } from '../support/mulberry32.ts'
-import type { Book } from './book.ts'
 import type { Journal } from './journal.ts'
-import { OUTCOME_UNKNOWN, type Outcome, send } from './request.ts'
+import { send } from './request.ts'
 import { type Server, WRITE_TIMEOUT_MS } from './servers.ts'
 
 /** One of those who call at the same time. */
 export interface Caller {
-  /** The server that it calls, and the other one. */
-  server: Server
-  other: Server
   random: Random
-  book: Book
-  journal: Journal
-  /** Calls once. */
-  call<Data>(query: string, variables: Record<string, unknown>): Promise<Outcome<Data>>
+  /** Calls once: its own server, or the other one. */
+  call(operation: ApiOperation, isOther?: boolean): Promise<CallOutcome>
   /**
    * Calls one server after the other until it knows the outcome, as is safe for what is applied once however often it is
-   * sent.
-   *
-   * @returns undefined if it never learnt it, which is noted as wrong
+   * sent. An outcome that it never learns is noted as wrong.
    */
-  insist<Data>(
-    query: string,
-    variables: Record<string, unknown>,
-    first?: Server,
-  ): Promise<Exclude<Outcome<Data>, { kind: 'unknown' }> | undefined>
+  insist(operation: ApiOperation, isOther?: boolean): Promise<CallOutcome>
 }
 
 /** What callers share. */
 export interface Surroundings {
   servers: readonly [Server, Server]
-  book: Book
+  recorder: Recorder
   journal: Journal
+  /** Of all their counters and sequences. */
+  namespace: string
+  /** Aborted when nobody gets an answer any more. */
+  signal: AbortSignal
 }
 
 /** On top of how long a server lets it wait: the start of a server, and two cores for all processes. */
 const LONGEST_CALL_MS = WRITE_TIMEOUT_MS + 10_000
 const PATIENCE_MS = 180_000
 
+/** Codes by which a server may refuse what callers do here. What the others say of the state, the checker judges. */
+const USUAL = ['UNAVAILABLE', 'LIMIT_REACHED', 'RESERVATION_CLOSED']
+
 export function createCaller(surroundings: Surroundings, index: number, random: Random): Caller {
-  const { servers, book, journal } = surroundings
-  const server = servers[index % 2] as Server
-  const other = servers[(index + 1) % 2] as Server
+  const { servers, recorder, journal, namespace, signal } = surroundings
+
+  async function once(operation: ApiOperation, isOther: boolean): Promise<[CallOutcome, string | undefined]> {
+    const server = servers[(index + Number(isOther)) % 2] as Server
+    const codes: string[] = []
+    const outcome = await recorder.call(
+      index,
+      async (query) => {
+        const reply = await send(server, query)
+        for (const { message, extensions } of reply.errors ?? []) {
+          codes.push(extensions.code)
+          if (![...USUAL, OUTCOME_UNKNOWN].includes(extensions.code))
+            journal.wrong.push(`${query}: ${extensions.code}: ${message}`)
+        }
+        return reply
+      },
+      'id' in operation ? operation : { ...operation, namespace },
+    )
+    return [outcome, codes[0]]
+  }
 
   return {
-    server,
-    other,
     random,
-    book,
-    journal,
 
-    async call(query, variables) {
+    async call(operation, isOther = false) {
       const sentAt = performance.now()
-      const outcome = await send<never>(server, query, variables)
+      const [outcome, code] = await once(operation, isOther)
       const waitMs = performance.now() - sentAt
-      if (waitMs > LONGEST_CALL_MS) journal.wrong.push(`A call took ${waitMs.toFixed(0)} ms: ${query}`)
-      if (outcome.kind === 'answered') journal.note('answered', waitMs)
-      else if (outcome.kind === 'unknown')
-        journal.note(outcome.reason === OUTCOME_UNKNOWN ? 'unknownToNth' : 'unknown', waitMs)
-      else if (outcome.code !== 'UNAVAILABLE') journal.note('answered', waitMs)
+      if (waitMs > LONGEST_CALL_MS)
+        journal.wrong.push(`A call took ${waitMs.toFixed(0)} ms: ${JSON.stringify(operation)}`)
+      if (outcome.kind === 'unknown')
+        journal.note(code === OUTCOME_UNKNOWN ? 'unknownToNth' : 'unknown', waitMs)
+      else if (code !== 'UNAVAILABLE') journal.note('answered', waitMs)
       else {
         journal.note('unavailable', waitMs)
         // As it asks for by `retryAfterMs`.
@@ -68,31 +78,23 @@ export function createCaller(surroundings: Surroundings, index: number, random: 
       return outcome
     },
 
-    async insist(query, variables, first = server) {
+    async insist(operation, isOther = false) {
       const sentAt = performance.now()
-      const second = first === server ? other : server
-      for (let time = 0; performance.now() - sentAt < PATIENCE_MS; time++) {
-        const outcome = await send<never>(time % 2 === 0 ? first : second, query, variables)
-        const isDefinite =
-          outcome.kind === 'answered' || (outcome.kind === 'refused' && outcome.code !== 'UNAVAILABLE')
-        if (isDefinite) {
+      let outcome: CallOutcome = { kind: 'unknown' }
+      for (let time = 0; performance.now() - sentAt < PATIENCE_MS && !signal.aborted; time++) {
+        let code: string | undefined
+        ;[outcome, code] = await once(operation, time % 2 === 0 ? isOther : !isOther)
+        if (outcome.kind !== 'unknown' && code !== 'UNAVAILABLE') {
           journal.note('answered', performance.now() - sentAt)
           return outcome
         }
         await pause(20 + random.below(60))
       }
-      journal.wrong.push(`No outcome within ${PATIENCE_MS / 1000} s: ${query} ${JSON.stringify(variables)}`)
-      return undefined
+      if (!signal.aborted)
+        journal.wrong.push(`No outcome within ${PATIENCE_MS / 1000} s: ${JSON.stringify(operation)}`)
+      return outcome
     },
   }
 }
 
-/** Notes an answer that is none of those that were to be expected. */
-export function noteUnexpected(
-  { journal }: Caller,
-  what: string,
-  outcome: Outcome<unknown> | undefined,
-): void {
-  if (outcome?.kind !== 'refused' || outcome.code === 'UNAVAILABLE') return
-  journal.wrong.push(`${what}: ${outcome.code}: ${outcome.message}`)
-}
+const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'

@@ -17,19 +17,39 @@ export interface Engine {
   version: string
   /** Does something to one node, and waits until it is done. */
   harm(verb: Harm, node: Node): Promise<void>
+  /** Starts all nodes again after all were ended, the one with the most transactions first. */
+  startAgain(): Promise<void>
   stop(): Promise<void>
 }
 
 const LIMIT_MS = 300_000
 
-/** Starts an engine, which the caller stops. If it fails, it is stopped here. */
-export async function startEngine(file: string, directory: string, port: number): Promise<Engine> {
+/**
+ * Starts an engine, which the caller stops. If it fails, it is stopped here.
+ *
+ * @param options of its servers
+ */
+export async function startEngine(
+  file: string,
+  directory: string,
+  port: number,
+  options: readonly string[] = [],
+): Promise<Engine> {
   const place = [directory, String(port)]
+  const env = {
+    ...process.env,
+    ENGINE_OPTIONS: [process.env.ENGINE_OPTIONS ?? '', ...options].join(' ').trim(),
+  }
 
   async function run(verb: string, ...more: string[]): Promise<string> {
     const args = [verb, ...more]
     // In a group of its own: a Ctrl-C must not end servers that are still counted on.
-    const child = spawn(file, args, { detached: true, stdio: ['ignore', 'pipe', 'pipe'], timeout: LIMIT_MS })
+    const child = spawn(file, args, {
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: LIMIT_MS,
+      env,
+    })
     let output = ''
     let errors = ''
     child.stdout.on('data', (chunk) => {
@@ -53,6 +73,7 @@ export async function startEngine(file: string, directory: string, port: number)
       nodes,
       version: (await run('version')).trim(),
       harm: async (verb, node) => void (await run(verb, ...place, String(node.number))),
+      startAgain: async () => void (await run('start', ...place)),
       stop: async () => void (await run('stop', ...place)),
     }
   } catch (error) {

@@ -11,8 +11,19 @@ import type { Server } from './servers.ts'
  * - `cut`: a node that is written to loses its network to the others for seconds
  * - `rolling`: all nodes are ended and started again, one after another
  * - `kill-nth`: an Nth server is killed, and started again
+ * - `kill-all`: all nodes are killed within two seconds, and started again
+ * - `cut-kill-all`: the same, a second after one of them has lost its network to the others
  */
-export const FAULT_KINDS = ['kill-writer', 'kill-other', 'freeze', 'cut', 'rolling', 'kill-nth'] as const
+export const FAULT_KINDS = [
+  'kill-writer',
+  'kill-other',
+  'freeze',
+  'cut',
+  'rolling',
+  'kill-nth',
+  'kill-all',
+  'cut-kill-all',
+] as const
 
 export type FaultKind = (typeof FAULT_KINDS)[number]
 
@@ -25,7 +36,7 @@ export interface Scene {
 }
 
 /** The kinds that need other nodes. */
-const OF_CLUSTERS: readonly FaultKind[] = ['kill-other', 'cut']
+const OF_CLUSTERS: readonly FaultKind[] = ['kill-other', 'cut', 'cut-kill-all']
 
 export function isPossible(kind: FaultKind, topology: Topology): boolean {
   return topology !== 'single' || !OF_CLUSTERS.includes(kind)
@@ -46,6 +57,21 @@ export async function causeFault(kind: FaultKind, scene: Scene): Promise<string>
       await untilWhole(engine.nodes, topology)
       await pause(2000)
     }
+    return 'all nodes'
+  }
+  if (kind === 'kill-all' || kind === 'cut-kill-all') {
+    const [first, ...others] = random.sample(engine.nodes, engine.nodes.length)
+    if (!first) throw new Error('The engine has no node')
+    if (kind === 'cut-kill-all') {
+      await engine.harm('cut', first)
+      await pause(1000)
+    }
+    // The one that was cut off is killed last: it may have commits of its own by then.
+    for (const node of [...others, first]) {
+      await engine.harm('kill', node)
+      await pause(random.below(600))
+    }
+    await engine.startAgain()
     return 'all nodes'
   }
   const node = await (kind === 'kill-other' ? otherNode(scene) : writingNode(scene))

@@ -22,7 +22,9 @@ async function main(): Promise<void> {
   print(`SEED=${options.seed}`)
   await rm(options.directory, { recursive: true, force: true })
   await mkdir(options.directory, { recursive: true })
-  const engine = await startEngine(options.engine, options.directory, options.port)
+  const engine = await startEngine(options.engine, options.directory, options.port, [
+    `--innodb-flush-log-at-trx-commit=${options.flush}`,
+  ])
   try {
     print(`${engine.version}: ${engine.nodes.map(({ host, port }) => `${host}:${port}`).join(', ')}`)
     if (options.isCanary) await checkCanary(engine, checks)

@@ -25,7 +25,7 @@ export async function queryNode(node: Node, ...statements: string[]): Promise<Ro
 export async function topologyOf(nodes: readonly Node[]): Promise<Topology> {
   const [first] = nodes
   if (!first) throw new Error('The engine has no node')
-  if ((await galeraStatus(first)).wsrep_cluster_size) return 'galera'
+  if (Number((await galeraStatus(first)).wsrep_cluster_size) > 0) return 'galera'
   return nodes.length > 1 ? 'group replication' : 'single'
 }
 

@@ -12,6 +12,8 @@ export const HELP = `Counts through two Nth servers on a database that fails in 
   --seconds <n>       how long faults are caused (120)
   --faults <kinds>    only these, with commas between them, or none: ${FAULT_KINDS.join(',')}
   --kills <n>         instead: kill a node that is written to n times and another one n times, without a time limit
+  --flush <0|1|2>     innodb_flush_log_at_trx_commit of all nodes (1). With 0, commits are lost if all are killed at once:
+                      it is checked that no server answers anything afterwards
   --probes <n>        how often each thing that one server answered is looked for at the other (100)
   --callers <n>       how many callers there are, half of them at each server (64)
   --canary            instead: show that a form of a transaction known to be unsafe on Galera fails here
@@ -28,6 +30,7 @@ export interface Options {
   faults: FaultKind[]
   /** How often a node of each sort is killed; undefined: `faults` are caused, for `seconds`. */
   kills: number | undefined
+  flush: number
   probes: number
   callers: number
   /** Whether only the unsafe form is run. */
@@ -50,6 +53,7 @@ export function readOptions(args: string[]): Options | undefined {
       seconds: { type: 'string', default: '120' },
       faults: { type: 'string', default: FAULT_KINDS.join(',') },
       kills: { type: 'string' },
+      flush: { type: 'string', default: '1' },
       probes: { type: 'string', default: '100' },
       callers: { type: 'string', default: '64' },
       canary: { type: 'boolean', default: false },
@@ -65,6 +69,7 @@ export function readOptions(args: string[]): Options | undefined {
     seconds: integer('--seconds', values.seconds),
     faults: values.faults === 'none' ? [] : values.faults.split(',').map(faultKind),
     kills: values.kills === undefined ? undefined : integer('--kills', values.kills),
+    flush: integer('--flush', values.flush),
     probes: integer('--probes', values.probes),
     callers: integer('--callers', values.callers),
     isCanary: values.canary,

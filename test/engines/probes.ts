@@ -1,4 +1,3 @@
-import type { Outcome } from './request.ts'
 import { send } from './request.ts'
 import type { Server } from './servers.ts'
 
@@ -39,11 +38,10 @@ export async function probeCausality(
     query: string,
     variables = {},
   ): Promise<Data | undefined> {
-    const outcome: Outcome<Data> = await send<Data>(server, query, variables)
-    if (outcome.kind === 'answered') return outcome.data
-    if (outcome.kind === 'refused' && outcome.code !== 'UNAVAILABLE')
-      result.stale.push(`${what}: ${outcome.message}`)
-    else result.unanswered.push(`${what}: ${outcome.kind === 'refused' ? outcome.message : outcome.reason}`)
+    const { data, errors: [error] = [] } = await send<Data>(server, query, variables)
+    if (!error) return data
+    const isUnanswered = ['UNAVAILABLE', 'OUTCOME_UNKNOWN'].includes(error.extensions.code)
+    result[isUnanswered ? 'unanswered' : 'stale'].push(`${what}: ${error.message}`)
     return undefined
   }
 
