@@ -39,10 +39,10 @@ export class SimulatedServer {
   readonly scheduler: Scheduler
   readonly random: Random
   readonly sessions = new Map<number, ServerSession>()
-  /** Names of counters whose changes a trigger refuses. */
+  /** Names of counters and sequence groups whose changes a trigger refuses. */
   readonly refused = new Set<string>()
   startedAt = -1_000_000
-  /** The last that a counter got. */
+  /** The last that a counter or a sequence group got. */
   ids = 0
   isDown = false
   /** Whether sessions may end others: not behind some proxies. */
@@ -88,7 +88,7 @@ export class SimulatedServer {
     return [...this.#rows].filter(([key]) => key.startsWith(`${table} `))
   }
 
-  /** Ends, maybe without its last commits. Returns whether counters have changed in one of these. */
+  /** Ends, maybe without its last commits. Returns whether numbers have changed in one of these. */
   crash(lostCommits: number): boolean {
     this.isDown = true
     for (const session of [...this.sessions.values()]) session.end()
@@ -96,10 +96,15 @@ export class SimulatedServer {
     for (const { replaced } of lost) this.#store(replaced)
     // Ids are used again.
     if (lost.length > 0)
-      this.ids = Math.max(0, ...this.rowsOf('definition').map(([key]) => Number(key.slice(11))))
+      this.ids = Math.max(
+        0,
+        ...['definition', 'group'].flatMap((table) =>
+          this.rowsOf(table).map(([key]) => Number(key.split(' ')[1])),
+        ),
+      )
     // Of a fence that was only made or read, nobody needs to know.
     const changes = lost.filter(({ replaced }) =>
-      [...replaced.keys()].some((key) => key.startsWith('counter ')),
+      [...replaced.keys()].some((key) => /^(counter|position) /.test(key)),
     )
     for (const commit of changes) {
       commit.isLost = true

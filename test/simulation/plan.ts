@@ -31,11 +31,14 @@ export type PlannedFault = { at: number } & (
   | { kind: 'clock'; process: number; byMs: number }
   /** The database restarts, without its last commits. */
   | { kind: 'failover'; forMs: number; lostCommits: number }
-  /** Another session locks a counter, or a trigger refuses its changes. */
+  /** Another session locks a counter or a sequence group, or a trigger refuses its changes. */
   | { kind: 'lock' | 'trigger'; name: string; forMs: number }
 )
 
 const NAMES = ['a', 'b', 'c', 'd'] as const
+/** Of the sequence groups of one sequence. */
+const GROUPS = ['G', 'H'] as const
+export const SEQUENCE = 's'
 /** From here, some calls are out of range. */
 const NEAR_END = Number.MAX_SAFE_INTEGER - 22
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5'] as const
@@ -52,7 +55,8 @@ export function planOf(seed: number): Plan {
   const processes = 1 + random.below(3)
   const lengthMs = pick([200, 1000, 4000])
   const names = NAMES.slice(0, 1 + random.below(4))
-  const operation = operationsOf(random, names)
+  const groups = GROUPS.slice(0, random.below(GROUPS.length + 1))
+  const operation = operationsOf(random, names, groups)
   const calls: PlannedCall[] = []
   const count = 5 + random.below(40)
   while (calls.length < count) {
@@ -64,7 +68,7 @@ export function planOf(seed: number): Plan {
   const timeoutMs = pick([300, 1500, 6000, 12_000])
   const faults = Array.from({ length: random.below(9) }, () => ({
     at: random.fraction() * lengthMs,
-    ...(isLate ? lateness(random, processes, latencyMs) : faultOf(random, processes, names)),
+    ...(isLate ? lateness(random, processes, latencyMs) : faultOf(random, processes, [...names, ...groups])),
   }))
   return {
     seed,
@@ -78,14 +82,24 @@ export function planOf(seed: number): Plan {
   }
 }
 
-function operationsOf(random: Random, names: readonly string[]): () => ApiOperation {
+function operationsOf(
+  random: Random,
+  names: readonly string[],
+  groups: readonly string[],
+): () => ApiOperation {
   const name = () => names[Math.floor(random.fraction() ** 2 * names.length)] ?? 'a'
   const delta = () => 1 + random.below(5) - (random.below(4) === 0 ? 6 : 0)
   const bound = () => (random.below(2) === 0 ? null : random.below(30))
   /** What each key was first used with. */
   const keyed = new Map<string, ApiOperation>()
 
+  const group = () => ({ name: SEQUENCE, group: groups[random.below(groups.length)] ?? 'G' })
+
   function change(): ApiOperation {
+    if (groups.length > 0 && random.below(3) === 0)
+      return random.below(8) === 0
+        ? { kind: 'restartSequence', ...group(), nextValue: 1 + random.below(30) }
+        : { kind: 'nextInSequence', ...group(), count: 1 + random.below(3) }
     const kind = random.below(10)
     if (kind < 5) return { kind: 'increment', name: name() }
     if (kind < 7) return { kind: 'incrementBy', name: name(), delta: delta() }
@@ -103,6 +117,7 @@ function operationsOf(random: Random, names: readonly string[]): () => ApiOperat
       const definition = { minValue: random.below(3) === 0 ? 0 : null, maxValue: bound(), overflow } as const
       return { kind: 'defineCounter', name: name(), definition }
     }
+    if (kind === 3 && groups.length > 0) return { kind: 'sequenceGroup', ...group() }
     if (kind < 6) return { kind: 'counters', names: [name()] }
     if (kind > 10) return change()
     const idempotencyKey = KEYS[random.below(KEYS.length)] ?? 'k1'

@@ -8,10 +8,13 @@ import type { Connection, Database } from '../../src/mysql/pool.ts'
 import { type Notices, SILENT } from '../../src/operations/log.ts'
 import { createRowCache } from '../../src/repository/batches.ts'
 import { type CounterChange, openCounters } from '../../src/repository/counters.ts'
+import { openSequences } from '../../src/repository/sequences.ts'
 import { type CounterKey, keyText } from '../../src/rules/counter.ts'
 import { NthError, unavailable } from '../../src/rules/errors.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
-import type { CounterRow } from '../../src/rules/rows.ts'
+import type { CounterRow, SequenceGroupRow } from '../../src/rules/rows.ts'
+import { type SequenceGroupKey, sequenceGroupKeyText } from '../../src/rules/sequence.ts'
+import { defaultSequenceDefinition } from '../../src/rules/sequenceDefinition.ts'
 import type { Answer, ApiOperation, CallOutcome } from '../history/history.ts'
 import { PLAIN } from '../support/model/plain.ts'
 import { ServerError, type SimulatedServer } from './database.ts'
@@ -102,6 +105,28 @@ export function openProcess(options: ProcessOptions) {
       }
     },
   })
+  const groups = createRowCache<SequenceGroupKey, SequenceGroupRow>(database, failover, {
+    textOf: sequenceGroupKeyText,
+    async read(_, keys, incarnation) {
+      return new Map(keys.flatMap((key) => readGroup(server, key, incarnation) ?? []))
+    },
+    async create(_, keys) {
+      const session = server.open(machine)
+      session.isInTransaction = true
+      try {
+        for (const { group } of keys) {
+          await session.lock(`groupName ${group}`)
+          if (session.read(`groupName ${group}`)) throw new ServerError(DUP_ENTRY)
+          const id = ++server.ids
+          session.write(`groupName ${group}`, { id })
+          session.write(`group ${id}`, { name: group, identity: 1 + random.below(1_000_000) })
+        }
+        session.commit()
+      } finally {
+        session.end()
+      }
+    },
+  })
   const groupCommit = openGroupCommit({
     openWriter: () =>
       breakWriter(
@@ -126,6 +151,10 @@ export function openProcess(options: ProcessOptions) {
     onApplied: () => undefined,
   })
   const counters = openCounters({ database, rows, groupCommit, now, retentionIn: async () => PLAIN })
+  const sequences = openSequences({
+    ...{ database, definitions: database, rows: groups, groupCommit, now },
+    retentionIn: async () => PLAIN,
+  })
   // As `openLossWatch` does.
   clock.repeat(1000, () => {
     const own = failover.unnoted
@@ -154,6 +183,24 @@ export function openProcess(options: ProcessOptions) {
         return { previousValue: (await counters.delete(key)).previousValue }
       case 'counters':
         return database.withRetry(async () => operation.names.map((name) => stateOf(server, name)))
+      case 'nextInSequence': {
+        const { issued, isReplayed: replayed } = await sequences.next(
+          groupOf(operation),
+          operation.count ?? 1,
+          {
+            claim,
+          },
+        )
+        return { value: issued.value, lastValue: issued.lastValue, replayed }
+      }
+      case 'restartSequence': {
+        const { nextValue, isReplayed } = await sequences.restart(groupOf(operation), operation.nextValue, {
+          claim,
+        })
+        return { nextValue, replayed: isReplayed }
+      }
+      case 'sequenceGroup':
+        return database.withRetry(async () => groupState(server, operation.group ?? ''))
       default:
         throw new Error(`The simulation has no ${kind}`)
     }
@@ -202,6 +249,41 @@ function readRow(server: SimulatedServer, key: CounterKey, incarnation: number) 
     changedAt: Number.NEGATIVE_INFINITY,
   }
   return [[keyText(key), row] as const]
+}
+
+function groupOf({ name, group = '' }: { name: string; group?: string | undefined }): SequenceGroupKey {
+  return { namespace: NAMESPACE, sequence: name, group }
+}
+
+function readGroup(server: SimulatedServer, key: SequenceGroupKey, incarnation: number) {
+  const id = Number(server.committed(`groupName ${key.group}`)?.id)
+  const group = server.committed(`group ${id}`)
+  if (!group) return undefined
+  const row: SequenceGroupRow = {
+    kind: 'sequenceGroup',
+    key: `group ${id}`,
+    id,
+    version: 1,
+    incarnation,
+    sequenceId: 1,
+    identity: Number(group.identity),
+    group: key.group,
+    definition: defaultSequenceDefinition('UTC'),
+    salt: undefined,
+    issuedIn: undefined,
+  }
+  return [[sequenceGroupKeyText(key), row] as const]
+}
+
+/** A sequence group as a read returns it. */
+function groupState(server: SimulatedServer, group: string): Answer {
+  const id = Number(server.committed(`groupName ${group}`)?.id)
+  // As rows have it.
+  const { value = null, next = null } = (server.committed(`position ${id}`) ?? {}) as Record<
+    'value' | 'next',
+    number | null
+  >
+  return { lastValue: value, nextValue: next ?? (value ?? 0) + 1 }
 }
 
 /** A counter as a read returns it. */

@@ -2,7 +2,7 @@ import { checkHistory } from '../history/check.ts'
 import type { CallRecord } from '../history/history.ts'
 import { mulberry32 } from '../support/mulberry32.ts'
 import { SimulatedServer } from './database.ts'
-import { type Plan, shortened } from './plan.ts'
+import { type Plan, SEQUENCE, shortened } from './plan.ts'
 import { type Breakage, type NthProcess, openProcess } from './process.ts'
 import { Scheduler } from './scheduler.ts'
 
@@ -15,8 +15,8 @@ import { Scheduler } from './scheduler.ts'
  * understands these texts by their shape (`statements.ts`).
  *
  * This does not cover SQL: how a real server executes these statements, its locks and their order, its snapshots, and the
- * certification and replication of a cluster; nor periods, slots, subjects, sequences, HTTP and GraphQL. Those have tests
- * on real servers.
+ * certification and replication of a cluster; nor periods, slots, subjects, reservations, definitions of sequences, HTTP and GraphQL.
+ * Those have tests on real servers.
  */
 
 export interface Run {
@@ -78,7 +78,7 @@ export async function runPlan(plan: Plan, breakage: Breakage = {}): Promise<Run>
     const outcome = await process.call(operation)
     unanswered.delete(record)
     const couldKnow = process.machine.lostAt < sentAt
-    if (couldKnow && outcome.kind === 'answered' && operation.kind !== 'counters')
+    if (couldKnow && outcome.kind === 'answered' && !isRead(operation))
       faults.push(`Commits were lost that it knew of, but it answered ${JSON.stringify(operation)}`)
     // What it answered since may have been lost: the call is one of unknown outcome.
     if (lostAt < Number.POSITIVE_INFINITY) return
@@ -127,9 +127,11 @@ export async function runPlan(plan: Plan, breakage: Breakage = {}): Promise<Run>
         scheduler.after(fault.forMs, () => server.start())
         return
       case 'lock': {
-        const id = Number(server.committed(`name ${fault.name}`)?.id)
+        const group = server.committed(`groupName ${fault.name}`)
+        const id = (group ?? server.committed(`name ${fault.name}`))?.id
         const session = server.open()
-        void Promise.resolve(session.lock(`counter ${id}`)).catch(() => undefined)
+        const locking = session.lock(`${group ? 'position' : 'counter'} ${id}`)
+        void Promise.resolve(locking).catch(() => undefined)
         scheduler.after(fault.forMs, () => session.end())
         return
       }
@@ -145,11 +147,13 @@ export async function runPlan(plan: Plan, breakage: Breakage = {}): Promise<Run>
   await scheduler.runUntil(lastAt + plan.timeoutMs + LATEST_MS, isAnswered)
   await scheduler.runUntil(scheduler.nowMs + ARRIVAL_MS)
   if (lostAt === Number.POSITIVE_INFINITY) {
-    const names = [
-      ...new Set(plan.calls.flatMap(({ operation }) => ('name' in operation ? operation.name : []))),
-    ]
+    const operations = plan.calls.map(({ operation }) => operation)
+    const named = operations.flatMap((each) => ('name' in each && !('group' in each) ? each.name : []))
+    const groups = operations.flatMap((each) => ('group' in each ? (each.group ?? '') : []))
     const [reader] = processes
-    if (reader) void call(reader, { kind: 'counters', names })
+    if (reader) void call(reader, { kind: 'counters', names: [...new Set(named)] })
+    for (const group of new Set(groups))
+      if (reader) void call(reader, { kind: 'sequenceGroup', name: SEQUENCE, group })
     await scheduler.runUntil(scheduler.nowMs + plan.timeoutMs + LATEST_MS, isAnswered)
     for (const [key, { results }] of server.rowsOf('key'))
       if (results === null) faults.push(`A call that was refused, or that is none, keeps ${key}`)
@@ -158,6 +162,10 @@ export async function runPlan(plan: Plan, breakage: Breakage = {}): Promise<Run>
   const { faults: found, components, givenUp } = checkHistory(history, { limit: LIMIT })
   for (const { message, call } of found) faults.push(`${message}: ${JSON.stringify(call)}`)
   return { plan, history, faults, components, givenUp: givenUp.length }
+}
+
+function isRead({ kind }: CallRecord['operation']): boolean {
+  return kind === 'counters' || kind === 'sequenceGroup'
 }
 
 /** A run of the shortest plan that is left of one that fails; undefined if it doesn't. */

@@ -195,6 +195,94 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
   ],
   [/^insert ignore into deleted_counter/, () => changed(1)],
 
+  // Sequences, whose definition never changes.
+  [
+    /^select id, version, definitions from sequence force index \(primary\) where id in \((.*)\) order by id lock in share mode$/,
+    (_, ids) => found(...idsIn(ids).map((id) => ({ id, version: 1, definitions: 0 }))),
+  ],
+  [/^select 1 from sequence force index \(primary\) where id = \d+ .*nowait \*\/$/, () => found()],
+  [
+    /^update sequence_value set updated_at = .*, value = cast\(last_insert_id\(value\) as signed\) \+ (\d+) where group_id = (\d+) and period_key = \S+ and identity = (\d+)( and value <> 0 and next_value is null)?$/,
+    async (session, count, id, identity, isNext) => {
+      const key = `position ${id}`
+      const hadLock = session.locks.has(key)
+      await session.lock(key)
+      const row = session.read(key)
+      if (!row?.value || row.identity !== Number(identity) || (isNext && row.next !== null)) {
+        if (!hadLock) session.server.unlock(session, key)
+        return changed(0)
+      }
+      refuseIfTriggered(session, id)
+      session.write(key, { ...row, value: Number(row.value) + Number(count) })
+      return changed(1, Number(row.value))
+    },
+  ],
+  [
+    /^insert into sequence_value \(group_id, period_key, identity\) select id, .* where id in \((.*)\) order by id on duplicate key update .*$/,
+    async (session, ids) => {
+      for (const id of idsIn(ids)) {
+        await session.lock(`position ${id}`)
+        const group = session.read(`group ${id}`)
+        const position = { identity: group?.identity ?? 0, value: null, next: null, generation: 0 }
+        if (group && !session.read(`position ${id}`)) session.write(`position ${id}`, position)
+      }
+      return changed(1)
+    },
+  ],
+  [
+    /^select group_id as id, period_key as period, identity, value as last, .* from sequence_value force index \(primary\) where group_id in \((.*)\) and period_key = (\S+) order by group_id( for update)?$/,
+    async (session, ids, period, lock) => {
+      const rows: object[] = []
+      for (const id of idsIn(ids)) {
+        if (lock) await session.lock(`position ${id}`)
+        const row = session.read(`position ${id}`)
+        if (row) rows.push({ id, period: Number(period), ...row, last: row.value })
+      }
+      return found(...rows)
+    },
+  ],
+  [
+    /^insert into sequence_value \(group_id, period_key, value, next_value, generation, created_at, updated_at\) values (.*) on duplicate key update .*$/,
+    async (session, values = '') => {
+      const stored = values.matchAll(/\((\d+), \d+, (null|-?\d+), (null|-?\d+), (\d+), /g)
+      for (const [, id, value, next, generation] of stored) {
+        await session.lock(`position ${id}`)
+        refuseIfTriggered(session, id)
+        const numbers = { value: orNull(value), next: orNull(next), generation: Number(generation) }
+        session.write(`position ${id}`, { ...session.read(`position ${id}`), ...numbers })
+      }
+      return changed(1)
+    },
+  ],
+  [
+    /^select 1 from sequence_value force index \(primary\) where group_id = (\d+) and period_key = \S+ for update nowait$/,
+    async (session, id) => {
+      await session.lock(`position ${id}`, 'fail')
+      return found()
+    },
+  ],
+  [
+    /^select id, revision, .* from sequence_group force index \(primary\) where id in \((.*)\) order by id for update$/,
+    async (session, ids) => {
+      for (const id of idsIn(ids)) await session.lock(`group ${id}`)
+      return found(...idsIn(ids).map((id) => ({ id, revision: 1, first: null })))
+    },
+  ],
+  [
+    /^update sequence_group (?:force index \(primary\) )?set .* where id (?:in \(|= )([\d, ]+)\)?$/,
+    async (session, ids) => {
+      for (const id of idsIn(ids)) await session.lock(`group ${id}`)
+      return changed(1)
+    },
+  ],
+  [
+    /^select 1 from sequence_group force index \(primary\) where id = (\d+) for update nowait$/,
+    async (session, id) => {
+      await session.lock(`group ${id}`, 'fail')
+      return found()
+    },
+  ],
+
   // Idempotency keys.
   [
     /^(insert ignore|replace) into idempotency_key \(hash, fingerprint, applied_at, claimed_at\) values (.*)$/,
@@ -298,6 +386,12 @@ async function change(session: ServerSession, { value, ids, version, versions, i
     count += 1
   }
   return changed(count, insertId)
+}
+
+/** Fails if a trigger refuses changes of a sequence group. */
+function refuseIfTriggered(session: ServerSession, id: string | undefined): void {
+  const name = session.read(`group ${id}`)?.name
+  if (session.server.refused.has(String(name))) throw new ServerError(REFUSED_BY_TRIGGER)
 }
 
 /** What an expression makes of the value of a row. */
