@@ -9,17 +9,20 @@ export interface CanaryResult {
   twice: number
   /** Numbers that were given and are not in what is stored. */
   lost: number
+  /** Reads at one node that did not have what had been committed at another, of `READS`. */
+  stale: number
 }
 
 const LIMIT_MS = 60_000
 const WRITERS = 4
+export const READS = 2000
 
 /**
  * Counts by a text of several statements at two nodes of a Galera cluster, without what makes it safe: a statement
  * before COMMIT that fails unless the whole transaction still holds. Where another node's changes abort the transaction,
  * the server repeats the current statement alone, and answers OK to the COMMIT of a part.
  *
- * Ends as soon as a number was given twice or is lost, or after a minute.
+ * Ends as soon as a number was given twice or is lost, or after a minute. Then reads without waiting for other nodes.
  */
 export async function runCanary([first, second]: readonly Node[]): Promise<CanaryResult> {
   if (!first || !second) throw new Error('The canary needs two nodes')
@@ -72,5 +75,24 @@ export async function runCanary([first, second]: readonly Node[]): Promise<Canar
     answered: given.length,
     twice: twice(),
     lost: Math.max(0, new Set(given).size - Number(row?.value)),
+    stale: await countStaleReads(first, second),
   }
+}
+
+async function countStaleReads(first: Node, second: Node): Promise<number> {
+  const [writer, reader] = await Promise.all(
+    [first, second].map(({ host, port }) =>
+      createConnection({ host, port, user: 'root', database: 'canary' }),
+    ),
+  )
+  if (!writer || !reader) throw new Error('The canary needs two connections')
+  await writer.query('insert into hits values (2, 0)')
+  let stale = 0
+  for (let value = 1; value <= READS; value++) {
+    await writer.query('update hits set value = ? where id = 2', [value])
+    const [[row]] = Object(await reader.query('select value from hits where id = 2'))
+    if (Number(row?.value ?? 0) < value) stale += 1
+  }
+  await Promise.all([writer.end(), reader.end()])
+  return stale
 }

@@ -1,7 +1,7 @@
 // Counts through two Nth servers on a database that fails in many ways, and checks every number. See options.ts.
 import { mkdir, rm } from 'node:fs/promises'
 import { mulberry32 } from '../support/mulberry32.ts'
-import { runCanary } from './canary.ts'
+import { READS, runCanary } from './canary.ts'
 import { type Checks, createChecks } from './checks.ts'
 import { type Engine, startEngine } from './engine.ts'
 import { queryNode, topologyOf } from './nodes.ts'
@@ -38,12 +38,13 @@ async function main(): Promise<void> {
 }
 
 async function checkCanary({ nodes }: Engine, checks: Checks): Promise<void> {
-  const { answered, twice, lost } = await runCanary(nodes)
-  print(`unsafe form: answered ${answered}, twice ${twice}, lost ${lost}`)
+  const { answered, twice, lost, stale } = await runCanary(nodes)
+  print(`unsafe form: answered ${answered}, twice ${twice}, lost ${lost}; stale ${stale} of ${READS} reads`)
   checks.check(
     'the unsafe form gives numbers twice, or loses them: else a run of the safe one proves nothing on this machine',
     twice + lost > 0,
   )
+  checks.check('reads are stale without what prevents it', stale > 0)
 }
 
 async function withServers(

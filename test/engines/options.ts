@@ -16,7 +16,7 @@ export const HELP = `Counts through two Nth servers on a database that fails in 
                       it is checked that no server answers anything afterwards
   --probes <n>        how often each thing that one server answered is looked for at the other (100)
   --callers <n>       how many callers there are, half of them at each server (64)
-  --canary            instead: show that a form of a transaction known to be unsafe on Galera fails here
+  --canary            instead: show that a transaction and a read in forms known to be unsafe on Galera fail here
   --port <n>          first port of the nodes (23000)
   --directory <path>  of their data, emptied first (/tmp/nth-faults)
   --help              this text
