@@ -167,12 +167,23 @@ it.each([
     const { openWindow } = await openBrowser()
     const window = await openWindow('about:blank')
     await window.clock.install()
+    let open = 0
+    window.on('request', () => {
+      open += 1
+    })
+    window.on('requestfailed', () => {
+      open -= 1
+    })
+    window.on('requestfinished', () => {
+      open -= 1
+    })
     await window.goto(`${relay.url}${path}`)
     await window.getByText(text).first().waitFor()
     relay.cut()
     await says(window, 'The numbers may be old')
-    // No attempt of its own from here on.
+    // Its last attempt of its own is made now, and fails.
     await window.clock.pauseAt(Date.now() + 3_600_000)
+    await expect.poll(() => open).toBe(0)
     await says(window, 'Waiting to reconnect.')
     relay.restore()
     await press(window, 'Retry now')
