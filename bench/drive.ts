@@ -5,8 +5,13 @@ export interface Request {
   bytes(): Buffer
   /** How many numbers it changes; a read changes none. */
   changes: number
-  /** @throws {Error} if the answer to it is wrong */
-  take(body: string): void
+  /**
+   * Takes the answer to it.
+   *
+   * @param sentAt when it was sent, and `now`: when the answer came, in milliseconds
+   * @throws {Error} if it is wrong
+   */
+  take(body: string, sentAt: number, now: number): void
 }
 
 interface Drive {
@@ -62,7 +67,7 @@ function driveOne(
       if (!request || status !== 200) throw new Error(`It answered ${status}: ${body}`)
       heard()
       const now = performance.now()
-      request.take(body)
+      request.take(body, sentAt, now)
       onAnswer?.(request, sentAt, now)
       send(now)
     },

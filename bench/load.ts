@@ -27,8 +27,8 @@ interface Measurement extends Target {
 /**
  * Measures a workload, and checks every number that is issued from its first request to its last one.
  *
- * @throws {Error} at the first wrong answer, or unless the numbers of each name are unique, without a gap, and end at the
- * value that the name has afterwards
+ * @throws {Error} at the first wrong answer, or unless the numbers of each name are unique, without a gap, in the order
+ * that the times of the requests allow, and end at the value that the name has afterwards: so they are linearizable
  */
 export async function measure({ warmupSeconds, seconds, ...target }: Measurement): Promise<Figures> {
   const { changes, read, check } = await openLoad(target)
@@ -92,14 +92,18 @@ async function openLoad({ urls, workload }: Target) {
   const before = await readValues(url, workload)
   const issued = names.map((): number[] => [])
   return {
-    changes: changesOf(workload, url, (place, value) => void issued[place]?.push(value)),
+    changes: changesOf(
+      workload,
+      url,
+      (place, value, sentAt, answeredAt) => void issued[place]?.push(value, sentAt, answeredAt),
+    ),
     read: readOf(names, url, before),
 
     async check(): Promise<void> {
       for (const each of urls) {
         const after = await readValues(each, workload)
         for (const [place, name] of names.entries()) {
-          const numbers = { values: issued[place] ?? [], before: before[place] ?? 0, after: after[place] }
+          const numbers = { answers: issued[place] ?? [], before: before[place] ?? 0, after: after[place] }
           checkNumbers(name, numbers, mayRepeat)
         }
       }
@@ -109,25 +113,36 @@ async function openLoad({ urls, workload }: Target) {
 
 const FAULTS_SHOWN = 5
 
-/** With `mayRepeat`, only how many numbers were issued must be right. */
+/**
+ * With `mayRepeat`, only how many numbers were issued must be right.
+ *
+ * @param answers of each: its number, when it was requested, and when it was answered
+ */
 function checkNumbers(
   name: string,
-  { values, before, after }: { values: number[]; before: number; after: number | undefined },
+  { answers, before, after }: { answers: number[]; before: number; after: number | undefined },
   mayRepeat: boolean,
 ): void {
   const faults: string[] = []
+  const count = answers.length / 3
+  const partOf = (answer: number, part: number) => answers[3 * answer + part] ?? Number.NaN
+  const ordered = [...Array(mayRepeat ? 0 : count).keys()].sort((a, b) => partOf(a, 0) - partOf(b, 0))
   let last = before
-  for (const value of mayRepeat ? [] : Float64Array.from(values).sort()) {
+  let latestRequest = Number.NEGATIVE_INFINITY
+  for (const answer of ordered) {
+    const [value, sentAt, answeredAt] = [partOf(answer, 0), partOf(answer, 1), partOf(answer, 2)]
+    if (answeredAt < latestRequest) faults.push(`${value} was answered before a lower one was requested`)
+    latestRequest = Math.max(latestRequest, sentAt)
     if (value === last) faults.push(`${value} was issued twice`)
     else if (value !== last + 1) faults.push(`${value} came after ${last}`)
     last = value
   }
-  if (after !== before + values.length)
-    faults.push(`it has ${after}, not ${before} and the ${values.length} that were answered`)
+  if (after !== before + count)
+    faults.push(`it has ${after}, not ${before} and the ${count} that were answered`)
   if (faults.length > 0) throw new Error(`${name}: ${faults.slice(0, FAULTS_SHOWN).join('; ')}.`)
 }
 
-type Note = (place: number, value: number) => void
+type Note = (place: number, value: number, sentAt: number, answeredAt: number) => void
 
 /** The most requests that are made beforehand. */
 const MAX_KEPT = 100_000
@@ -246,7 +261,7 @@ function changing(places: readonly number[], bytes: Request['bytes'], field: str
   return {
     bytes,
     changes: places.length,
-    take(body) {
+    take(body, sentAt, now) {
       const { data, errors } = JSON.parse(body)
       const values: unknown[] = [data?.[field]].flat().map((change) => change?.value)
       if (errors || values.length !== places.length) throw new Error(`It answered a change with ${body}`)
@@ -254,7 +269,7 @@ function changing(places: readonly number[], bytes: Request['bytes'], field: str
         const value = values[index]
         if (typeof value !== 'number' || !Number.isSafeInteger(value))
           throw new Error(`It answered a change with ${body}`)
-        note(place, value)
+        note(place, value, sentAt, now)
       }
     },
   }

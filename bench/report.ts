@@ -32,7 +32,7 @@ export function report(
       `- Nth with ${versionsIn('node_modules', NTH_PACKAGES)}`,
       `- The others with ${versionsIn('bench/node_modules', PEER_PACKAGES)}`,
     ].join('\n'),
-    `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every issued number was checked: unique, without a gap, and equal to the stored one afterwards; of slots, the sum.`,
+    `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every issued number was checked: unique, without a gap, in an order that the times of the requests allow, and equal to the stored one afterwards; of slots, the sum.`,
     ...workloads.flatMap((workload) => table(results.filter((result) => result.workload === workload))),
     '',
   ].join('\n\n')

@@ -64,9 +64,9 @@ function createFeed(client: NthClient, namespace: string, selection: string): Fo
       for (const { name, show } of followers) if (counter?.name === name) show(counter)
   }
 
-  /** In a microtask, as many elements come and go at once. */
+  /** In a task of its own, as many elements come and go at once, with microtasks between them. */
   const update = () =>
-    queueMicrotask(() => {
+    setTimeout(() => {
       const names = [...new Set([...followers].map(({ name }) => name))]
       const variables = { names, namespace }
       if (names.length === 0) {

@@ -23,13 +23,14 @@ const textsOf = (window: Window) => window.locator('nth-count').allInnerTexts()
  * A protected server with a key for the pages of another origin, and a page there.
  *
  * @param body of the page; `@` stands for the address, namespace and key
+ * @param loading how it loads the element: `async`, or before its body
  */
-async function startBlog(body: string, scopes = ['READ', 'ADD']) {
+async function startBlog(body: string, scopes = ['READ', 'ADD'], loading = 'async') {
   const service = await startProtected()
   const { url, admin, createKey } = service
   const { openWindow } = await openBrowser()
   const html = (key: string) => `<!doctype html>
-    <html lang="en"><head><title>A blog</title><script src="${url}/nth.js" async></script></head>
+    <html lang="en"><head><title>A blog</title><script src="${url}/nth.js" ${loading}></script></head>
     <body><main><h1>A blog</h1> ${body.replaceAll('@', `src="${url}" namespace="blog" key="${key}"`)}</main></body></html>`
   let key = 'nth_wrong'
   const port = await servePage(() => html(key))
@@ -164,28 +165,34 @@ it('moves that vote if it may be taken back', async () => {
   expect([await blog.valueOf('Tea'), await blog.valueOf('Coffee')]).toEqual([0, 1])
 })
 
-it('follows what others count, all elements of a page in one stream', async () => {
-  const names = Array.from({ length: 8 }, (_, index) => `post ${index}`)
-  const blog = await startBlog(
-    names.map((name) => `<nth-count @ name="${name}" live>…</nth-count>`).join(' '),
-  )
-  const window = await blog.open()
-  const streams: string[] = []
-  window.on('request', (request) => {
-    if (request.headers().accept === 'text/event-stream') streams.push(request.url())
-  })
-  await window.reload()
-  await expect.poll(() => textsOf(window)).toEqual(names.map(() => '0'))
-  for (const name of names) await blog.add(name, 5)
-  await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))
-  expect(streams).toHaveLength(1)
-  // Elements come and go.
-  await window.evaluate(() => document.querySelector('nth-count')?.setAttribute('name', 'post 7'))
-  await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))
-  await blog.add('post 7', 5)
-  await expect.poll(() => textsOf(window)).toEqual(names.map((_, index) => (index % 7 === 0 ? '10' : '5')))
-  expect(window.complaints).toEqual([])
-})
+it.each(['async', ''])(
+  'follows what others count, all elements of a page in one stream (%s)',
+  async (loading) => {
+    const names = Array.from({ length: 8 }, (_, index) => `post ${index}`)
+    const blog = await startBlog(
+      names.map((name) => `<nth-count @ name="${name}" live>…</nth-count>`).join(' '),
+      ['READ'],
+      loading,
+    )
+    const window = await blog.open()
+    await expect.poll(() => textsOf(window)).toEqual(names.map(() => '0'))
+    const streams: string[] = []
+    window.on('request', (request) => {
+      if (request.headers().accept === 'text/event-stream') streams.push(request.url())
+    })
+    await window.reload()
+    await expect.poll(() => textsOf(window)).toEqual(names.map(() => '0'))
+    for (const name of names) await blog.add(name, 5)
+    await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))
+    expect(streams).toHaveLength(1)
+    // Elements come and go.
+    await window.evaluate(() => document.querySelector('nth-count')?.setAttribute('name', 'post 7'))
+    await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))
+    await blog.add('post 7', 5)
+    await expect.poll(() => textsOf(window)).toEqual(names.map((_, index) => (index % 7 === 0 ? '10' : '5')))
+    expect(window.complaints).toEqual([])
+  },
+)
 
 it('leaves its content as it is while the server is down, and counts once when it is there again', async () => {
   const blog = await startBlog(

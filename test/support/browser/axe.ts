@@ -22,9 +22,12 @@ export async function axeFindings(window: Page): Promise<string[]> {
     for (const colorScheme of ['light', 'dark'] as const) {
       await window.setViewportSize(size)
       await window.emulateMedia({ colorScheme })
+      // What is fading in has other colours.
       const found: string[] = await window.evaluate(`
-        axe.run(${JSON.stringify(RULES[colorScheme])}).then(({ violations }) =>
-          violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => id + ': ' + target)))`)
+        Promise.allSettled(document.getAnimations().map(({ finished }) => finished))
+          .then(() => axe.run(${JSON.stringify(RULES[colorScheme])}))
+          .then(({ violations }) =>
+            violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => id + ': ' + target)))`)
       findings.push(...found.map((finding) => `${size.width} ${colorScheme} ${finding}`))
     }
   }
