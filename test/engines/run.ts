@@ -92,6 +92,7 @@ async function runRound(run: Run, namespace: string): Promise<boolean> {
     const end = await causeFaults(run)
     if (end === 'loss') {
       print('The database has lost commits, and a server has noticed it.')
+      checks.check('a database that flushes each commit loses none', options.flush !== 1)
       await pause(NOTICE_MS)
       ending.abort()
     }
