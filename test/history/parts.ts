@@ -30,8 +30,8 @@ interface Names {
   reservations: Map<string, string>
   /** IDs of reservations that were confirmed or released. */
   closed: Set<string>
-  /** By idempotency key: how many calls have it, and when the first of them was answered that was applied. */
-  keys: Map<string, { uses: number; appliedAt: number }>
+  /** By idempotency key: how many calls have it, when the first of them was answered that was applied, and an answer. */
+  keys: Map<string, { uses: number; appliedAt: number; outcome?: CallOutcome | undefined }>
 }
 
 /** Splits a history into what its calls promise together. */
@@ -41,7 +41,7 @@ export function partsOf(history: readonly CallRecord[]): Part[] {
     const { operation, outcome } = record
     if (outcome.kind === 'refused' && !TELLING.includes(outcome.code)) return []
     const key = keyOf(operation)
-    const { uses = 0, appliedAt = Infinity } = names.keys.get(key ?? '') ?? {}
+    const { uses = 0, appliedAt = Infinity, outcome: applied } = names.keys.get(key ?? '') ?? {}
     const until = record.answeredAt ?? appliedAt
     // Sent after another call with its key was applied, it has no effect.
     if (outcome.kind === 'unknown' && until <= record.sentAt) return []
@@ -56,7 +56,12 @@ export function partsOf(history: readonly CallRecord[]): Part[] {
     }
     return split(record, names).map((part) => {
       const whole = { ...common, ...part }
-      return { ...whole, position: positionOf(whole) }
+      // An unknown call that was applied is the one that a repetition returns.
+      const isApplied = outcome.kind === 'unknown' && applied !== undefined
+      return {
+        ...whole,
+        position: positionOf(isApplied ? { ...whole, outcome: applied, key: undefined } : whole),
+      }
     })
   })
 }
@@ -122,9 +127,11 @@ function namesIn(history: readonly CallRecord[]): Names {
       if (key !== undefined) names.reservations.set(key, id)
     }
     if (key === undefined) continue
-    const { uses, appliedAt } = names.keys.get(key) ?? { uses: 0, appliedAt: Infinity }
+    const before = names.keys.get(key)
+    const { uses, appliedAt } = before ?? { uses: 0, appliedAt: Infinity }
     const at = outcome.kind === 'answered' ? (answeredAt ?? Infinity) : Infinity
-    names.keys.set(key, { uses: uses + 1, appliedAt: Math.min(appliedAt, at) })
+    const answered = outcome.kind === 'answered' ? outcome : before?.outcome
+    names.keys.set(key, { uses: uses + 1, appliedAt: Math.min(appliedAt, at), outcome: answered })
   }
   return names
 }
