@@ -140,7 +140,7 @@ function overSlots(all: string, one: string): string {
              where s.counter_id = c.id))`
 }
 
-/** The columns of each period in a counter's row: the start of the period, and what was added in it. */
+/** The columns of each period in a counter's row: the start of the period, and its total. */
 export const COLUMNS: Record<Period, { start: string; added: string }> = {
   HOUR: { start: 'hour_start', added: 'hour_added' },
   DAY: { start: 'day_start', added: 'day_added' },
@@ -248,7 +248,7 @@ export function openedColumns(running: readonly RunningPeriod[]): Record<'names'
 }
 
 /**
- * Locks the history rows of the running periods of counters, and reads what was added in these periods. After all other
+ * Locks the history rows of the running periods of counters, and reads the totals of these periods. After all other
  * rows, in the order of the primary key: that of all processes.
  */
 export function lockHistory(

@@ -109,7 +109,7 @@ builder.node(Counter, {
       type: 'SafeInt',
       nullable: true,
       description:
-        'What was added in the current period. A reset does not change it. Null if neither this period nor a finer one is tracked.',
+        'The total of the current period. A reset does not change it. Null if neither this period nor a finer one is tracked.',
       args: { period },
       resolve: (counter, { period }, context, info) =>
         context.nth.counters.valueIn(counter, period, historyCharge(context, info)),
@@ -118,7 +118,7 @@ builder.node(Counter, {
       type: [Bucket],
       nullable: true,
       description:
-        'What was added in each period, oldest first, including empty ones: the `last` periods before `to`, or all from the one that contains `from`. A field returns at most 2 500, and a request about 15 000. A period that is not tracked is computed from finer ones. Null if none of them is tracked.',
+        'The total of each period, oldest first, including empty ones: the `last` periods before `to`, or all from the one that contains `from`. A field returns at most 2 500, and a request about 15 000. A period that is not tracked is computed from finer ones. Null if none of them is tracked.',
       args: {
         period,
         last: t.arg.int({

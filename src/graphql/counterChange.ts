@@ -55,7 +55,7 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
       type: 'SafeInt',
       nullable: true,
       description:
-        'What was added in the current period, including this call: the 12th this month. Null if this period is not tracked, and for a deletion.',
+        'The total of the current period, including this call: the 12th this month. Null if this period is not tracked, and for a deletion.',
       args: { period },
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),

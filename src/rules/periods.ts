@@ -21,7 +21,7 @@ export interface RunningPeriod {
   start: number
 }
 
-/** What was added in a period, or is added to it. */
+/** A period total, or what is added to one. */
 export interface PeriodAddition extends RunningPeriod {
   added: bigint
 }
