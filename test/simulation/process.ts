@@ -17,7 +17,7 @@ import { type SequenceGroupKey, sequenceGroupKeyText } from '../../src/rules/seq
 import { defaultSequenceDefinition } from '../../src/rules/sequenceDefinition.ts'
 import type { Answer, ApiOperation, CallOutcome } from '../history/history.ts'
 import { PLAIN } from '../support/model/plain.ts'
-import { ServerError, type SimulatedServer } from './database.ts'
+import { ServerError, type ServerSession, type SimulatedServer } from './database.ts'
 import { type NetworkOptions, sessionsOf, type TripFault } from './network.ts'
 import { Machine } from './scheduler.ts'
 
@@ -81,51 +81,53 @@ export function openProcess(options: ProcessOptions) {
     // Nothing else of it is used.
   } as unknown as Database
 
+  /** Creates what has names, in one transaction. `write` stores the rows of one. */
+  async function create(
+    table: string,
+    names: readonly string[],
+    write: (session: ServerSession, id: number, name: string) => void,
+  ): Promise<void> {
+    const session = server.open(machine)
+    session.isInTransaction = true
+    try {
+      for (const name of names) {
+        await session.lock(`${table} ${name}`)
+        if (session.read(`${table} ${name}`)) throw new ServerError(DUP_ENTRY)
+        const id = ++server.ids
+        session.write(`${table} ${name}`, { id })
+        write(session, id, name)
+      }
+      session.commit()
+    } finally {
+      session.end()
+    }
+  }
+
   const rows = createRowCache<CounterKey, CounterRow>(database, failover, {
     textOf: keyText,
-    async read(_, keys, incarnation) {
-      return new Map(keys.flatMap((key) => readRow(server, key, incarnation) ?? []))
-    },
-    async create(_, keys) {
-      const session = server.open(machine)
-      session.isInTransaction = true
-      try {
-        for (const { name } of keys) {
-          await session.lock(`name ${name}`)
-          if (session.read(`name ${name}`)) throw new ServerError(DUP_ENTRY)
-          const id = ++server.ids
+    read: async (_, keys, incarnation) =>
+      new Map(keys.flatMap((key) => readRow(server, key, incarnation) ?? [])),
+    create: (_, keys) =>
+      create(
+        'name',
+        keys.map(({ name }) => name),
+        (session, id, name) => {
           const version = 1 + random.below(1_000_000)
-          session.write(`name ${name}`, { id })
           session.write(`definition ${id}`, { name, version, minValue: null, maxValue: null, saturates: 0 })
           session.write(`counter ${id}`, { version, value: 0 })
-        }
-        session.commit()
-      } finally {
-        session.end()
-      }
-    },
+        },
+      ),
   })
   const groups = createRowCache<SequenceGroupKey, SequenceGroupRow>(database, failover, {
     textOf: sequenceGroupKeyText,
-    async read(_, keys, incarnation) {
-      return new Map(keys.flatMap((key) => readGroup(server, key, incarnation) ?? []))
-    },
-    async create(_, keys) {
-      const session = server.open(machine)
-      session.isInTransaction = true
-      try {
-        for (const { group } of keys) {
-          await session.lock(`groupName ${group}`)
-          if (session.read(`groupName ${group}`)) throw new ServerError(DUP_ENTRY)
-          const id = ++server.ids
-          session.write(`groupName ${group}`, { id })
-          session.write(`group ${id}`, { name: group, identity: 1 + random.below(1_000_000) })
-        }
-        session.commit()
-      } finally {
-        session.end()
-      }
-    },
+    read: async (_, keys, incarnation) =>
+      new Map(keys.flatMap((key) => readGroup(server, key, incarnation) ?? [])),
+    create: (_, keys) =>
+      create(
+        'groupName',
+        keys.map(({ group }) => group),
+        (session, id, name) => session.write(`group ${id}`, { name, identity: 1 + random.below(1_000_000) }),
+      ),
   })
   const groupCommit = openGroupCommit({
     openWriter: () =>
