@@ -2,6 +2,7 @@ import type { Config } from './config.ts'
 import { callerWithoutCredentials } from './http/authentication.ts'
 import { isUnprotected } from './http/credentials.ts'
 import { isLoopback } from './http/origins.ts'
+import type { RateLimits } from './http/rateLimits.ts'
 import { listen, openMetricsServer, type ReadMetrics } from './http/server.ts'
 import { hasRoom, holdDirectory } from './mysql/dataDirectory.ts'
 import { openHosts } from './mysql/hosts.ts'
@@ -25,6 +26,8 @@ export interface ServerOptions {
   notices: Notices
   /** Returns the metrics of all workers. Default: those of this process. */
   readMetrics?: ReadMetrics
+  /** Shared with the other workers. Default: those of this process. */
+  rateLimits?: RateLimits
   /** Whether it also runs the scheduled jobs. Default: true. */
   runsJobs?: boolean
 }
@@ -85,7 +88,8 @@ export async function startApp(options: AppOptions) {
 }
 
 /** Opens what serves in this process, on a database that is ready; it listens last. */
-export async function openServer({ config, targets, notices, runsJobs, readMetrics }: ServerOptions) {
+export async function openServer(options: ServerOptions) {
+  const { config, targets, notices, runsJobs, readMetrics, rateLimits } = options
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
   const readOwn = async () => createAggregate().text([await metrics.read()])
@@ -113,6 +117,7 @@ export async function openServer({ config, targets, notices, runsJobs, readMetri
       version,
       notices,
       readMetrics: readMetrics ?? readOwn,
+      rateLimits,
     })
     closers.push(server.close)
     metrics.observe({ nth: nth.state, database: nth.databaseState, subscribers: server.subscribers })

@@ -20,6 +20,10 @@ const commands: Record<string, Command> = {
     load: () => import('./commands/check.ts'),
   },
   keys: { summary: 'creates, lists and revokes API keys', load: () => import('./commands/keys.ts') },
+  documents: {
+    summary: 'adds, lists and removes trusted documents',
+    load: () => import('./commands/documents.ts'),
+  },
   export: {
     summary: 'writes all counters and sequences to a file',
     load: () => import('./commands/export.ts'),
@@ -39,7 +43,7 @@ const commands: Record<string, Command> = {
 }
 
 function usage(): string {
-  const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(8)} ${summary}\n`)
+  const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
   return `Usage: nth <command> [options]
        nth --version
 

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Config } from './config.ts'
+import type { SpentChanges } from './http/rateLimits.ts'
 import type { Targets } from './mysql/settings.ts'
 import type { Notices } from './operations/log.ts'
 import { createAggregate, type MetricState } from './operations/metrics.ts'
@@ -36,7 +37,9 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
 
   function fork(): Worker {
     // Longer than a closing server waits for requests in flight.
-    const worker = forkWorker(environment, targets, shutdownTimeoutMs * 0.75, readMetrics)
+    const worker = forkWorker(environment, targets, shutdownTimeoutMs * 0.75, readMetrics, (spent) => {
+      for (const other of living) if (other !== worker) other.countChanges(spent)
+    })
     living.add(worker)
     worker.ended.then(() => {
       living.delete(worker)
@@ -93,12 +96,14 @@ export type Report =
   | { state: 'serving'; url: string }
   | { state: 'measured'; metrics: MetricState[] }
   | { state: 'requests metrics' }
+  | { state: 'allowed changes'; spent: SpentChanges }
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
 
 /** A message from the primary to a worker. */
 export type WorkerCommand =
   | { to: 'serve'; targets: Targets }
   | { to: 'receive metrics'; text: string }
+  | { to: 'count changes'; spent: SpentChanges }
   | { to: 'drain' | 'end' }
 
 /** A worker, seen from the primary. */
@@ -110,12 +115,14 @@ type Worker = ReturnType<typeof forkWorker>
  * @param targets the database
  * @param endedWithinMs time until an ending worker is killed
  * @param readMetrics returns the metrics of all workers
+ * @param onAllowed called with the changes that it has allowed to limited callers
  */
 function forkWorker(
   environment: Record<string, string>,
   targets: Targets,
   endedWithinMs: number,
   readMetrics: () => Promise<string>,
+  onAllowed: (spent: SpentChanges) => void,
 ) {
   const beganAt = performance.now()
   const worker = cluster.fork(environment)
@@ -144,6 +151,8 @@ function forkWorker(
           return
         case 'requests metrics':
           return send({ to: 'receive metrics', text: await readMetrics() })
+        case 'allowed changes':
+          return onAllowed(report.spent)
         case 'failed':
           failure = report.message
           reject(Object.assign(new Error(failure), report))
@@ -166,6 +175,9 @@ function forkWorker(
 
     /** Its metrics as last reported: each second, and when it ended. */
     metrics: () => metrics,
+
+    /** Counts changes that other workers have allowed. */
+    countChanges: (spent: SpentChanges) => send({ to: 'count changes', spent }),
 
     /** Makes it report that it isn't ready, though it still answers. */
     drain: () => send({ to: 'drain' }),

@@ -9,8 +9,8 @@ import { EXPORTED, withSnapshot } from './snapshot.ts'
 export const USAGE = `Usage: nth backup <directory>
 
 Backs up the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, as of one instant into a new or empty
-directory. It works while Nth runs, too. The file has what nth export writes, hashes of API keys, and results of
-idempotency keys. nth restore of this version or a later one reads it into any database.
+directory. It works while Nth runs, too. The file has what nth export writes, trusted documents, hashes of API keys, and
+results of idempotency keys. nth restore of this version or a later one reads it into any database.
 `
 
 /** The file in the directory of a backup. */
@@ -27,7 +27,7 @@ export async function run(args: string[]): Promise<void> {
     throw new Error(`The directory ${directory} is not empty. Give each backup a directory of its own.`)
   await withDatabase(async (target) => {
     const at = await withSnapshot(target, async ({ at, hasSubjects, entries }) => {
-      const backedUp = entries(...EXPORTED, 'apiKeys', 'idempotencyKeys')
+      const backedUp = entries(...EXPORTED, 'trustedDocuments', 'apiKeys', 'idempotencyKeys')
       await writeFile(join(directory, BACKUP_FILE), jsonlTexts(at, hasSubjects, backedUp), 0o600)
       return at
     })

@@ -79,8 +79,8 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
 
   function faultOf({ line, entry }: Placed): string | undefined {
     const { type } = entry
-    if (!takesKeys && (type === 'apiKey' || type === 'idempotencyKey'))
-      return 'only nth restore takes API keys and results of idempotency keys'
+    if (!takesKeys && (type === 'trustedDocument' || type === 'apiKey' || type === 'idempotencyKey'))
+      return 'only nth restore takes trusted documents, API keys and results of idempotency keys'
     // These continue what another line has.
     if (type === 'counterHistory' || type === 'sequenceGroupPeriods' || 'subjects' in entry) return undefined
     // Short, as all keys of a file are kept.
@@ -184,6 +184,7 @@ const KINDS: Partial<Record<EntryType, string>> = {
   reservation: 'Reservations',
   counterSubjects: 'Subjects of counters',
   sequenceGroupSubjects: 'Subjects of sequence groups',
+  trustedDocument: 'Trusted documents',
   apiKey: 'API keys',
   idempotencyKey: 'Idempotency keys',
 }
@@ -236,6 +237,7 @@ function sizeOf(entry: Entry): number {
 function keyOf(entry: Entry): string {
   if ('token' in entry) return entry.token
   if ('hash' in entry) return entry.hash
+  if (entry.type === 'trustedDocument') return entry.id
   if ('group' in entry) return sequenceGroupKeyText(entry)
   return 'namespace' in entry ? keyText(entry) : entry.name
 }
@@ -243,6 +245,7 @@ function keyOf(entry: Entry): string {
 /** An entry as part of a sentence. */
 export function described(entry: Entry): string {
   const quoted = JSON.stringify
+  if (entry.type === 'trustedDocument') return `trusted document ${entry.id}`
   if (entry.type === 'apiKey') return `API key ${entry.prefix}…`
   if (entry.type === 'idempotencyKey') return `idempotency key of hash ${entry.hash}`
   if (entry.type === 'namespace') return `namespace ${quoted(entry.name)}`

@@ -7,6 +7,7 @@ import type { Target } from '../mysql/settings.ts'
 import { bytes, hex, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import { insertKey, readKeys } from '../repository/apiKeys.ts'
 import { namespaceIn, namespaceSet, readNamespaces } from '../repository/namespaces.ts'
+import { insertDocuments } from '../repository/trustedDocuments.ts'
 import { keyText } from '../rules/counter.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
@@ -91,6 +92,7 @@ const IMPORTERS: Record<EntryType, (context: ImportContext, entries: readonly ne
     reservation: importReservations,
     counterSubjects: importCounterSubjects,
     sequenceGroupSubjects: importGroupSubjects,
+    trustedDocument: importDocuments,
     apiKey: importApiKeys,
     idempotencyKey: importIdempotencyKeys,
   }
@@ -192,6 +194,20 @@ async function addSubjects<First>(
   for (let from = 0; from < values.length; from += MAX_ROWS)
     await connection.query(insert(values.slice(from, from + MAX_ROWS)))
   return { outcome: values.length > 0 ? 'raised' : 'unchanged', subjects: counts }
+}
+
+/** Creates missing documents. Of one that is there with another text, that stays. */
+async function importDocuments(
+  { connection, now }: ImportContext,
+  entries: readonly EntryOf<'trustedDocument'>[],
+): Promise<Result[]> {
+  const rows = await select<{ id: Buffer }>(
+    connection,
+    `select id from trusted_document where id in (${list(entries, ({ id }) => bytes(id))})`,
+  )
+  const present = new Set(rows.map(({ id }) => id.toString()))
+  await connection.query(insertDocuments(entries, now))
+  return entries.map(({ id }) => ({ outcome: present.has(id) ? 'unchanged' : 'created' }))
 }
 
 /**

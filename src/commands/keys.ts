@@ -7,10 +7,12 @@ import { nameFault } from '../rules/names.ts'
 import {
   type ApiKey,
   type ApiKeyOptions,
+  documentIdFault,
   type Grant,
   grantFault,
   MAX_PER_MINUTE,
   originFault,
+  plainDocumentId,
   SCOPES,
   type Scope,
 } from '../rules/rights.ts'
@@ -35,6 +37,7 @@ while Nth runs, too.
   --origin <origin>     pages of this origin may use it, such as https://shop.example, or * for any page; may be
                         repeated (none: a key for servers)
   --per-minute <n>      maximum changes a minute from one client address (the server's limit)
+  --document <id>       the only trusted document that it may run; may be repeated (any document)
   --expires <time>      when it becomes invalid, such as 2027-01-31T00:00:00Z (never)
 `
 
@@ -54,6 +57,7 @@ export async function run(args: string[]): Promise<void> {
       'once-only': { type: 'boolean', default: false },
       origin: { type: 'string', multiple: true },
       'per-minute': { type: 'string' },
+      document: { type: 'string', multiple: true },
       expires: { type: 'string' },
     },
   })
@@ -65,7 +69,7 @@ export async function run(args: string[]): Promise<void> {
   if (command === 'list') return withApiKeys(list)
   if (command !== 'create') throw new Error(`Unknown command "${command}"; see --help.`)
 
-  const { label, allow, namespace, name, origin, expires, 'per-minute': perMinute } = values
+  const { label, allow, namespace, name, origin, document, expires, 'per-minute': perMinute } = values
   if (label === undefined) throw new Error('--label is required.')
   const labelFault = nameFault(label)
   if (labelFault) throw new Error(`--label ${labelFault.message}.`)
@@ -83,6 +87,8 @@ export async function run(args: string[]): Promise<void> {
   if (fault) throw new Error(`${OPTIONS[fault.path?.[0] ?? '']} ${fault.message}.`)
   for (const item of origin ?? [])
     if (originFault(item)) throw new Error(`--origin ${originFault(item)?.message}.`)
+  for (const id of document ?? [])
+    if (documentIdFault(id)) throw new Error(`--document ${documentIdFault(id)?.message}.`)
   const expiresAt = expires === undefined ? null : new Date(expires)
   if (expiresAt && !(expiresAt > new Date() && expiresAt.getTime() < LAST_INSTANT))
     throw new Error('--expires must be a time in the future, before the year 2100.')
@@ -91,6 +97,7 @@ export async function run(args: string[]): Promise<void> {
     grants: [grant],
     origins: origin ?? null,
     perMinute: perMinute === undefined ? null : whole('--per-minute', perMinute, MAX_PER_MINUTE),
+    documents: document?.map(plainDocumentId) ?? null,
     expiresAt,
   }
   await withApiKeys(async (keys) => {
@@ -152,13 +159,14 @@ async function revoke(keys: ApiKeys, prefix: string): Promise<void> {
   console.log(`Revoked ${described(key)}.`)
 }
 
-function described({ prefix, label, grants, origins, expiresAt, revokedAt }: ApiKey): string {
+function described({ prefix, label, grants, origins, documents, expiresAt, revokedAt }: ApiKey): string {
   const rights = grants.map(({ scopes, namespace, names, prefix, onceOnly }) => {
     const all = prefix === '' ? 'all names' : `names that start with ${prefix}`
     return `${scopes.join(', ')} on ${names?.join(', ') ?? all} in ${namespace ?? 'every namespace'}${onceOnly ? ', once per subject' : ''}`
   })
   const users = origins ? `pages of ${origins.join(', ')}` : 'servers'
+  const bound = documents ? `, documents ${documents.join(', ')} only` : ''
   const until = expiresAt ? `, until ${expiresAt.toISOString()}` : ''
   const end = revokedAt ? `, revoked ${revokedAt.toISOString()}` : until
-  return `${prefix}… (${label}): ${rights.join('; ')}; for ${users}${end}`
+  return `${prefix}… (${label}): ${rights.join('; ')}; for ${users}${bound}${end}`
 }

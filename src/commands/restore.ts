@@ -124,7 +124,7 @@ const OTHER_SESSIONS = `(select count(*)
                 from information_schema.processlist
                where db = database() and id <> connection_id())`
 
-const HAS_ROWS = ['counter', 'sequence', 'api_key', 'idempotency_key']
+const HAS_ROWS = ['counter', 'sequence', 'trusted_document', 'api_key', 'idempotency_key']
   .map((table) => `exists (select 1 from ${table})`)
   .join(' or ')
 

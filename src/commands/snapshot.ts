@@ -19,8 +19,10 @@ import {
   type StoredSequenceRow,
   storedSequenceIn,
 } from '../repository/sequenceDefinition.ts'
+import { listDocuments } from '../repository/trustedDocuments.ts'
 import type { Entry, EntryOf, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
+import type { TrustedDocument } from '../rules/rights.ts'
 import { createProgress } from './files.ts'
 import { eachOf, partsOf, rowsOf } from './paging.ts'
 import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './totals.ts'
@@ -28,6 +30,8 @@ import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, total
 const CONNECT_TIMEOUT_MS = 10_000
 /** Rows of histories and subjects per statement. */
 const LONG_PAGE = 10_000
+/** Trusted documents per statement. */
+const DOCUMENTS = 50
 /** How long the server waits for a reader that reads slowly, in seconds. */
 const IDLE_LIMIT_S = 86_400
 
@@ -87,6 +91,7 @@ const EXPORTERS = {
   reservations: exportReservations,
   counterSubjects: exportCounterSubjects,
   sequenceGroupSubjects: exportGroupSubjects,
+  trustedDocuments: exportDocuments,
   apiKeys: exportApiKeys,
   idempotencyKeys: exportIdempotencyKeys,
 }
@@ -311,6 +316,14 @@ async function* subjectsIn<Place>(connection: Connection, key: readonly string[]
       .map((column) => row[column])
       .join(' ')
   for await (const [, part] of partsOf(rows, undefined, placeOf)) if (part[0]) yield [part[0], part] as const
+}
+
+async function* exportDocuments(connection: Connection): AsyncGenerator<Entry> {
+  let page: TrustedDocument[] = []
+  do {
+    page = await listDocuments(connection, { after: page.at(-1)?.id, limit: DOCUMENTS, fromEnd: false })
+    for (const document of page) yield { type: 'trustedDocument', ...document }
+  } while (page.length === DOCUMENTS)
 }
 
 async function* exportApiKeys(connection: Connection): AsyncGenerator<Entry> {

@@ -26,6 +26,7 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
   NTH_BROWSER_PER_MINUTE     the same with a page key that has no limit of its own (300)
   NTH_MAX_CONNECTIONS_PER_ADDRESS  maximum connections from an address (1000)
   NTH_MAX_STREAMS_PER_CLIENT  maximum subscriptions of a key from an address (100)
+  NTH_DOCUMENTS              trusted: callers without ADMIN run documents of nth documents only (any)
   NTH_TRUST_PROXY            networks of proxies whose X-Forwarded-For is believed (none)
   NTH_PUBLIC_URL             URL under which browsers reach this server's pages (its own)
   NTH_JWT_ISSUER             issuer of the tokens to accept (none)
@@ -141,6 +142,8 @@ export async function runAsWorker(): Promise<void> {
   // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's command.
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
   const { openServer } = await import('../app.ts')
+  const { RateLimits } = await import('../http/rateLimits.ts')
+  const rateLimits = new RateLimits((spent) => void report({ state: 'allowed changes', spent }))
   // The primary has validated it.
   const config = readConfig()
   const notices = await openNotices(config)
@@ -160,13 +163,15 @@ export async function runAsWorker(): Promise<void> {
   async function execute(command: WorkerCommand): Promise<void> {
     switch (command.to) {
       case 'serve':
-        server = await openServer({ notices, config, targets: command.targets, readMetrics })
+        server = await openServer({ notices, config, targets: command.targets, readMetrics, rateLimits })
         setInterval(() => void measure().catch(notices.fault), REPORT_EVERY_MS).unref()
         await measure()
         return report({ state: 'serving', url: server.url })
       case 'receive metrics':
         for (const resolve of waiting.splice(0)) resolve(command.text)
         return
+      case 'count changes':
+        return rateLimits.remove(command.spent)
       case 'drain':
         return server?.drain()
       case 'end':

@@ -1,4 +1,11 @@
-import { type ApiKey, type Caller, callerKinds, type Grant, scopes } from '../rules/rights.ts'
+import {
+  type ApiKey,
+  type Caller,
+  callerKinds,
+  type Grant,
+  plainDocumentId,
+  scopes,
+} from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
 import { builder, described, exposed, nameArgument, orNull } from './builder.ts'
@@ -80,6 +87,10 @@ builder.node(ApiKeyRef, {
         orNull('Int'),
         "The most changes a minute from one client address. Null means the server's default.",
       ],
+      documents: [
+        orNull(['ID']),
+        'The IDs of the only documents that the key may run. Null means any document.',
+      ],
       createdAt: ['DateTime', 'When the key was created.'],
       expiresAt: [orNull('DateTime'), 'When the key becomes invalid. Null means never.'],
       revokedAt: [orNull('DateTime'), 'When the key was revoked. Null means that it was not.'],
@@ -159,18 +170,24 @@ builder.mutationFields((t) => ({
           "The most changes a minute from one client address. By default, the server's limit applies.",
         extensions: { check: checks.perMinute },
       }),
+      documents: t.arg.idList({
+        description:
+          'The IDs of 1 to 500 trusted documents, the only ones that the key may run. By default, it may run any document.',
+        extensions: { check: checks.documentIds },
+      }),
       expiresAt: t.arg({
         type: 'DateTime',
         description: 'When the key becomes invalid. By default, it never does.',
         extensions: { check: checks.future },
       }),
     },
-    resolve: (_, { label, grants, origins, perMinute, expiresAt }, { nth }) =>
+    resolve: (_, { label, grants, origins, perMinute, documents, expiresAt }, { nth }) =>
       nth.apiKeys.create({
         label,
         grants: grants.map(grantIn),
         origins: origins ?? null,
         perMinute: perMinute ?? null,
+        documents: documents?.map(plainDocumentId) ?? null,
         expiresAt: expiresAt ?? null,
       }),
   }),

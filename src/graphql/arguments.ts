@@ -21,7 +21,14 @@ import {
   splitNames,
   textFault,
 } from '../rules/names.ts'
-import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE, originFault } from '../rules/rights.ts'
+import {
+  documentIdFault,
+  type Grant,
+  grantFault,
+  MAX_GRANTS,
+  MAX_PER_MINUTE,
+  originFault,
+} from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import type { Field, Resolver } from './context.ts'
@@ -190,6 +197,15 @@ export function grantIn({ namespace, names, ...grant }: GrantSource): Grant {
 
 export const grants = listOf((grant: GrantSource) => grantFault(grantIn(grant)), 1, MAX_GRANTS, 'grants')
 export const origins = listOf(originFault, 1, MAX_ORIGINS, 'origins')
+/** The IDs of documents, as a key is bound to them. */
+export const documentIds = listOf(documentIdFault, 1, MAX_ITEMS, 'documents')
+export const documents = listOf(
+  ({ documentId }: { documentId: string }) => documentIdFault(documentId),
+  1,
+  MAX_ITEMS,
+  'documents',
+  'documentId',
+)
 export const perMinute = between(1, MAX_PER_MINUTE)
 export const future: Check<Date> = (at) =>
   at.getTime() > Date.now() && at.getTime() < LAST_INSTANT
@@ -201,8 +217,9 @@ export const ttlSeconds = between(1, MAX_TTL_S)
 export const bucketCount = between(0, MAX_BUCKETS)
 export const pageSize = between(0, MAX_ITEMS)
 
-export const page = lastFault('first')
-export const historyRange = lastFault('from')
+export const page = notBoth('last', 'first')
+export const historyRange = notBoth('last', 'from')
+export const reset = notBoth('expectedRevision', 'expectedValue')
 
 /** Like `page`. Only the order by name has an index to find a prefix, and only values are kept for periods. */
 export const counterPage: Check<Record<string, unknown>> = (args) => {
@@ -224,12 +241,11 @@ export const leaderboard: Check<Record<string, unknown>> = ({ period, at }) => {
   return isNear ? undefined : { message: 'must be in the years 1000 to 2099', path: ['at'] }
 }
 
-/** Checks that `last` and another argument are not both given. */
-function lastFault(other: string): Check<Record<string, unknown>> {
-  return ({ last, [other]: value }) =>
-    last == null || value == null
+function notBoth(argument: string, other: string): Check<Record<string, unknown>> {
+  return (args) =>
+    args[argument] == null || args[other] == null
       ? undefined
-      : { message: `cannot be combined with "${other}"`, path: ['last'] }
+      : { message: `cannot be combined with "${other}"`, path: [argument] }
 }
 
 export function between(min: number, max: number): Check<number> {

@@ -20,6 +20,8 @@ export interface Context {
   watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
   /** Values that were charged so far to the budget of this request. */
   spentValues?: number
+  /** Gets them, if the caller wants to know. */
+  cost?: { values: number } | undefined
   /** Errors below root fields, so far. */
   errorsBelow?: number
 }

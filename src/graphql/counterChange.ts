@@ -210,11 +210,29 @@ builder.mutationFields((t) => ({
   }),
   reset: t.field({
     type: CounterChangeRef,
-    extensions: { right: onName('WRITE') },
-    description: 'Sets the value, which must be within the bounds. The history does not change.',
-    args: { name, to, namespace, idempotencyKey },
+    extensions: { right: onName('WRITE'), check: checks.reset },
+    description:
+      'Sets the value, which must be within the bounds. The history does not change. With an expectation, it does so only if the counter is still as you read it; otherwise it fails with CONFLICT.',
+    args: {
+      name,
+      to,
+      expectedValue: t.arg({
+        type: 'SafeInt',
+        description: 'Set the value only if the current one is this.',
+      }),
+      expectedRevision: t.arg({
+        type: 'SafeInt',
+        description:
+          'Set the value only if the current `revision` is this, so that nothing has changed the counter. For a counter that was never changed, use `expectedValue: 0`. Not for counters with several slots.',
+      }),
+      namespace,
+      idempotencyKey,
+    },
     resolve: (_, args, context, info) =>
-      context.nth.counters.reset(keyIn(args), args.to, changeOptions(args, context, info)),
+      context.nth.counters.reset(keyIn(args), args.to, changeOptions(args, context, info), {
+        value: args.expectedValue,
+        revision: args.expectedRevision,
+      }),
   }),
   resetAll: t.field({
     type: ResetSummaryRef,

@@ -3,6 +3,7 @@ import type { GraphQLResolveInfo } from 'graphql'
 import type { LeaderboardOrder, Page, PageByName, SortKey } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { nameFault, textFault } from '../rules/names.ts'
+import { documentIdFault } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { MAX_ITEMS } from './arguments.ts'
 import { textArgument } from './builder.ts'
@@ -79,6 +80,9 @@ export const apiKeyCursors = createCursors('\n#', (text) => {
   const id = Number(text)
   return Number.isSafeInteger(id) && id > 0 ? id : undefined
 })
+
+/** Cursors in the list of trusted documents: the ID of the document. */
+export const documentCursors = createCursors('\nd', (id) => (documentIdFault(id) ? undefined : id))
 
 /** The last millisecond that a `datetime` can hold. */
 const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)

@@ -5,6 +5,7 @@ import './sequence.ts'
 import './sequenceNumbers.ts'
 import './namespace.ts'
 import './subscription.ts'
+import './trustedDocument.ts'
 import {
   type GraphQLArgument,
   GraphQLID,
@@ -23,7 +24,7 @@ import { builder } from './builder.ts'
 import type { Context, Field, Resolver } from './context.ts'
 import { locating } from './fieldError.ts'
 import type { CheckEach, Right } from './rights.ts'
-import { charge, room, SMALL } from './selections.ts'
+import { charge, room, SMALL, spend } from './selections.ts'
 
 /** What an element that is refused costs, in values: an error takes some 50 µs. */
 const VALUES_OF_A_REFUSAL = 50
@@ -151,9 +152,9 @@ function gated({ args: declared }: Field, resolve: Resolver): Resolver {
   return (parent, args, context, info) => {
     let items = 0
     for (const { name } of lists) items += args[name]?.length ?? 0
-    context.spentValues = (context.spentValues ?? 0) + VALUES_OF_A_FIELD
+    const spent = spend(context, VALUES_OF_A_FIELD)
     // An increment needs nothing of what follows.
-    if (items === 0 && context.spentValues <= SMALL) return resolve(parent, args, context, info)
+    if (items === 0 && spent <= SMALL) return resolve(parent, args, context, info)
     // IDs are decoded before the resolver charges the list of what they identify.
     charge(context, areIds ? Math.min(items, MAX_ITEMS) * VALUES_OF_AN_ARGUMENT : 0)
     const wait = room(context, VALUES_OF_A_FIELD + items * VALUES_OF_AN_ARGUMENT)

@@ -127,7 +127,7 @@ export function selectedPeriods({ document, variableValues }: ExecutionArgs): Pe
  */
 
 /** Maximum values of a request: items times the fields selected in each. */
-const MAX_VALUES = 30_000
+export const VALUE_BUDGET = 30_000
 
 /** A request that has spent no more than this never waits. */
 export const SMALL = 500
@@ -172,10 +172,17 @@ function valuesBelow(info: GraphQLResolveInfo): number {
  * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
  */
 export function charge(request: Context, values: number): void {
-  request.spentValues = (request.spentValues ?? 0) + values
-  if (request.spentValues <= MAX_VALUES) return
-  const message = `This request needs more than ${MAX_VALUES} values in lists; request fewer at a time.`
-  throw new NthError('BAD_USER_INPUT', message, { limit: MAX_VALUES })
+  if (spend(request, values) <= VALUE_BUDGET) return
+  const message = `This request needs more than ${VALUE_BUDGET} values in lists; request fewer at a time.`
+  throw new NthError('BAD_USER_INPUT', message, { limit: VALUE_BUDGET })
+}
+
+/** Adds values to what a request has spent, without a limit. Returns the sum. */
+export function spend(request: Context, values: number): number {
+  const spent = (request.spentValues ?? 0) + values
+  request.spentValues = spent
+  if (request.cost) request.cost.values = spent
+  return spent
 }
 
 /** Waits for a tick with room for some values; undefined: they and the request are small, and need no room. */

@@ -1,6 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { LRUCache } from 'lru-cache'
 import type { ApiKeys } from '../repository/apiKeys.ts'
 import { NthError } from '../rules/errors.ts'
 import { type ApiKey, anonymous, type Caller, EVERYTHING, grantOf, UNRESTRICTED } from '../rules/rights.ts'
@@ -13,14 +12,17 @@ import {
   isUnprotected,
   type Tokens,
 } from './credentials.ts'
-import { HttpError, httpErrorFor } from './errors.ts'
+import { type HeaderList, HttpError, httpErrorFor } from './errors.ts'
 import type { Origins } from './origins.ts'
+import type { RateLimits } from './rateLimits.ts'
 
 /** Who sent a request, and how many changes they may make. */
 export interface Access {
   caller: Caller
   /** As in the context of GraphQL. */
   takeChanges: ((count: number) => number) | undefined
+  /** The header fields that tell how many are left; undefined: they are not limited. */
+  limitHeaders?: (() => HeaderList) | undefined
 }
 
 export type Authenticate = (
@@ -42,6 +44,7 @@ interface AuthenticationOptions {
   onLoopback: boolean
   origins: Origins
   clients: Clients
+  rateLimits: RateLimits
 }
 
 /** Headers that a proxy adds. */
@@ -59,17 +62,21 @@ export function createAuthentication({
   onLoopback,
   origins,
   clients,
+  rateLimits,
 }: AuthenticationOptions): Authenticate {
   const { adminKey, anonymousPerMinute, browserPerMinute } = settings
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
-  const limits = new RateLimits()
 
   function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
     if (perMinute == null) return { caller, takeChanges: undefined }
     const bucket = () => `${caller.identity}\n${clients.of(request).name}`
-    return { caller, takeChanges: (count) => limits.take(bucket(), perMinute, count) }
+    return {
+      caller,
+      takeChanges: (count) => rateLimits.take(bucket(), perMinute, count),
+      limitHeaders: () => rateLimits.headers(bucket(), perMinute),
+    }
   }
 
   function accessOf(request: IncomingMessage, { isInAddress }: Credential, found: Identified): Access {
@@ -136,32 +143,3 @@ function isForwarded({ headers }: IncomingMessage): boolean {
 
 const BEHIND_PROXY =
   'This server is open to everyone on its machine, and the request came through a proxy. Set NTH_ADMIN_KEY, and create keys for callers; or set NTH_ANONYMOUS to what callers without a key may do.'
-
-interface TokenBucket {
-  tokens: number
-  /** When it had so many, on the clock of `performance.now()`, in milliseconds. */
-  at: number
-}
-
-const MINUTE_MS = 60_000
-/** Clients that are remembered; of more, those that have been idle longest have their full rate again. */
-const MAX_BUCKETS = 100_000
-
-/**
- * Token buckets: each holds the changes of a minute, and is refilled evenly. More than a bucket holds is allowed when it
- * is full, and then owed.
- */
-class RateLimits {
-  readonly #buckets = new LRUCache<string, TokenBucket>({ max: MAX_BUCKETS })
-
-  /** Takes some from a bucket. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
-  take(name: string, perMinute: number, count: number): number {
-    const now = performance.now()
-    const { tokens, at } = this.#buckets.get(name) ?? { tokens: perMinute, at: now }
-    const filled = Math.min(perMinute, tokens + ((now - at) * perMinute) / MINUTE_MS)
-    const missing = Math.min(count, perMinute) - filled
-    if (missing > 0) return Math.ceil((missing * MINUTE_MS) / perMinute)
-    this.#buckets.set(name, { tokens: filled - count, at: now })
-    return 0
-  }
-}

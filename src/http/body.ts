@@ -24,6 +24,9 @@ const BYTES_A_CHUNK = 250
 /** What a body must bring at least on average, in bytes per second, once its grace is over. */
 const MIN_BYTES_A_SECOND = 1000
 
+/** A charset that a body may not have: another than UTF-8 and its subset ASCII. */
+const OTHER_CHARSET = /;\s*charset\s*=\s*"?(?!(?:utf-?8|us-ascii)\s*(?:[";]|$))[^";]*/i
+
 /** A body that has not arrived as a whole. */
 interface Arriving {
   readonly since: number
@@ -74,18 +77,24 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
    *
    * @param isAuthorized whether the caller may do anything at all
    * @returns the bytes of the text; `undefined` if the client disconnected; an error: 408 too slow, 413 too long, 415
-   *   compressed, 400 not UTF-8 or too many values, 503 not enough memory
+   *   compressed or of another charset, 400 not UTF-8 or too many values, 503 not enough memory
    */
   return function readBody(request: IncomingMessage, isAuthorized: boolean) {
     return new Promise<Buffer | HttpError | undefined>((resolve) => {
       // It emits nothing more.
       if (request.destroyed) return resolve(undefined)
       const maxBytes = isAuthorized ? MAX_BODY_BYTES : MAX_UNAUTHORIZED_BYTES
-      const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
+      const {
+        'content-encoding': encoding,
+        'content-length': announced = '0',
+        'content-type': type = '',
+      } = request.headers
       if (encoding && encoding.toLowerCase() !== 'identity') {
         const message = 'Send the body uncompressed, without content-encoding.'
         return resolve(new HttpError(415, 'BAD_REQUEST', message))
       }
+      if (OTHER_CHARSET.test(type))
+        return resolve(new HttpError(415, 'BAD_REQUEST', 'Send the body in UTF-8, without another charset.'))
       const announcedBytes = Number(announced)
       if (announcedBytes > maxBytes) return resolve(tooLong(maxBytes))
       // The request keeps its listeners, and with them the chunks, as long as it is answered.

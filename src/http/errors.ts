@@ -111,6 +111,7 @@ export function sendError(response: ServerResponse, error: HttpError, type = 'ap
 const STATUSES: Partial<Record<ErrorCode, number>> = {
   UNAUTHENTICATED: 401,
   FORBIDDEN: 403,
+  DOCUMENT_NOT_TRUSTED: 403,
   RATE_LIMITED: 429,
   INTERNAL_SERVER_ERROR: 500,
   UNAVAILABLE: 503,

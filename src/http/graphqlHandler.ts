@@ -10,7 +10,7 @@ import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
-import { LONG_TEXT, roomForText } from '../graphql/selections.ts'
+import { LONG_TEXT, roomForText, VALUE_BUDGET } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate } from './authentication.ts'
@@ -59,6 +59,8 @@ interface ApiExchange {
   /** Of every response of the server. */
   headers: HeaderList
   note: RequestNote
+  /** As in `Access`, once it is known who sent the request. */
+  limitHeaders?: Access['limitHeaders']
   /** Length of its body or address, in bytes. */
   length: number
 }
@@ -91,6 +93,7 @@ export function createGraphqlHandler({
       const established = authenticate(request, credential)
       const access = established instanceof Promise ? await established : established
       note.caller = access.caller
+      exchange.limitHeaders = access.limitHeaders
       let params: GraphQLParams
       if (request.method === 'POST') {
         const body = await readBody(request, access.caller.grants.length > 0)
@@ -106,7 +109,8 @@ export function createGraphqlHandler({
       }
       // Before anything is executed: a number that can't be returned must not be issued.
       if (!type) throw new HttpError(406, 'BAD_REQUEST', NOT_ACCEPTABLE)
-      if (params.extensions?.persistedQuery != null) params = persistedQueries.resolve(params, type)
+      const resolved = persistedQueries.resolve(params, access.caller, type)
+      params = resolved instanceof Promise ? await resolved : resolved
       const { query } = params
       if (query === undefined) throw new HttpError(400, 'BAD_REQUEST', NO_QUERY)
       // Yoga itself rejects a query that isn't a string.
@@ -119,15 +123,16 @@ export function createGraphqlHandler({
     }
   }
 
-  function reject({ response, headers, note }: ApiExchange, error: HttpError, type?: JsonType): void {
+  function reject(exchange: ApiExchange, error: HttpError, type?: JsonType): void {
+    const { response, note } = exchange
     note.code = error.code
     note.measure()
     response.setHeader(ID_HEADER, note.id)
-    sendError(withHeaders(response, headers), error, type)
+    sendError(withHeaders(response, headersOf(exchange)), error, type)
   }
 
   async function answer(exchange: ApiExchange, params: GraphQLParams, access: Access, type: JsonType) {
-    const { request, response, headers, note } = exchange
+    const { request, response, note } = exchange
     const result = operationTrace.start.hasSubscribers
       ? await operationTrace.tracePromise(resultOf, { findings: note }, undefined, exchange, params, access)
       : await resultOf(exchange, params, access)
@@ -136,14 +141,12 @@ export function createGraphqlHandler({
       // What the stream keeps has a budget of its own.
       release(request)
       // Only subscriptions have one.
-      return (result as StreamResult).serve(response, headers)
+      return (result as StreamResult).serve(response, headersOf(exchange))
     }
     // Responses are written together, after all requests that were ready have been read. Written between one request
     // and the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
     // with 64 connections, two cores, Node 20). An idle server loses nothing: its tick ends at once.
     await endOfTick()
-    if ('data' in result && request.headers.accept === EVENT_STREAM)
-      return sendAsEvents(result, response, headers)
     return send(exchange, result, type)
   }
 
@@ -151,16 +154,17 @@ export function createGraphqlHandler({
     const { caller, takeChanges } = access
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
-    const server: ServerContext = { req: request, caller, takeChanges, note, variablesLength }
+    const cost = params.extensions?.cost === true ? { values: 0 } : undefined
+    const server: ServerContext = { req: request, caller, takeChanges, note, cost, variablesLength }
     try {
       const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
-      if (compiled && !compiled.errors) return compiled
+      if (compiled && !compiled.errors) return withCost(compiled, cost)
       const result =
         compiled && 'data' in compiled
           ? finalResult(compiled, note.operation === 'mutation', notices)
           : ((await resultInYoga(params, server)) ?? {})
       note.code = codeOf(result as ExecutionResult)
-      return result
+      return withCost(result, cost)
     } catch (error) {
       // Rejected before it reached GraphQL.
       logger.error(error)
@@ -183,10 +187,14 @@ export function createGraphqlHandler({
   type Result = Exclude<Awaited<ReturnType<typeof resultOf>>, StreamResult>
 
   /**
-   * Sends a result as JSON. It ends with a newline, so that a terminal's next prompt starts on a line of its own. No cache
+   * Sends a result as JSON, or as an event to a client that accepts nothing else. The JSON ends with a newline, so that a terminal's next prompt starts on a line of its own. No cache
    * may store a response with errors, which others may not get, or not any more: its status may be 200.
    */
-  async function send({ request, response, headers, note }: ApiExchange, result: Result, type: JsonType) {
+  async function send(exchange: ApiExchange, result: Result, type: JsonType) {
+    const { request, response, note } = exchange
+    const headers = headersOf(exchange)
+    const isForEvents = request.headers.accept === EVENT_STREAM
+    if ('data' in result && isForEvents) return sendAsEvents(JSON.stringify(result), response, headers)
     let status = 200
     let text: string
     // As one list, they cost 5 µs of processor time less than with `setHeader`, a tenth of an `increment` in memory.
@@ -203,6 +211,8 @@ export function createGraphqlHandler({
     } else {
       const processed = processRegularResult(result, fetchAPI, type)
       status = processed.status
+      // Errors of validation, too: GraphQL over SSE has them in an accepted stream, as EventSource shows no other response.
+      if (status === 400 && isForEvents) return sendAsEvents(await processed.text(), response, headers)
       all.push(...[...processed.headers].filter(([name]) => name !== 'content-length').flat())
       if ('errors' in result) all.push(...NOT_CACHED)
       all.push(ID_HEADER, note.id)
@@ -217,6 +227,18 @@ export function createGraphqlHandler({
     response.writeHead(status, all)
     response.end(body)
   }
+}
+
+/** A result that says what it has cost, if its caller wants to know. */
+function withCost<Result extends object>(result: Result, cost: ServerContext['cost']): Result {
+  if (!cost || !('data' in result) || 'serve' in result) return result
+  const { extensions } = result as ExecutionResult
+  return { ...result, extensions: { ...extensions, cost: { ...cost, limit: VALUE_BUDGET } } }
+}
+
+/** The headers of a response, after the changes that its request made. */
+function headersOf({ headers, limitHeaders }: ApiExchange): HeaderList {
+  return limitHeaders ? [...headers, ...limitHeaders()] : headers
 }
 
 const NOT_ACCEPTABLE =

@@ -280,8 +280,8 @@ export class Stream {
   }
 }
 
-/** Sends the one result of a query or mutation to a client that accepts events only. */
-export function sendAsEvents(result: ExecutionResult, response: ServerResponse, headers: HeaderList): void {
+/** Sends the one result of an operation, in JSON, to a client that accepts events only. */
+export function sendAsEvents(json: string, response: ServerResponse, headers: HeaderList): void {
   response.writeHead(200, [...headers, ...streamHeaders(EVENTS)])
-  response.end(EVENTS.next(JSON.stringify(result)) + EVENTS.complete)
+  response.end(EVENTS.next(json) + EVENTS.complete)
 }

@@ -19,6 +19,12 @@ const AUTHORIZATION = /(?:^|,)\s*authorization\s*(?:,|$)/i
 
 const VARY: HeaderList = ['vary', 'Origin']
 
+/** Headers that pages of other origins may read. */
+const EXPOSED: HeaderList = [
+  'access-control-expose-headers',
+  'RateLimit, RateLimit-Policy, Retry-After, X-Request-Id',
+]
+
 /** The client and the element: the same for everyone, so that the pages of any origin may load them. */
 const SHARED_MODULE = /^\/(?:client|nth)\.js(?:\?|$)/
 const ANY_ORIGIN: HeaderList = ['access-control-allow-origin', '*']
@@ -97,7 +103,7 @@ export class Origins {
       return VARY
     }
     const allowed = [...VARY, 'access-control-allow-origin', origin]
-    if (method !== 'OPTIONS') return allowed
+    if (method !== 'OPTIONS') return [...allowed, ...EXPOSED]
     const methods = ['access-control-allow-methods', 'GET, POST', 'access-control-max-age', MAX_AGE_S]
     return [...allowed, ...methods, 'access-control-allow-headers', requested]
   }

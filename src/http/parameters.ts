@@ -21,6 +21,8 @@ const RESPONSE_TYPES = new Map<string, JsonType>([
 const BODY_TYPES = [JSON_TYPE, 'application/graphql+json']
 
 const NAMES = ['query', 'operationName', 'variables', 'extensions']
+/** Those by which a request names a trusted document. */
+const ID_NAMES = ['documentId', 'doc_id']
 
 /** Maximum characters of a number in a message. */
 const MAX_SHOWN = 50
@@ -45,7 +47,9 @@ function mediaType(header: string): string {
  *
  * @throws {HttpError} if it is of another type than JSON or GraphQL, or isn't an object of JSON
  */
-export function paramsInBody({ headers }: IncomingMessage, body: string): GraphQLParams {
+export function paramsInBody({ headers }: IncomingMessage, text: string): GraphQLParams {
+  // A byte order mark may be ignored (RFC 8259, 8.1): some tools begin files with one.
+  const body = text.startsWith('\ufeff') ? text.slice(1) : text
   rejectRounding(body)
   const type = mediaType(headers['content-type'] ?? '')
   if (type === 'application/graphql') return { query: body }
@@ -73,7 +77,7 @@ function parsed(json: string, name: string): unknown {
 export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams {
   const given = new URLSearchParams(url.replace(/^[^?]*/, ''))
   const params: Record<string, unknown> = {}
-  for (const name of NAMES) {
+  for (const name of [...NAMES, ...ID_NAMES]) {
     const text = given.get(name)
     if (!text) continue
     const isJson = name === 'variables' || name === 'extensions'

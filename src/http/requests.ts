@@ -77,6 +77,8 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 export interface ServerContext extends Access {
   req: IncomingMessage
   note: RequestNote
+  /** As in the context of GraphQL. */
+  cost: Context['cost']
   /** Characters, or bytes, of its body or address without the document. */
   variablesLength: number
   /** How a subscription is answered; undefined: its client accepts no stream. */

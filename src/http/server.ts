@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { errorOf } from '../rules/errors.ts'
 import { ALL_NAMES, isAllowed, refusal } from '../rules/rights.ts'
-import { createAuthentication } from './authentication.ts'
+import { type Access, createAuthentication } from './authentication.ts'
 import { BADGE_PATH, createBadges } from './badges.ts'
 import { createBodyReader } from './body.ts'
 import { Clients } from './clients.ts'
@@ -26,6 +26,8 @@ import { createGraphqlHandler } from './graphqlHandler.ts'
 import { openLiveQueries } from './liveQueries.ts'
 import { isLoopback, Origins } from './origins.ts'
 import { readPages, sendPage } from './pages.ts'
+import { untrusted } from './persistedQueries.ts'
+import { RateLimits } from './rateLimits.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
 const IDLE_CHECK_MS = 20
@@ -72,7 +74,9 @@ const LIMITS = {
 /** Returns the metrics of all processes, in the text format of Prometheus. */
 export type ReadMetrics = () => Promise<string>
 
-export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'notices'>, Partial<typeof LIMITS> {
+export interface ListenOptions
+  extends Pick<ApiOptions, 'nth' | 'notices' | 'trustedOnly'>,
+    Partial<typeof LIMITS> {
   /** An IP address: whether it is that of loopback decides who may call. */
   host: string
   port: number
@@ -84,6 +88,8 @@ export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'notices'>, Part
   version?: string
   /** Returns what `/metrics` shows. */
   readMetrics?: ReadMetrics
+  /** Shared with other processes, or those of this one. */
+  rateLimits?: RateLimits | undefined
 }
 
 /** `draining`: it isn't ready, but still answers requests. `closing`: it rejects new requests. */
@@ -101,8 +107,8 @@ const HEALTH_PATH = /^\/(health|ready)(?:\?|$)/
  * another process at once. Throws the system's error if it can't listen.
  */
 export async function listen(options: ListenOptions) {
-  const { host, port, allowedOrigins, access = {}, version = '', nth, notices } = options
-  const { readMetrics = async () => '' } = options
+  const { host, port, allowedOrigins, access = {}, version = '', nth, notices, trustedOnly } = options
+  const { readMetrics = async () => '', rateLimits = new RateLimits() } = options
   const limits = { ...LIMITS, ...options }
   const { arrivalMs, stallMs, graceMs, unauthorizedMs, maxStreams, heartbeatMs, drainMs, heapBytes } = limits
   const pages = await readPages()
@@ -139,12 +145,20 @@ export async function listen(options: ListenOptions) {
     onLoopback,
     origins,
     clients,
+    rateLimits,
   })
   const maxBytes = heapBytes * STREAMS_SHARE
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
-  const api = createApi({ nth, notices, liveQueries })
+  const api = createApi({ nth, notices, liveQueries, trustedOnly })
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate, notices })
-  const answerBadge = createBadges(nth, authenticate, notices)
+  const answerBadge = createBadges(nth, authenticateReader, notices)
+
+  /** Identifies who reads something without a document, which a key that is bound to documents may not. */
+  async function authenticateReader(request: IncomingMessage, credential?: Credential): Promise<Access> {
+    const access = await authenticate(request, credential)
+    if (access.caller.key?.documents) throw untrusted()
+    return access
+  }
 
   function handle(request: IncomingMessage, response: ServerResponse): unknown {
     const health = HEALTH_PATH.exec(request.url ?? '')?.[1]
@@ -188,7 +202,7 @@ export async function listen(options: ListenOptions) {
   async function answerMetrics(request: IncomingMessage, response: ServerResponse, credential?: Credential) {
     if (isWrite(request)) return rejectWrite(response, '/metrics')
     try {
-      const { caller } = await authenticate(request, credential)
+      const { caller } = await authenticateReader(request, credential)
       if (isAllowed(caller, 'READ', ALL_NAMES)) return await sendMetrics(response, readMetrics)
       throw httpErrorFor(refusal(caller, 'READ'))
     } catch (error) {

@@ -1,8 +1,5 @@
-import { hash } from 'node:crypto'
 import { type ExecutionArgs, type ExecutionResult, execute, getOperationAST } from 'graphql'
 import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
-import { LRUCache } from 'lru-cache'
-import { z } from 'zod'
 import type { Context } from '../graphql/context.ts'
 import { schema } from '../graphql/schema.ts'
 import { fieldsIn, fragmentsOf, roomForArguments } from '../graphql/selections.ts'
@@ -12,25 +9,27 @@ import { assertInvariant } from '../rules/errors.ts'
 import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents.ts'
 import { assertVariables, finalResult, HttpError, maskError, methodError, reportFault } from './errors.ts'
 import type { LiveQueries } from './liveQueries.ts'
-import type { JsonType } from './parameters.ts'
+import { openPersistedQueries } from './persistedQueries.ts'
 import { assertKeyHeader, contextOf, idempotencyKeyIn, type ServerContext } from './requests.ts'
 
 export interface ApiOptions {
   nth: Nth
   notices: Notices
   liveQueries: LiveQueries
+  /** Whether all but administrators may run trusted documents only. Default: false. */
+  trustedOnly?: boolean | undefined
 }
 
 export type Api = ReturnType<typeof createApi>
 
 /** The GraphQL API: compiled operations, and Yoga for all others. Its server, with pages and limits, is not Yoga's. */
-export function createApi({ nth, notices, liveQueries }: ApiOptions) {
+export function createApi({ nth, notices, liveQueries, trustedOnly = false }: ApiOptions) {
   const cache = createDocumentCache(schema)
 
   /** The context of resolvers. */
   function createContext(server: ServerContext): Context {
-    const { caller, takeChanges } = server
-    return { nth, caller, takeChanges, idempotencyKey: idempotencyKeyIn(server) }
+    const { caller, takeChanges, cost } = server
+    return { nth, caller, takeChanges, cost, idempotencyKey: idempotencyKeyIn(server) }
   }
 
   const yoga = createYoga<ServerContext>({
@@ -67,7 +66,8 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
     return operation.execute(createContext(server), params.variables)
   }
 
-  return { yoga, executeCompiled, persistedQueries: createPersistedQueries(cache) }
+  const trusted = nth.trustedDocuments
+  return { yoga, executeCompiled, persistedQueries: openPersistedQueries({ cache, trusted, trustedOnly }) }
 }
 
 /**
@@ -126,49 +126,4 @@ function noted(args: ExecutionArgs) {
   note.operation = operation.operation
   note.operationName = operation.name?.value
   return { operation, fields: fieldsIn(operation.selectionSet, fragmentsOf(document)) }
-}
-
-/** Maximum memory of stored texts, in bytes. */
-const MAX_BYTES = 8_000_000
-
-const BYTES_A_CHARACTER = 2
-/** A hash, and the overhead of the cache for each entry. */
-const BYTES_AN_ENTRY = 300
-
-/** What a request has as `extensions.persistedQuery`. */
-const extension = z.object({ version: z.literal(1), sha256Hash: z.string() })
-
-/**
- * Automatic persisted queries, by SHA-256, as Apollo's clients send them. Only texts in the document cache are returned:
- * they passed validation.
- */
-function createPersistedQueries(cache: DocumentCache) {
-  const texts = new LRUCache<string, string>({
-    maxSize: MAX_BYTES,
-    sizeCalculation: ({ length }) => length * BYTES_A_CHARACTER + BYTES_AN_ENTRY,
-  })
-
-  return {
-    /**
-     * Adds the text to a request that has only its hash, and stores that of one with both. An unknown hash is rejected
-     * like a syntax error, with a status by the type of the response: the next request includes the text.
-     */
-    resolve(params: GraphQLParams, type: JsonType): GraphQLParams {
-      const { data: sent } = extension.safeParse(params.extensions?.persistedQuery)
-      const { query } = params
-      // Yoga itself rejects a query that isn't a string.
-      if (!sent || (query != null && typeof query !== 'string')) return params
-      const status = type === 'application/json' ? 200 : 400
-      if (query != null) {
-        if (hash('sha256', query) !== sent.sha256Hash)
-          throw new HttpError(status, 'PERSISTED_QUERY_MISMATCH', 'PersistedQueryMismatch')
-        texts.set(sent.sha256Hash, query)
-        return params
-      }
-      const text = texts.get(sent.sha256Hash)
-      if (text === undefined || !cache.get(text))
-        throw new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound')
-      return { ...params, query: text }
-    },
-  }
 }

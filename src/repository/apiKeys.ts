@@ -189,6 +189,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
 interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffer> {
   id: number
   origins: Buffer | null
+  documents: Buffer | null
   per_minute: number | null
   created_at: Date
   expires_at: Date | null
@@ -196,24 +197,26 @@ interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffe
   last_used_at: Date | null
 }
 
-/** A grant as it is stored. `onceScopes`: its scopes if it is `onceOnly`. */
-type StoredGrant = Omit<Grant, 'onceOnly'> & { onceScopes?: readonly Scope[] }
+/** A grant as it is stored. `onceScopes`: its scopes if it is `onceOnly`; `boundScopes`: those of a key with documents. */
+type StoredGrant = Omit<Grant, 'onceOnly'> & Partial<Record<'onceScopes' | 'boundScopes', readonly Scope[]>>
 
 /**
- * Grants as they are stored. 0.2.0 ignores parts of them that it doesn't know. It must not ignore `onceOnly`: a grant that
- * has it has no scopes there, so that 0.2.0 refuses what it allows.
+ * Grants as they are stored. 0.2.0 ignores parts of a key that it doesn't know. It must not ignore `onceOnly` and
+ * `documents`: such grants have no scopes there, so that 0.2.0 refuses what they allow.
  */
-function grantsText(grants: readonly Grant[]): string {
-  const storedAs = ({ onceOnly, ...grant }: Grant): StoredGrant =>
-    onceOnly ? { ...grant, scopes: [], onceScopes: grant.scopes } : grant
+function grantsText({ grants, documents }: Pick<ApiKeyOptions, 'grants' | 'documents'>): string {
+  const storedAs = ({ onceOnly, ...grant }: Grant): StoredGrant => {
+    if (!onceOnly && !documents) return grant
+    return { ...grant, scopes: [], [onceOnly ? 'onceScopes' : 'boundScopes']: grant.scopes }
+  }
   return JSON.stringify(grants.map(storedAs))
 }
 
 function grantsIn(text: string): Grant[] {
   // Written by `grantsText` only, or by an earlier version.
   const stored = JSON.parse(text) as StoredGrant[]
-  return stored.map(({ onceScopes, scopes, ...grant }) => {
-    return { ...grant, scopes: onceScopes ?? scopes, onceOnly: onceScopes !== undefined }
+  return stored.map(({ onceScopes, boundScopes, scopes, ...grant }) => {
+    return { ...grant, scopes: onceScopes ?? boundScopes ?? scopes, onceOnly: onceScopes !== undefined }
   })
 }
 
@@ -233,9 +236,10 @@ export function insertKey(key: Omit<ApiKey, 'id'>, id: number | null = null): st
        hash = ${hex(key.hash)},
        prefix = ${bytes(key.prefix)},
        label = ${bytes(key.label)},
-       grants = ${bytes(grantsText(key.grants))},
+       grants = ${bytes(grantsText(key))},
        origins = ${orNull(key.origins, (urls) => bytes(JSON.stringify(urls)))},
        per_minute = ${orNull(key.perMinute, integer)},
+       documents = ${orNull(key.documents, (ids) => bytes(JSON.stringify(ids)))},
        created_at = ${instant(key.createdAt)},
        expires_at = ${orNull(key.expiresAt, instant)},
        revoked_at = ${orNull(key.revokedAt, instant)},
@@ -278,7 +282,7 @@ export async function* eachKey(list: (page: Page<number>) => Promise<ApiKey[]>):
 async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
   const rows = await select<ApiKeyRow>(
     connection,
-    `select id, hash, prefix, label, grants, origins, per_minute,
+    `select id, hash, prefix, label, grants, origins, per_minute, documents,
             created_at, expires_at, revoked_at, last_used_at
        from api_key
       ${rest}`,
@@ -291,6 +295,7 @@ async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
     grants: grantsIn(row.grants.toString()),
     origins: row.origins && (JSON.parse(row.origins.toString()) as string[]),
     perMinute: row.per_minute,
+    documents: row.documents && (JSON.parse(row.documents.toString()) as string[]),
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,

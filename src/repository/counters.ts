@@ -33,6 +33,7 @@ import {
   type CounterResult,
   type CounterState,
   type DefinitionChange,
+  type Expected,
   keyText,
   type PageByName,
   type Retention,
@@ -144,8 +145,9 @@ export function openCounters({
       return changes.map(({ name }, index) => changeOf({ namespace, name }, applied.results[index], applied))
     },
 
-    /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN */
-    reset: (key: CounterKey, to: number, options?: CallOptions) => change(key, { kind: 'set', to }, options),
+    /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; CONFLICT if it is not as expected */
+    reset: (key: CounterKey, to: number, options?: CallOptions, expected?: Expected) =>
+      change(key, { kind: 'set', to, expected }, options),
 
     /**
      * Resets every counter of a namespace whose name starts with `prefix`, in batches of several hundred: each once, but

@@ -17,6 +17,7 @@ import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaces } from './namespaces.ts'
 import { openSequenceGroupRows, openSequences } from './sequences.ts'
+import { openTrustedDocuments, type TrustedDocuments } from './trustedDocuments.ts'
 
 /** The operations of Nth, independent of the API. */
 export type Nth = Pick<
@@ -24,6 +25,7 @@ export type Nth = Pick<
   'checkDatabase' | 'counters' | 'namespaces' | 'sequences'
 > & {
   apiKeys: Omit<ApiKeys, 'close'>
+  trustedDocuments: TrustedDocuments
   leaderboard: Pick<Leaderboards, 'neighbors' | 'periodKey' | 'place' | 'placesOf'>
   live: Pick<Live, 'open' | 'watch' | 'closeFeed'>
 }
@@ -105,6 +107,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     live,
     namespaces,
     sequences,
+    trustedDocuments: openTrustedDocuments(database, definitions),
 
     /** Throws UNAVAILABLE if the database can't be used. */
     async checkDatabase(): Promise<void> {

@@ -197,7 +197,7 @@ export interface LeaderboardEntry extends CounterState {
 
 export type CounterOperation =
   | { kind: 'add'; delta: number }
-  | { kind: 'set'; to: number }
+  | { kind: 'set'; to: number; expected?: Expected | undefined }
   /** Adds 1, unless the subject has counted. */
   | { kind: 'countOnce'; subject: string }
   /** Subtracts 1, if the subject has counted, which it may then do again. */
@@ -206,6 +206,9 @@ export type CounterOperation =
   | { kind: 'define'; change: DefinitionChange }
   /** Deletes the row. Later operations count in a new one. */
   | { kind: 'delete' }
+
+/** What a counter must still have for its value to be set. */
+export type Expected = { readonly [Property in 'value' | 'revision']?: number | null | undefined }
 
 export interface CounterResult {
   value: number
@@ -267,7 +270,7 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
     case 'uncount':
       return uncount(row, operation.subject)
     case 'set':
-      return set(row, operation.to)
+      return set(row, operation.to, operation.expected)
     case 'define':
       return define(row, operation.change, at)
     case 'delete':
@@ -352,10 +355,29 @@ function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
   return subjects
 }
 
-function set(row: RowState, to: number): CounterResult | NthError {
+function set(row: RowState, to: number, expected: Expected | undefined): CounterResult | NthError {
   const { value, definition } = row
+  const conflict = expected && conflictWith(row, expected)
+  if (conflict) return conflict
   const beyond = crossed(definition, to)
   return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
+}
+
+/** The error if a counter is not as expected. */
+function conflictWith(row: RowState, expected: Expected): NthError | undefined {
+  const present = { value: row.value, revision: revisionOf(row) }
+  if (expected.revision != null && row.definition.slots > 1) {
+    const message =
+      'A counter with several slots has no revision to compare with: use expectedValue. Nothing was changed.'
+    return new NthError('BAD_USER_INPUT', message, { argument: 'expectedRevision' })
+  }
+  for (const property of ['value', 'revision'] as const) {
+    const wanted = expected[property]
+    if (wanted == null || wanted === present[property]) continue
+    const message = `The ${property} is ${present[property]}, not ${wanted} as expected. Nothing was changed.`
+    return new NthError('CONFLICT', message, present)
+  }
+  return undefined
 }
 
 function define(row: RowState, change: DefinitionChange, at: Date): CounterResult | NthError {

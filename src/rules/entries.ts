@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { PERIODS, type Period, timeZoneNamed } from './calendar.ts'
 import { MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
 import { type Fault, nameFault, textFault } from './names.ts'
-import { type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
+import { documentIdFault, type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
 
 /** Format of the lines. A file of a later one is refused. A file without subjects has the one before. */
 export const FORMAT_VERSION = 2
@@ -222,6 +222,8 @@ const apiKeyLine = z.strictObject({
   grants: z.array(grant).min(1).max(MAX_GRANTS).readonly(),
   origins: z.array(text(originFault)).readonly().nullable(),
   perMinute: between(1, 2 ** 32 - 1).nullable(),
+  // Files of 0.2.0 don't have it.
+  documents: z.array(text(documentIdFault)).readonly().nullable().default(null),
   createdAt: instant,
   expiresAt: instant.nullable(),
   revokedAt: instant.nullable(),
@@ -316,14 +318,20 @@ const line = z.discriminatedUnion('type', [
     period: unsigned,
     subjects: subjects({ generation: unsigned, formatted, issuedAt: instant }),
   }),
+  z.strictObject({
+    type: z.literal('trustedDocument'),
+    id: text(documentIdFault),
+    text: z.string(),
+    addedAt: instant,
+  }),
   apiKeyLine,
   idempotencyKeyLine,
   z.strictObject({ type: z.literal('end'), lines: z.int() }),
 ])
 
 /**
- * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash:
- * these are in backups only.
+ * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash;
+ * these and trusted documents are in backups only.
  */
 export type Entry = Exclude<z.output<typeof line>, { type: 'end' }>
 

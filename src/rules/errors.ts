@@ -2,14 +2,17 @@
 export const errorCodes = {
   BAD_USER_INPUT:
     'An argument is invalid. `argument` is its path, such as `changes.3.delta`. `limit` is the limit that it exceeds, and `position` the place of a fault in a format.',
-  NOT_FOUND: 'There is no reservation, or no API key, with this ID.',
+  NOT_FOUND: 'There is no reservation, API key or trusted document with this ID.',
   LIMIT_REACHED:
     'The change would exceed a bound. `limit` is the bound, and `value` the current value. In `incrementMany`, `index` is the position of the change, starting at 0.',
   OUT_OF_RANGE: 'A number would leave the range of SafeInt. `value` is the current value.',
+  CONFLICT:
+    'The counter is not as the caller expected. `value` is its current value, and `revision` its current revision. Nothing was changed.',
   SEQUENCE_EXHAUSTED:
     'The sequence has too few numbers left. `limit` is where it ends, and `lastValue` is the last number issued.',
   RESERVATION_CLOSED: 'The reservation is no longer open. `state` says why.',
   IDEMPOTENCY_KEY_REUSED: 'The idempotency key was used with another mutation or other arguments.',
+  DOCUMENT_NOT_TRUSTED: 'This server, or this key, runs trusted documents only.',
   UNAUTHENTICATED: 'The credentials are missing or invalid.',
   FORBIDDEN: 'The credentials do not allow this.',
   RATE_LIMITED: 'There are too many changes, connections or subscriptions. Retry after `retryAfterMs`.',
@@ -40,6 +43,8 @@ export interface ErrorDetails {
   position?: number
   /** The current value, which the refused call did not change. */
   value?: number
+  /** The current revision of the counter. */
+  revision?: number | undefined
   lastValue?: number
   /** State of the reservation. */
   state?: string

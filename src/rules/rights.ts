@@ -118,7 +118,27 @@ export interface ApiKeyOptions {
   origins: readonly string[] | null
   /** Maximum changes a minute from one client address, up to MAX_PER_MINUTE; null: the server's default. */
   perMinute: number | null
+  /** IDs of the only documents that it may run, as `plainDocumentId` gives them; null: any document. */
+  documents: readonly string[] | null
   expiresAt: Date | null
+}
+
+/** A document that an operator has added, by the ID that tools for clients gave it: usually a hash of its text. */
+export interface TrustedDocument {
+  id: string
+  text: string
+  addedAt: Date
+}
+
+/** Why a text is not the ID of a document; undefined: it is one. */
+export function documentIdFault(id: string): Fault | undefined {
+  if (/^[\x21-\x7e]{1,255}$/.test(id)) return undefined
+  return { message: 'must have 1 to 255 printable ASCII characters without spaces', limit: 255 }
+}
+
+/** The ID of a document without the prefix that GraphQL over HTTP gives to a SHA-256. */
+export function plainDocumentId(id: string): string {
+  return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id
 }
 
 export const MAX_PER_MINUTE = 1_000_000

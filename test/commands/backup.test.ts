@@ -42,11 +42,18 @@ it('restores everything, with API keys and idempotency keys', async () => {
   const grants = [{ scopes: ['ADD', 'READ'], namespace: 'shop', maxDelta: 5 }]
   const onceOnly = [{ scopes: ['ADD', 'READ'], namespace: 'shop', onceOnly: true }]
   const [kept, revoked] = [
-    await service.createKey(onceOnly, { origins: ['https://shop.example'], perMinute: 7 }),
+    await service.createKey(onceOnly, {
+      origins: ['https://shop.example'],
+      perMinute: 7,
+      documents: ['viewer'],
+    }),
     await service.createKey([{ scopes: ['READ'] }]),
   ]
   const server = await service.createKey(grants)
   await service.admin.ask(`mutation { revokeApiKey(id: "${revoked.id}") { id } }`)
+  await service.admin.ask(
+    'mutation { addTrustedDocuments(documents: [{ documentId: "viewer", text: "{ viewer { kind } }" }]) { documentId } }',
+  )
   const first = [
     await service.as(server.secret).ask(ADD('once')),
     await service.as(server.secret).ask(CART),
@@ -61,19 +68,23 @@ it('restores everything, with API keys and idempotency keys', async () => {
   const after = await freshDatabase()
   const { code, output, errors } = await restored(after, directory)
   expect([code, output]).toEqual([0, expect.stringMatching(/^Restored as of 20.*Z\.\n$/)])
-  expect(errors).toMatch(/^API keys: 3 created\.\nIdempotency keys: \d+ created\.$/m)
+  expect(errors).toMatch(
+    /^Trusted documents: 1 created\.\nAPI keys: 3 created\.\nIdempotency keys: \d+ created\.$/m,
+  )
   expect(errors).toContain('Numbers issued later will be issued again. nth restore --advance <n>')
   const copy = await startProtected({ target: after })
   // Lists by value follow a moment later.
   const state = () => wholeState(service.admin, NAMESPACES)
   await expect.poll(state).toEqual(await wholeState(copy.admin, NAMESPACES))
   const keys =
-    'query { apiKeys(first: 9) { nodes { id label prefix grants { scopes namespace maxDelta onceOnly } origins perMinute revokedAt createdAt } } }'
+    'query { apiKeys(first: 9) { nodes { id label prefix grants { scopes namespace maxDelta onceOnly } origins perMinute documents revokedAt createdAt } } }'
   expect(await copy.admin.ask(keys)).toEqual(await service.admin.ask(keys))
   expect((await copy.as(revoked.secret).send('{ viewer { kind } }')).status).toBe(401)
-  expect(
-    (await copy.as(kept.secret).send('{ viewer { kind } }', {}, { origin: 'https://shop.example' })).status,
-  ).toBe(200)
+  const page = { authorization: `Bearer ${kept.secret}`, origin: 'https://shop.example' }
+  expect((await copy.post('{"documentId":"viewer"}', page)).body).toEqual({
+    data: { viewer: { kind: 'KEY' } },
+  })
+  expect((await copy.as(kept.secret).send('{ viewer { kind } }', {}, page)).status).toBe(403)
   // Repeats are recognised, those of each caller.
   expect([
     await copy.as(server.secret).ask(ADD('once')),
@@ -273,6 +284,7 @@ const keyLine = (fields: object = {}) => ({
   lastUsedAt: null,
   ...fields,
 })
+const documentLine = { type: 'trustedDocument', id: 'a', text: '{ __typename }', addedAt: TIME }
 const idempotencyLine = (results: unknown) => ({
   type: 'idempotencyKey',
   hash: 'b'.repeat(64),
@@ -311,12 +323,12 @@ it('gives a new id to an API key whose id is already taken', async () => {
   expect([rows.length, rows[0]?.id]).toEqual([2, 7])
 })
 
-it.each([keyLine(), idempotencyLine([[1, 0, 1]])])(
-  'imports no keys, which only a restore takes: %#',
+it.each([keyLine(), idempotencyLine([[1, 0, 1]]), documentLine])(
+  'imports no keys and documents, which only a restore takes: %#',
   async (line) => {
     const target = await freshDatabase()
     const { code, errors } = await runCommand(target, ['import', '-'], fileWith([line]))
-    expect([code, errors]).toEqual([1, expect.stringContaining('Line 2: only nth restore takes API keys')])
+    expect([code, errors]).toEqual([1, expect.stringContaining('Line 2: only nth restore takes')])
     expect(await query(target, 'select id from api_key')).toEqual([])
   },
 )

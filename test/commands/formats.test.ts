@@ -164,6 +164,7 @@ it('leaves out secrets and internal ids', async () => {
     grants: [grantOf('ADD')],
     origins: null,
     perMinute: null,
+    documents: null,
     expiresAt: null,
   })
   await counters.incrementBy(inDefault('a'), 1)

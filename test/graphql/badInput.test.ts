@@ -339,6 +339,32 @@ it.each(['application/json ; charset=utf-8', 'Application/JSON', ' APPLICATION/J
   },
 )
 
+it('reads JSON and GraphQL behind a byte order mark', async () => {
+  const { post } = await startService()
+  for (const [text, type] of [
+    ['{"query":"{ __typename }"}', 'application/json'],
+    ['{ __typename }', 'application/graphql'],
+  ] as const) {
+    const { status, body } = await post(`\ufeff${text}`, { 'content-type': type })
+    expect([status, body]).toEqual([200, { data: { __typename: 'Query' } }])
+  }
+})
+
+it.each(['iso-8859-1', '"utf-16le"', 'utf-85', '', 'UTF-8x; charset=utf-8'])(
+  'refuses a body in the charset %s, whatever its bytes are',
+  async (charset) => {
+    const { url } = await startService()
+    for (const body of ['{"query":"{ __typename }"}', Buffer.from([0xe9])]) {
+      const headers = { 'content-type': `application/json; charset=${charset}` }
+      const response = await fetch(`${url}/graphql`, { method: 'POST', headers, body })
+      expect([response.status, (await response.json()).errors[0].extensions]).toEqual([
+        415,
+        { code: 'BAD_REQUEST' },
+      ])
+    }
+  },
+)
+
 it('reports 200 of the errors below its fields, and null for each', async () => {
   const { send } = await startService()
   const names = Array.from({ length: 500 }, (_, index) => `c${index}`)

@@ -153,6 +153,13 @@ const operations: Operation[] = [
     [],
     () => 'createApiKey(label: "x", grants: [{ scopes: [READ] }]) { secret }',
   ),
+  { of: 'Query.trustedDocuments', scopes: [], field: () => 'trustedDocuments { nodes { text } }' },
+  write(
+    'Mutation.addTrustedDocuments',
+    [],
+    () => 'addTrustedDocuments(documents: [{ documentId: "a", text: "{ __typename }" }]) { text }',
+  ),
+  write('Mutation.removeTrustedDocument', [], () => 'removeTrustedDocument(documentId: "none") { text }'),
   write('Mutation.revokeApiKey', [], () => `revokeApiKey(id: "${encoded('ApiKey', '999')}") { id }`),
   {
     of: 'CounterChange.counter',
@@ -307,7 +314,7 @@ async function allowsWhatIsGranted(way: Way): Promise<void> {
           const { data, errors, status } = await sent(used, query)
           const isAllowed = scope === 'ADMIN' || (isInside && scopes.includes(scope))
           const about = `${of} with ${scope} ${isInside ? 'inside' : `outside: ${namespace} ${name}`} by ${way}`
-          if (of === 'Mutation.revokeApiKey' && isAllowed) {
+          if (['Mutation.revokeApiKey', 'Mutation.removeTrustedDocument'].includes(of) && isAllowed) {
             expect(errors?.[0]?.extensions.code, about).toBe('NOT_FOUND')
           } else if (isAllowed) {
             expect(errors, about).toBeUndefined()

@@ -300,17 +300,20 @@ it('rejects what cannot be watched, with a code', async () => {
     ['subscription {', undefined, 'GRAPHQL_PARSE_FAILED'],
   ]
   for (const [query, variables, code] of wrong) {
-    const stream = await subscribe(url, query, { ...(variables && { variables }), method: 'POST' })
-    const { errors, data } = await stream.body()
-    expect([query, variables, errors?.[0]?.extensions.code, data]).toEqual([
-      query,
-      variables,
-      code,
-      undefined,
-    ])
+    for (const method of ['GET', 'POST'] as const) {
+      const stream = await subscribe(url, query, { ...(variables && { variables }), method })
+      expect([query, variables, stream.status]).toEqual([query, variables, 200])
+      // GraphQL over SSE: in an accepted stream.
+      expect(await stream.next()).toEqual({
+        errors: [expect.objectContaining({ extensions: expect.objectContaining({ code }) })],
+      })
+      expect(await stream.next()).toBe('complete')
+    }
+    // Whoever also accepts JSON gets JSON.
+    const headers = { accept: 'application/graphql-response+json, text/event-stream' }
+    const response = await subscribe(url, query, { ...(variables && { variables }), method: 'POST', headers })
+    expect([response.status, (await response.body()).errors?.[0]?.extensions.code]).toEqual([400, code])
   }
-  const stream = await subscribe(url, COUNTERS, { variables: { names: [''] } })
-  expect(stream.status).toBe(400)
   const broken = await fetch(`${url}/graphql?query=x&variables={`, {
     headers: { accept: 'text/event-stream' },
   })

@@ -212,8 +212,10 @@ function perform(state: State, part: Part, toleranceMs: number): [State, Outcome
     }
     case 'uncount':
       return [uncount(state, row, operation.subject)]
-    case 'reset':
-      return [onlyOne(changeCounters(state, { kind: 'reset', name: row, to: operation.to ?? 0 }))]
+    case 'reset': {
+      const { to = 0, expectedValue } = operation
+      return [onlyOne(changeCounters(state, { kind: 'reset', name: row, to, expectedValue }))]
+    }
     case 'resetIfThere': {
       const change = { kind: 'reset' as const, name: row, to: operation.to }
       return [[state.counters[row] ? changeCounters(state, change)[0] : state, DONE]]

@@ -12,6 +12,7 @@ export type Judgement =
 const TELLING = [
   'LIMIT_REACHED',
   'OUT_OF_RANGE',
+  'CONFLICT',
   'SEQUENCE_EXHAUSTED',
   'RESERVATION_CLOSED',
   'NOT_FOUND',

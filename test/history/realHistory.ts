@@ -41,6 +41,11 @@ export async function recordHistory(
     while ((await call(caller, operation)).kind === 'unknown');
   }
 
+  /** What a reset expects: nothing, or a value that may be there. */
+  function expected(): number | undefined {
+    return random.below(2) === 0 ? undefined : random.below(12)
+  }
+
   async function work(caller: number): Promise<void> {
     const idempotencyKey = `${caller} ${left}`
     const subject = `subject ${random.below(30)}`
@@ -63,7 +68,7 @@ export async function recordHistory(
         }),
       () =>
         left % 4 === 0
-          ? call(caller, { kind: 'reset', name: 'bounded', to: random.below(10) })
+          ? call(caller, { kind: 'reset', name: 'bounded', to: random.below(10), expectedValue: expected() })
           : call(caller, { kind: 'increment', name: 'bounded' }),
       () => call(caller, { kind: 'incrementBy', name: 'cup', delta: 3 - random.below(6) }),
       () => call(caller, { kind: 'increment', name: 'votes', subject }),

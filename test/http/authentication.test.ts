@@ -18,7 +18,14 @@ const INCREMENT = 'mutation { increment(name: "c") { value } }'
 const SHOP = 'https://shop.example'
 const EVIL = 'https://evil.example'
 
-const KEY_OPTIONS = { label: 'x', grants: [EVERYTHING], origins: null, perMinute: null, expiresAt: null }
+const KEY_OPTIONS = {
+  label: 'x',
+  grants: [EVERYTHING],
+  origins: null,
+  perMinute: null,
+  documents: null,
+  expiresAt: null,
+}
 
 /** The API keys of a database, without a service; closed when the test has finished. */
 function openTestKeys(database: Database, now = () => new Date()) {

@@ -26,6 +26,7 @@ const REQUESTS: Partial<Record<ErrorCode, (service: Service) => Promise<Answer>>
     ),
   OUT_OF_RANGE: ({ send }) =>
     send('mutation { reset(name: "b", to: 9007199254740991) { value } increment(name: "b") { value } }'),
+  CONFLICT: ({ send }) => send('mutation { reset(name: "f", to: 1, expectedValue: 2) { value } }'),
   SEQUENCE_EXHAUSTED: ({ send }) =>
     send(
       'mutation { defineSequence(name: "e", definition: { maxValue: 1 }) { name } a: nextInSequence(name: "e") { value } b: nextInSequence(name: "e") { value } }',
@@ -53,6 +54,7 @@ const REQUESTS: Partial<Record<ErrorCode, (service: Service) => Promise<Answer>>
     )
     return send('mutation { increment(name: "moon") { value } }')
   },
+  DOCUMENT_NOT_TRUSTED: async () => (await startService({ trustedOnly: true })).send('{ __typename }'),
   UNAUTHENTICATED: (service) => as(service, 'nth_mistyped').send('{ __typename }'),
   BAD_REQUEST: async ({ post }) => (await post('{}')).body,
   REQUEST_ENTITY_TOO_LARGE: async ({ post }) => (await post(' '.repeat(1_000_001))).body,

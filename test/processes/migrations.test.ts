@@ -86,7 +86,7 @@ it('refuses a database with a migration that it does not have, and changes nothi
   const { exited, errors } = spawnNth({ DATABASE_URL: urlOf(target) })
   expect(await exited).toBe(1)
   expect(errors().trim().split('\n')).toEqual([
-    expect.stringContaining('follow docs/operations.md, "Before 0.2.0"'),
+    expect.stringContaining('follow CHANGELOG.md, "Before 0.2.0"'),
   ])
 })
 

@@ -3,7 +3,7 @@ import { anonymous, EVERYTHING, type Grant, grantOf, isAllowed, SCOPES } from '.
 import { freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
-const OPTIONS = { label: 'x', origins: null, perMinute: null, expiresAt: null }
+const OPTIONS = { label: 'x', origins: null, perMinute: null, documents: null, expiresAt: null }
 
 it('stores a grant with onceOnly so that versions that do not know it refuse what it allows', async () => {
   const target = await freshDatabase()

@@ -27,6 +27,7 @@ function keyWith(origins: string[] | null, ...grants: Grant[]): Caller {
     grants,
     origins,
     perMinute: null,
+    documents: null,
     createdAt: new Date(0),
     expiresAt: null,
     revokedAt: null,

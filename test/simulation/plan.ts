@@ -103,8 +103,15 @@ function operationsOf(
     const kind = random.below(10)
     if (kind < 5) return { kind: 'increment', name: name() }
     if (kind < 7) return { kind: 'incrementBy', name: name(), delta: delta() }
-    if (kind < 9)
-      return { kind: 'reset', name: name(), to: random.below(20) + (random.below(6) === 0 ? NEAR_END : 0) }
+    if (kind < 9) {
+      const to = random.below(20) + (random.below(6) === 0 ? NEAR_END : 0)
+      return {
+        kind: 'reset',
+        name: name(),
+        to,
+        expectedValue: random.below(3) === 0 ? random.below(6) : undefined,
+      }
+    }
     const changes = Array.from({ length: 1 + random.below(4) }, () => ({ name: name(), delta: delta() }))
     return { kind: 'incrementMany', changes }
   }

@@ -178,7 +178,9 @@ export function openProcess(options: ProcessOptions) {
       case 'incrementMany':
         return (await counters.incrementMany(NAMESPACE, operation.changes, { claim })).map(answered)
       case 'reset':
-        return answered(await counters.reset(key, operation.to ?? 0, { claim }))
+        return answered(
+          await counters.reset(key, operation.to ?? 0, { claim }, { value: operation.expectedValue }),
+        )
       case 'defineCounter':
         return { value: (await counters.define(key, boundsOf(operation))).value }
       case 'deleteCounter':

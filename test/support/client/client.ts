@@ -11,6 +11,7 @@ export interface Answer {
   // biome-ignore lint/suspicious/noExplicitAny: see above
   data: any
   errors?: ReceivedError[]
+  extensions?: object
 }
 
 export interface Client {

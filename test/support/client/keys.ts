@@ -27,8 +27,8 @@ export function as({ post }: Pick<Service, 'post'>, secret: string | undefined):
   return { send, ...answersOf(send) }
 }
 
-const CREATE = `mutation ($label: String!, $grants: [GrantInput!]!, $origins: [String!], $perMinute: Int, $expiresAt: DateTime) {
-  createApiKey(label: $label, grants: $grants, origins: $origins, perMinute: $perMinute, expiresAt: $expiresAt) {
+const CREATE = `mutation ($label: String!, $grants: [GrantInput!]!, $origins: [String!], $perMinute: Int, $documents: [ID!], $expiresAt: DateTime) {
+  createApiKey(label: $label, grants: $grants, origins: $origins, perMinute: $perMinute, documents: $documents, expiresAt: $expiresAt) {
     secret
     key { id prefix }
   }

@@ -17,7 +17,7 @@ export interface ModelRow {
 export type ModelOperation = { key?: string | undefined } & (
   | { kind: 'add'; name: string; delta: number }
   | { kind: 'many'; changes: { name: string; delta: number }[] }
-  | { kind: 'reset'; name: string; to: number }
+  | { kind: 'reset'; name: string; to: number; expectedValue?: number | undefined }
   | { kind: 'define'; name: string; change: ModelChange }
   | { kind: 'delete'; name: string }
 )
@@ -86,7 +86,7 @@ export function run(rows: ModelState['rows'], operation: ModelOperation): Done {
     case 'many':
       return addAll(rows, operation.changes, true)
     case 'reset':
-      return reset(rows, operation.name, operation.to)
+      return reset(rows, operation.name, operation.to, operation.expectedValue)
     case 'define':
       return define(rows, operation.name, operation.change)
     case 'delete': {
@@ -120,8 +120,14 @@ function addAll(
   return { rows, answers }
 }
 
-function reset(rows: ModelState['rows'], name: string, to: number): Done {
+function reset(
+  rows: ModelState['rows'],
+  name: string,
+  to: number,
+  expectedValue = rowOf(rows, name).value,
+): Done {
   const row = rowOf(rows, name)
+  if (row.value !== expectedValue) return { code: 'CONFLICT', value: row.value }
   const limit = beyond(row, BigInt(to))
   if (limit !== null) return { code: 'LIMIT_REACHED', limit, value: row.value }
   const answers = [{ value: to, previousValue: row.value, appliedDelta: null, added: row.added }]

@@ -37,8 +37,10 @@ async function changesOf(counters: Counters, operation: ModelOperation): Promise
       return [await counters.incrementBy(keyOf(operation.name), operation.delta, options)]
     case 'many':
       return counters.incrementMany(NAMESPACE, operation.changes, options)
-    case 'reset':
-      return [await counters.reset(keyOf(operation.name), operation.to, options)]
+    case 'reset': {
+      const { name, to, expectedValue: value } = operation
+      return [await counters.reset(keyOf(name), to, options, { value })]
+    }
     case 'define':
       return [await counters.define(keyOf(operation.name), operation.change)]
     case 'delete':
@@ -123,6 +125,7 @@ export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
       kind: fc.constant('reset' as const),
       name,
       to: fc.integer({ min: -5, max: 25 }),
+      expectedValue: fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined, freq: 2 }),
       key,
     }),
   },

@@ -18,7 +18,7 @@ export interface Service extends Client {
 /** The whole service on a free port, ended when the test has finished. */
 export async function startService(
   options: Partial<
-    Pick<Config, 'allowedOrigins' | 'access' | 'writeTimeoutMs' | 'maxPending' | 'maxStreams'>
+    Pick<Config, 'allowedOrigins' | 'access' | 'trustedOnly' | 'writeTimeoutMs' | 'maxPending' | 'maxStreams'>
   > & { target?: Target } = {},
 ): Promise<Service> {
   const { target = await freshDatabase(), ...settings } = options
@@ -36,6 +36,7 @@ export async function startService(
       databaseMemoryMb: undefined,
       allowedOrigins: [],
       access: {},
+      trustedOnly: false,
       maxConnectionsPerAddress: 1000,
       maxStreams: 100,
       writeTimeoutMs: AMPLE_MS,

@@ -4,6 +4,7 @@ import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { client, html, isRefused, KeyForm, Root, useAccess, useIsLong, useRead } from '/page.js'
 import { countersView, counterView } from './counters.js'
+import { documentsView } from './documents.js'
 import { homeView, searchView } from './home.js'
 import { keysView } from './keys.js'
 import { addressOf, go, Name, quoted, readAddress, rightsText, useTyped } from './parts.js'
@@ -14,6 +15,7 @@ const SEARCH_AFTER_MS = 200
 
 function viewOf({ view, namespace, list, counter, sequence, prefix }) {
   if (view === 'keys') return keysView
+  if (view === 'documents') return documentsView
   if (namespace === undefined) return prefix === undefined ? homeView : searchView
   if (counter !== undefined) return counterView
   if (sequence !== undefined) return sequenceView
@@ -113,11 +115,11 @@ function Access() {
   const { viewer } = useRead((signal) => client.query(VIEWER, {}, { signal })).data ?? {}
   const own = viewer?.key
   const credential = own ? `the API key ${quoted(own.label)} (${own.prefix}…)` : KINDS[viewer?.kind]
-  const mayManageKeys = viewer?.grants.some(({ scopes }) => scopes.includes('ADMIN'))
+  const isAdmin = viewer?.grants.some(({ scopes }) => scopes.includes('ADMIN'))
   return html`
     <section id="access" class="line links muted" aria-label="Access">
       <p>${viewer && `You use ${credential}: you may ${rightsText(viewer.grants)}.`}</p>
-      ${mayManageKeys && html`<a href="/console?view=keys">API keys</a>`}
+      ${isAdmin && html`<a href="/console?view=keys">API keys</a> <a href="/console?view=documents">Documents</a>`}
       <details open=${refusal !== undefined}>
         <summary>${key ? 'Change the key' : 'Use an API key'}</summary>
         <${KeyForm} problem=${refusal && `${refusal.message} Enter ${key ? 'another' : 'an'} API key.`} />

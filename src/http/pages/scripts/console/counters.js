@@ -111,7 +111,9 @@ export const counterView = {
     const reset = {
       ...{ name, submit: 'Reset', mutation: 'reset', selection: CHANGE },
       text: 'Its value is set. Its history and its definition stay as they are.',
-      fields: html`<${Field} id="to" label="New value" kind="number" value="0" />`,
+      fields: html`
+        <${Field} id="to" label="New value" kind="number" value="0" />
+        <${Field} id="expectedValue" label="If it is still" kind="number" value=${value} hint="Empty: whatever it is then." />`,
       done: (change) => `Set to ${numberText(change.value)}; it was ${numberText(change.previousValue)}.`,
     }
     const deletion = {

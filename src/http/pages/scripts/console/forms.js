@@ -159,9 +159,10 @@ export function DefinitionForm({ definition, mutation, selection, fields, saved 
 /** Asks in a dialog whether to send a mutation. The browser returns the focus to the button. */
 export function Question({ name, label, text, done, fields, ...form }) {
   const dialog = useRef()
-  const [isOpen, setIsOpen] = useState(false)
+  /** Its fields, as they were when it was opened. */
+  const [opened, setOpened] = useState()
   const [result, setResult] = useState()
-  useLayoutEffect(() => void (isOpen && dialog.current.showModal()), [isOpen])
+  useLayoutEffect(() => void (opened && dialog.current.showModal()), [opened])
   const close = () => dialog.current.close()
   function closed(answer) {
     close()
@@ -171,11 +172,11 @@ export function Question({ name, label, text, done, fields, ...form }) {
   const content = html`
     <h2 id="question">${form.submit} ${quoted(name)}?</h2>
     <p>${text}</p>
-    <${MutationForm} ...${form} done=${closed} beside=${cancel}>${fields}<//>`
+    <${MutationForm} ...${form} done=${closed} beside=${cancel}>${opened?.fields}<//>`
   return html`
-    <button type="button" class="quiet danger" aria-label=${label} onClick=${() => setIsOpen(true)}>${form.submit}…</button>
+    <button type="button" class="quiet danger" aria-label=${label} onClick=${() => setOpened({ fields })}>${form.submit}…</button>
     <span class="result" role="status">${result}</span>
-    <dialog class="card" ref=${dialog} aria-labelledby="question" onClose=${() => setIsOpen(false)}>${isOpen && content}</dialog>`
+    <dialog class="card" ref=${dialog} aria-labelledby="question" onClose=${() => setOpened()}>${opened && content}</dialog>`
 }
 
 /** All about one thing: a `panel` with the GraphQL that was sent, more sections, and questions about its `dangers`. */

@@ -10,7 +10,7 @@ const { List, Name, Section, Time, timeText } = parts
 const KEYS = `query ApiKeys(${parts.PAGE_VARIABLES}) {
   apiKeys(${parts.PAGE_ARGUMENTS}) {
     nodes {
-      id label prefix origins perMinute createdAt expiresAt revokedAt lastUsedAt
+      id label prefix origins perMinute documents createdAt expiresAt revokedAt lastUsedAt
       grants { scopes namespace names prefix maxDelta maxCount onceOnly }
     }
     ${parts.PAGE_INFO}
@@ -33,7 +33,18 @@ export const keysView = {
   title: 'API keys',
   read: readKeys,
   View({ address, data, readAgain }) {
-    const rowOf = ({ id, label, prefix, grants, origins, perMinute, createdAt, lastUsedAt, ...validity }) => {
+    const rowOf = ({
+      id,
+      label,
+      prefix,
+      grants,
+      origins,
+      perMinute,
+      documents,
+      createdAt,
+      lastUsedAt,
+      ...validity
+    }) => {
       function revoked() {
         readAgain()
         // Its button is going.
@@ -44,7 +55,7 @@ export const keysView = {
           selection="revokedAt" text="It stops working within two seconds, and can’t be restored." done=${revoked} />`
       return [
         html`<${Name} text=${label} /><br /><code>${prefix}…</code>`,
-        parts.rightsText(grants),
+        [parts.rightsText(grants), documents && `, by the documents ${documents.join(', ')}`],
         [origins?.join(', ') ?? 'servers', perMinute !== null && `: ${perMinute} changes a minute`],
         html`<${Time} at=${createdAt} />`,
         html`<${Time} at=${lastUsedAt} />`,
@@ -80,19 +91,21 @@ const FIELDS = {
   'grants.0.maxDelta': ['Limit of ADD', { kind: 'number', value: '1' }],
   'grants.0.maxCount': ['Limit of NUMBER', { kind: 'number', value: '1' }],
   'grants.0.onceOnly': ['Once per subject', { kind: 'check', hint: 'ADD and NUMBER: only with a subject.' }],
+  documents: ['Only these documents', { kind: 'lines', hint: 'An ID on each line. Empty: any document.' }],
   perMinute: ['Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
   expiresAt: ['Valid until', { type: 'datetime-local', hint: 'In your time zone. Empty: until revoked.' }],
 }
 
 function CreateForm({ done }) {
   const [secret, setSecret] = useState()
-  function argsOf({ label, origins, perMinute, expiresAt, namespace, ...others }) {
+  function argsOf({ label, origins, documents, perMinute, expiresAt, namespace, ...others }) {
     const { names, prefix, maxDelta, maxCount, onceOnly, ...checks } = others
     const scopes = Object.keys(SCOPES).filter((scope) => checks[scope])
     const limits = { namespace: namespace || null, names, prefix, maxDelta, maxCount, onceOnly }
     // The field has the local time, as has Date without a zone.
     const end = expiresAt === '' ? null : new Date(expiresAt).toISOString()
-    return { label, grants: [{ scopes: scopes.map(Symbol), ...limits }], origins, perMinute, expiresAt: end }
+    const limited = { origins, documents, perMinute, expiresAt: end }
+    return { label, grants: [{ scopes: scopes.map(Symbol), ...limits }], ...limited }
   }
   function created({ secret, key }) {
     setSecret(secret)

@@ -1,0 +1,3 @@
+import type { GraphQLSchema } from 'graphql'
+
+export function gatewayTo(url: string, key?: string): Promise<GraphQLSchema>

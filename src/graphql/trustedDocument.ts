@@ -1,0 +1,91 @@
+import { type GraphQLSchema, parse, validate } from 'graphql'
+import { plainDocumentId, type TrustedDocument } from '../rules/rights.ts'
+import * as checks from './arguments.ts'
+import { inputError } from './arguments.ts'
+import { builder, exposed } from './builder.ts'
+import { connectionOf, documentCursors } from './lists.ts'
+import { admin } from './rights.ts'
+
+const TrustedDocumentRef = builder.objectRef<TrustedDocument>('TrustedDocument').implement({
+  description:
+    'A document that an administrator has added. Requests send its ID as `documentId`, and API keys may be bound to it.',
+  fields: (t) => ({
+    documentId: t.exposeID('id', {
+      description: 'The ID that a tool gave it, usually a hash of its text.',
+    }),
+    ...exposed(t, {
+      text: ['String', 'The text of the document.'],
+      addedAt: ['DateTime', 'When it was added.'],
+    }),
+  }),
+})
+
+const TrustedDocumentInput = builder.inputType('TrustedDocumentInput', {
+  description: 'A document to trust.',
+  fields: (t) => ({
+    documentId: t.id({
+      required: true,
+      description: 'Its ID: 1 to 255 printable ASCII characters. A prefix `sha256:` is left out.',
+    }),
+    text: t.string({ required: true, description: 'Its text, which must be valid.' }),
+  }),
+})
+
+builder.queryFields((t) => ({
+  trustedDocuments: t.connection(
+    {
+      type: TrustedDocumentRef,
+      nullable: true,
+      description: 'Returns the documents that were added, in the order of their IDs.',
+      extensions: { check: checks.page, right: admin },
+      resolve: (_, args, context, info) =>
+        connectionOf(args, context, info, documentCursors, context.nth.trustedDocuments.list, ({ id }) => id),
+    },
+    { name: 'TrustedDocumentConnection', description: 'A page of trusted documents.' },
+    { name: 'TrustedDocumentEdge', description: 'A trusted document in a list.' },
+  ),
+}))
+
+builder.mutationFields((t) => ({
+  addTrustedDocuments: t.field({
+    type: [TrustedDocumentRef],
+    extensions: { right: admin },
+    description:
+      'Adds documents, all or none. One that is already there changes nothing; an ID cannot get another text.',
+    args: {
+      documents: t.arg({
+        type: [TrustedDocumentInput],
+        required: true,
+        description: '1 to 500 documents.',
+        extensions: { check: checks.documents },
+      }),
+    },
+    resolve(_, { documents }, { nth }, { schema }) {
+      for (const [index, { text }] of documents.entries()) {
+        const message = documentFault(schema, text)
+        if (message) throw inputError({ message, path: ['documents', index, 'text'] })
+      }
+      return nth.trustedDocuments.add(
+        documents.map(({ documentId, text }) => ({ id: plainDocumentId(documentId), text })),
+      )
+    },
+  }),
+  removeTrustedDocument: t.field({
+    type: TrustedDocumentRef,
+    extensions: { right: admin },
+    description: 'Removes a document. Within two seconds, every server refuses it.',
+    args: { documentId: t.arg.id({ required: true, description: 'The ID of the document.' }) },
+    resolve: (_, { documentId }, { nth }) => nth.trustedDocuments.remove(plainDocumentId(documentId)),
+  }),
+}))
+
+/** Why a text is no document of a schema, as the predicate of a sentence about it; undefined: it is one. */
+export function documentFault(schema: GraphQLSchema, text: string): string | undefined {
+  try {
+    const [error] = validate(schema, parse(text), undefined, { maxErrors: 1 })
+    return error && `is not valid: ${error.message}`
+  } catch (error) {
+    // It can't be parsed.
+    return `is not valid: ${(error as Error).message}`
+  }
+}

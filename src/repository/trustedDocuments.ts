@@ -1,0 +1,121 @@
+import { LRUCache } from 'lru-cache'
+import type { Connection } from 'mysql2/promise'
+import { type Database, inTransaction, retried } from '../mysql/pool.ts'
+import { bytes, instant, list, pageBy, select, timeOf } from '../mysql/sql.ts'
+import type { Page } from '../rules/counter.ts'
+import { NthError } from '../rules/errors.ts'
+import type { TrustedDocument } from '../rules/rights.ts'
+import { batchReads } from './batches.ts'
+
+/** How long a document that was read is used, in milliseconds: then it may have been removed by another process. */
+const FRESH_MS = 2000
+const MAX_CACHED_CHARACTERS = 8_000_000
+
+export type TrustedDocuments = ReturnType<typeof openTrustedDocuments>
+
+/** Documents that were registered, by their IDs. Those in use are in memory for some seconds. */
+export function openTrustedDocuments(database: Database, definitions: Database) {
+  const cached = new LRUCache<string, string>({
+    maxSize: MAX_CACHED_CHARACTERS,
+    sizeCalculation: (text, id) => text.length + id.length,
+    ttl: FRESH_MS,
+  })
+  const reads = batchReads<{ id: string }, { id: string; text?: string }>(
+    ({ id }) => id,
+    retried(database, (connection, keys: readonly { id: string }[]) =>
+      readDocuments(connection, `where id in (${list(keys, ({ id }) => bytes(id))})`),
+    ),
+    ({ id }) => ({ id }),
+  )
+
+  return {
+    /**
+     * The text of a document; undefined: there is none with this ID. Synchronous if it is in memory.
+     *
+     * @throws {NthError} UNAVAILABLE
+     */
+    find(id: string): string | undefined | Promise<string | undefined> {
+      return cached.get(id) ?? load(id)
+    },
+
+    /**
+     * Adds documents, all or none. One that is already there changes nothing.
+     *
+     * @throws {NthError} BAD_USER_INPUT if an ID has another text; UNAVAILABLE
+     */
+    add(documents: readonly Pick<TrustedDocument, 'id' | 'text'>[]): Promise<TrustedDocument[]> {
+      return definitions.withRetry((connection) =>
+        inTransaction(connection, () => addDocuments(connection, documents)),
+      )
+    },
+
+    /**
+     * Removes a document: in other processes within two seconds.
+     *
+     * @throws {NthError} NOT_FOUND, UNAVAILABLE
+     */
+    async remove(id: string): Promise<TrustedDocument> {
+      const which = `where id = ${bytes(id)}`
+      const [document] = await definitions.withRetry((connection) => readDocuments(connection, which))
+      if (!document) throw new NthError('NOT_FOUND', `There is no trusted document ${JSON.stringify(id)}.`)
+      await definitions.withRetry((connection) => connection.query(`delete from trusted_document ${which}`))
+      cached.delete(id)
+      return document
+    },
+
+    /** In the order of their IDs. */
+    list: retried(database, listDocuments),
+  }
+
+  async function load(id: string): Promise<string | undefined> {
+    const { text } = await reads.read({ id })
+    if (text !== undefined) cached.set(id, text)
+    return text
+  }
+}
+
+async function addDocuments(
+  connection: Connection,
+  documents: readonly Pick<TrustedDocument, 'id' | 'text'>[],
+): Promise<TrustedDocument[]> {
+  // In one order in every process, so that they don't deadlock. Of one ID, the first one counts.
+  const ordered = documents.toSorted((one, other) => (one.id < other.id ? -1 : one.id > other.id ? 1 : 0))
+  await connection.query(insertDocuments(ordered, await timeOf(connection)))
+  const ids = list(ordered, ({ id }) => bytes(id))
+  const stored = await readDocuments(connection, `where id in (${ids}) for update`)
+  const byId = new Map(stored.map((document) => [document.id, document]))
+  return documents.map(({ id, text }, index) => {
+    const document = byId.get(id)
+    if (document?.text === text) return document
+    const message = `The ID ${JSON.stringify(id)} is that of another text. Nothing was changed.`
+    throw new NthError('BAD_USER_INPUT', message, { argument: `documents.${index}.documentId` })
+  })
+}
+
+/** Inserts documents whose IDs are not there yet. */
+export function insertDocuments(
+  documents: readonly (Pick<TrustedDocument, 'id' | 'text'> & { addedAt?: Date })[],
+  at: Date,
+): string {
+  const values = list(
+    documents,
+    ({ id, text, addedAt = at }) => `(${bytes(id)}, ${bytes(text)}, ${instant(addedAt)})`,
+  )
+  return `insert into trusted_document (id, text, added_at) values ${values} on duplicate key update id = values(id)`
+}
+
+export function listDocuments(connection: Connection, page: Page<string>): Promise<TrustedDocument[]> {
+  return readDocuments(connection, pageBy('id', page, bytes))
+}
+
+async function readDocuments(connection: Connection, rest: string): Promise<TrustedDocument[]> {
+  const rows = await select<{ id: Buffer; text: Buffer; added_at: Date }>(
+    connection,
+    `select id, text, added_at from trusted_document ${rest}`,
+  )
+  return rows.map(({ id, text, added_at }) => ({
+    id: id.toString(),
+    text: text.toString(),
+    addedAt: added_at,
+  }))
+}
