@@ -26,7 +26,7 @@ export interface ServerOptions {
   notices: Notices
   /** Returns the metrics of all workers. Default: those of this process. */
   readMetrics?: ReadMetrics
-  /** Shared with the other workers. Default: those of this process. */
+  /** Shared with the other workers. Default: limits of this process only. */
   rateLimits?: RateLimits
   /** Whether it also runs the scheduled jobs. Default: true. */
   runsJobs?: boolean

@@ -109,7 +109,7 @@ const settings = z.object({
   anonymous: variable('NTH_ANONYMOUS', listOf(scope).optional()),
   anonymousPerMinute: variable('NTH_ANONYMOUS_PER_MINUTE', whole(1, 1_000_000_000).optional()),
   browserPerMinute: variable('NTH_BROWSER_PER_MINUTE', whole(1, 1_000_000_000).default(300)),
-  /** Whether all but administrators may run trusted documents only. */
+  /** Whether all but keys with ADMIN may run trusted documents only. */
   trustedOnly: variable('NTH_DOCUMENTS', isSecond('any', 'trusted')),
   publicOrigin: variable('NTH_PUBLIC_URL', url.transform((text) => new URL(text).origin).optional()),
   trustedProxies: variable('NTH_TRUST_PROXY', listOf(network).default([])),

@@ -4,8 +4,14 @@ import { z } from 'zod'
 import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
 import { openTrustedDocuments, type TrustedDocuments } from '../repository/trustedDocuments.ts'
-import { documentIdFault, plainDocumentId, type TrustedDocument } from '../rules/rights.ts'
+import {
+  documentIdFault,
+  type NewDocument,
+  plainDocumentId,
+  type TrustedDocument,
+} from '../rules/trustedDocument.ts'
 import { withDatabase } from './database.ts'
+import { itemsOf } from './paging.ts'
 
 export const USAGE = `Usage: nth documents add <manifest>
        nth documents list
@@ -13,14 +19,14 @@ export const USAGE = `Usage: nth documents add <manifest>
 
 Adds, lists and removes trusted documents in the database of DATABASE_URL, or else the private one of NTH_DATA_DIR. It
 works while Nth runs, too. Keys can be bound to documents (nth keys create --document), and with NTH_DOCUMENTS=trusted
-callers without ADMIN may run no others.
+only keys with ADMIN may run others.
 
 A manifest is JSON as tools for clients write it: GraphQL Code Generator and Relay (an object with IDs and texts), or
 Apollo (apollo-persisted-query-manifest). All documents must be valid; an ID can't get another text.
 `
 
-/** Documents per statement. */
-const AT_ONCE = 50
+/** Documents that are listed at once. */
+const PAGE = 50
 
 /** `nth documents`. */
 export async function run(args: string[]): Promise<void> {
@@ -40,20 +46,17 @@ export async function run(args: string[]): Promise<void> {
 }
 
 async function add(path: string): Promise<void> {
-  const found = documentsIn(await readFile(path, 'utf8'))
+  const added = documentsIn(await readFile(path, 'utf8'))
   // Imported now: it takes a second, which a mistake in the manifest need not wait for.
   const { schema } = await import('../graphql/schema.ts')
-  const { documentFault } = await import('../graphql/trustedDocument.ts')
-  const faults = found.flatMap(({ id, text }) => {
+  const { documentFault } = await import('../graphql/documentLimits.ts')
+  const faults = added.flatMap(({ id, text }) => {
     const fault = documentIdFault(id)?.message ?? documentFault(schema, text)
-    return fault ? [`Document ${JSON.stringify(id)} ${fault}`] : []
+    return fault ? [`Document ${JSON.stringify(id)} ${fault}.`] : []
   })
   if (faults.length > 0) throw new Error([...faults, 'Nothing was added.'].join('\n'))
-  await withDocuments(async (documents) => {
-    for (let from = 0; from < found.length; from += AT_ONCE)
-      await documents.add(found.slice(from, from + AT_ONCE))
-  })
-  console.log(`Added ${found.length} documents.`)
+  await withDocuments(async (documents) => void (await documents.add(added)))
+  console.log(`Added ${added.length} documents.`)
 }
 
 const texts = z.record(z.string(), z.string())
@@ -62,27 +65,20 @@ const apollo = z.object({
   operations: z.array(z.object({ id: z.string(), body: z.string() })),
 })
 
-/**
- * The documents of a manifest.
- *
- * @throws {Error} if it is none
- */
-function documentsIn(json: string): Pick<TrustedDocument, 'id' | 'text'>[] {
-  const manifest = parsed(json)
+/** @throws {Error} if it is no manifest */
+function documentsIn(json: string): NewDocument[] {
+  let manifest: unknown
+  try {
+    manifest = JSON.parse(json)
+  } catch (cause) {
+    throw new Error(`The manifest is not valid JSON: ${(cause as Error).message}.`, { cause })
+  }
   const operations = apollo.safeParse(manifest).data?.operations
   const entries = operations?.map(({ id, body }) => [id, body] as const)
-  const found = entries ?? Object.entries(texts.safeParse(manifest).data ?? {})
-  if (found.length === 0)
-    throw new Error('This is no manifest: it must be JSON with an ID and a text for each document.')
-  return found.map(([id, text]) => ({ id: plainDocumentId(id), text }))
-}
-
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json)
-  } catch {
-    return undefined
-  }
+  const documents = entries ?? Object.entries(texts.safeParse(manifest).data ?? {})
+  if (documents.length === 0)
+    throw new Error('The manifest must be JSON with an ID and a text for each document.')
+  return documents.map(([id, text]) => ({ id: plainDocumentId(id), text }))
 }
 
 async function withDocuments(work: (documents: TrustedDocuments) => Promise<void>): Promise<void> {
@@ -97,10 +93,6 @@ async function withDocuments(work: (documents: TrustedDocuments) => Promise<void
 }
 
 async function list(documents: TrustedDocuments): Promise<void> {
-  for (let after: string | undefined; ; ) {
-    const page = await documents.list({ after, limit: AT_ONCE, fromEnd: false })
-    for (const { id, text } of page) console.log(`${id}  ${text.replace(/\s+/g, ' ').trim().slice(0, 80)}`)
-    after = page.at(-1)?.id
-    if (page.length < AT_ONCE) return
-  }
+  for await (const { id, text } of itemsOf<TrustedDocument>(documents.list, PAGE))
+    console.log(`${id}  ${text.replace(/\s+/g, ' ').trim().slice(0, 80)}`)
 }

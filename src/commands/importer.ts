@@ -196,7 +196,7 @@ async function addSubjects<First>(
   return { outcome: values.length > 0 ? 'raised' : 'unchanged', subjects: counts }
 }
 
-/** Creates missing documents. Of one that is there with another text, that stays. */
+/** Creates missing documents. A stored text is never replaced. */
 async function importDocuments(
   { connection, now }: ImportContext,
   entries: readonly EntryOf<'trustedDocument'>[],

@@ -1,22 +1,22 @@
 import { parseArgs } from 'node:util'
 import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
-import { type ApiKeys, eachKey, openApiKeys } from '../repository/apiKeys.ts'
+import { type ApiKeys, openApiKeys } from '../repository/apiKeys.ts'
 import { LAST_INSTANT } from '../rules/calendar.ts'
 import { nameFault } from '../rules/names.ts'
 import {
   type ApiKey,
   type ApiKeyOptions,
-  documentIdFault,
   type Grant,
   grantFault,
   MAX_PER_MINUTE,
   originFault,
-  plainDocumentId,
   SCOPES,
   type Scope,
 } from '../rules/rights.ts'
+import { documentIdFault, plainDocumentId } from '../rules/trustedDocument.ts'
 import { notices, withDatabase } from './database.ts'
+import { itemsOf } from './paging.ts'
 
 export const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
        nth keys list
@@ -145,12 +145,12 @@ async function withApiKeys(work: (keys: ApiKeys) => Promise<void>): Promise<void
 }
 
 async function list(keys: ApiKeys): Promise<void> {
-  for await (const key of eachKey(keys.list)) console.log(described(key))
+  for await (const key of itemsOf(keys.list)) console.log(described(key))
 }
 
 async function revoke(keys: ApiKeys, prefix: string): Promise<void> {
   const found: ApiKey[] = []
-  for await (const key of eachKey(keys.list)) if (prefix.startsWith(key.prefix)) found.push(key)
+  for await (const key of itemsOf(keys.list)) if (prefix.startsWith(key.prefix)) found.push(key)
   const [key, ...others] = found
   if (!key) throw new Error(`No API key begins with ${prefix}; see nth keys list.`)
   if (others.length > 0)
@@ -165,7 +165,7 @@ function described({ prefix, label, grants, origins, documents, expiresAt, revok
     return `${scopes.join(', ')} on ${names?.join(', ') ?? all} in ${namespace ?? 'every namespace'}${onceOnly ? ', once per subject' : ''}`
   })
   const users = origins ? `pages of ${origins.join(', ')}` : 'servers'
-  const bound = documents ? `, documents ${documents.join(', ')} only` : ''
+  const bound = documents ? `, ${documents.length} documents only` : ''
   const until = expiresAt ? `, until ${expiresAt.toISOString()}` : ''
   const end = revokedAt ? `, revoked ${revokedAt.toISOString()}` : until
   return `${prefix}… (${label}): ${rights.join('; ')}; for ${users}${bound}${end}`

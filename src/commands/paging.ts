@@ -1,5 +1,6 @@
 import type { Connection } from 'mysql2/promise'
 import { bytes, integer, select } from '../mysql/sql.ts'
+import type { Page } from '../rules/counter.ts'
 import { MAX_PARTS } from '../rules/entries.ts'
 
 /** Rows per statement. */
@@ -51,6 +52,18 @@ export function eachOf<Row extends { id: number }>(
       row = (await rows.next()).value
     }
   }
+}
+
+/** All items that a list has, a page at a time. */
+export async function* itemsOf<Item extends { id: number | string }>(
+  list: (page: Page<Item['id']>) => Promise<Item[]>,
+  limit = 500,
+): AsyncGenerator<Item> {
+  let page: Item[] = []
+  do {
+    page = await list({ after: page.at(-1)?.id, limit, fromEnd: false })
+    yield* page
+  } while (page.length === limit)
 }
 
 /** Divides items into parts of one key, with their indexes; by default what belongs to one name into those of a line each. */

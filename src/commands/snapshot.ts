@@ -12,7 +12,7 @@ import { type KeyRow, keyIn, type ReservationRow, reservationIn } from '../commi
 import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { type NamedRow, nameIn, readValue, select, timeOf } from '../mysql/sql.ts'
-import { eachKey, listKeys } from '../repository/apiKeys.ts'
+import { listKeys } from '../repository/apiKeys.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
 import {
   STORED_SEQUENCE,
@@ -22,9 +22,10 @@ import {
 import { listDocuments } from '../repository/trustedDocuments.ts'
 import type { Entry, EntryOf, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import { totalKey } from '../rules/merge.ts'
-import type { TrustedDocument } from '../rules/rights.ts'
+import type { ApiKey } from '../rules/rights.ts'
+import type { TrustedDocument } from '../rules/trustedDocument.ts'
 import { createProgress } from './files.ts'
-import { eachOf, partsOf, rowsOf } from './paging.ts'
+import { eachOf, itemsOf, partsOf, rowsOf } from './paging.ts'
 import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './totals.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -319,15 +320,13 @@ async function* subjectsIn<Place>(connection: Connection, key: readonly string[]
 }
 
 async function* exportDocuments(connection: Connection): AsyncGenerator<Entry> {
-  let page: TrustedDocument[] = []
-  do {
-    page = await listDocuments(connection, { after: page.at(-1)?.id, limit: DOCUMENTS, fromEnd: false })
-    for (const document of page) yield { type: 'trustedDocument', ...document }
-  } while (page.length === DOCUMENTS)
+  const documents = itemsOf<TrustedDocument>((page) => listDocuments(connection, page), DOCUMENTS)
+  for await (const document of documents) yield { type: 'trustedDocument', ...document }
 }
 
 async function* exportApiKeys(connection: Connection): AsyncGenerator<Entry> {
-  for await (const key of eachKey((page) => listKeys(connection, page))) yield { type: 'apiKey', ...key }
+  for await (const key of itemsOf<ApiKey>((page) => listKeys(connection, page)))
+    yield { type: 'apiKey', ...key }
 }
 
 type IdempotencyKeyRow = Record<'hash' | 'fingerprint' | 'results', Buffer> &

@@ -1,11 +1,5 @@
-import {
-  type ApiKey,
-  type Caller,
-  callerKinds,
-  type Grant,
-  plainDocumentId,
-  scopes,
-} from '../rules/rights.ts'
+import { type ApiKey, type Caller, callerKinds, type Grant, scopes } from '../rules/rights.ts'
+import { plainDocumentId } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
 import { builder, described, exposed, nameArgument, orNull } from './builder.ts'

@@ -21,16 +21,10 @@ import {
   splitNames,
   textFault,
 } from '../rules/names.ts'
-import {
-  documentIdFault,
-  type Grant,
-  grantFault,
-  MAX_GRANTS,
-  MAX_PER_MINUTE,
-  originFault,
-} from '../rules/rights.ts'
+import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE, originFault } from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import { documentIdFault } from '../rules/trustedDocument.ts'
 import type { Field, Resolver } from './context.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */

@@ -20,7 +20,7 @@ export interface Context {
   watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
   /** Values that were charged so far to the budget of this request. */
   spentValues?: number
-  /** Gets them, if the caller wants to know. */
+  /** Receives `spentValues`, if the caller asked for the cost. */
   cost?: { values: number } | undefined
   /** Errors below root fields, so far. */
   errorsBelow?: number

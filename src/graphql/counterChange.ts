@@ -212,7 +212,7 @@ builder.mutationFields((t) => ({
     type: CounterChangeRef,
     extensions: { right: onName('WRITE'), check: checks.reset },
     description:
-      'Sets the value, which must be within the bounds. The history does not change. With an expectation, it does so only if the counter is still as you read it; otherwise it fails with CONFLICT.',
+      'Sets the value, which must be within the bounds. The history does not change. With `expectedValue` or `expectedRevision`, it fails with CONFLICT if the counter differs.',
     args: {
       name,
       to,
@@ -223,7 +223,7 @@ builder.mutationFields((t) => ({
       expectedRevision: t.arg({
         type: 'SafeInt',
         description:
-          'Set the value only if the current `revision` is this, so that nothing has changed the counter. For a counter that was never changed, use `expectedValue: 0`. Not for counters with several slots.',
+          'Set the value only if the current `revision` is this, so no change is overwritten. For a counter that was never changed, use `expectedValue: 0`. Counters with several slots refuse it.',
       }),
       namespace,
       idempotencyKey,

@@ -1,8 +1,8 @@
-import { type GraphQLSchema, parse, validate } from 'graphql'
-import { plainDocumentId, type TrustedDocument } from '../rules/rights.ts'
+import { plainDocumentId, type TrustedDocument } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
 import { inputError } from './arguments.ts'
 import { builder, exposed } from './builder.ts'
+import { documentFault } from './documentLimits.ts'
 import { connectionOf, documentCursors } from './lists.ts'
 import { admin } from './rights.ts'
 
@@ -25,7 +25,7 @@ const TrustedDocumentInput = builder.inputType('TrustedDocumentInput', {
   fields: (t) => ({
     documentId: t.id({
       required: true,
-      description: 'Its ID: 1 to 255 printable ASCII characters. A prefix `sha256:` is left out.',
+      description: 'Its ID: 1 to 255 printable ASCII characters. A prefix `sha256:` is removed.',
     }),
     text: t.string({ required: true, description: 'Its text, which must be valid.' }),
   }),
@@ -73,19 +73,8 @@ builder.mutationFields((t) => ({
   removeTrustedDocument: t.field({
     type: TrustedDocumentRef,
     extensions: { right: admin },
-    description: 'Removes a document. Within two seconds, every server refuses it.',
+    description: 'Removes a document. Within two seconds, every server refuses it; open subscriptions go on.',
     args: { documentId: t.arg.id({ required: true, description: 'The ID of the document.' }) },
     resolve: (_, { documentId }, { nth }) => nth.trustedDocuments.remove(plainDocumentId(documentId)),
   }),
 }))
-
-/** Why a text is no document of a schema, as the predicate of a sentence about it; undefined: it is one. */
-export function documentFault(schema: GraphQLSchema, text: string): string | undefined {
-  try {
-    const [error] = validate(schema, parse(text), undefined, { maxErrors: 1 })
-    return error && `is not valid: ${error.message}`
-  } catch (error) {
-    // It can't be parsed.
-    return `is not valid: ${(error as Error).message}`
-  }
-}

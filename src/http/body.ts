@@ -25,7 +25,7 @@ const BYTES_A_CHUNK = 250
 const MIN_BYTES_A_SECOND = 1000
 
 /** A charset that a body may not have: another than UTF-8 and its subset ASCII. */
-const OTHER_CHARSET = /;\s*charset\s*=\s*"?(?!(?:utf-?8|us-ascii)\s*(?:[";]|$))[^";]*/i
+const OTHER_CHARSET = /;\s*charset\s*=(?!\s*"?(?:utf-?8|us-ascii)"?\s*(?:;|$))/i
 
 /** A body that has not arrived as a whole. */
 interface Arriving {

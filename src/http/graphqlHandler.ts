@@ -212,10 +212,10 @@ export function createGraphqlHandler({
       const processed = processRegularResult(result, fetchAPI, type)
       status = processed.status
       // Errors of validation, too: GraphQL over SSE has them in an accepted stream, as EventSource shows no other response.
-      if (status === 400 && isForEvents) return sendAsEvents(await processed.text(), response, headers)
+      if (status === 400 && isForEvents)
+        return sendAsEvents(await processed.text(), response, [...headers, ID_HEADER, note.id])
       all.push(...[...processed.headers].filter(([name]) => name !== 'content-length').flat())
-      if ('errors' in result) all.push(...NOT_CACHED)
-      all.push(ID_HEADER, note.id)
+      all.push(...NOT_CACHED, ID_HEADER, note.id)
       text = `${await processed.text()}\n`
     }
     let body: string | Buffer = text

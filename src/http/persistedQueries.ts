@@ -3,9 +3,11 @@ import type { GraphQLParams } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { TrustedDocuments } from '../repository/trustedDocuments.ts'
-import { type Caller, isUnrestricted, plainDocumentId } from '../rules/rights.ts'
+import { NthError } from '../rules/errors.ts'
+import { type Caller, isUnrestricted } from '../rules/rights.ts'
+import { documentIdFault, plainDocumentId } from '../rules/trustedDocument.ts'
 import type { DocumentCache } from './documents.ts'
-import { HttpError } from './errors.ts'
+import { HttpError, httpErrorFor } from './errors.ts'
 import type { JsonType } from './parameters.ts'
 
 /** Maximum memory of stored texts, in bytes. */
@@ -40,11 +42,16 @@ export function openPersistedQueries({ cache, trusted, trustedOnly }: PersistedQ
     sizeCalculation: ({ length }) => length * BYTES_A_CHARACTER + BYTES_AN_ENTRY,
   })
 
-  async function withTrusted(params: GraphQLParams, id: string, unknown: HttpError): Promise<GraphQLParams> {
-    const found = trusted.find(id)
-    const text = found instanceof Promise ? await found : found
-    if (text === undefined) throw unknown
-    return { ...params, query: text }
+  /** @throws {HttpError} as `unknown` makes it if there is no document with this ID; 503 if that can't be read */
+  async function withTrusted(params: GraphQLParams, id: string, unknown: () => HttpError) {
+    if (documentIdFault(id)) throw unknown()
+    try {
+      const query = await trusted.find(id)
+      if (query !== undefined) return { ...params, query }
+    } catch (error) {
+      throw error instanceof NthError ? httpErrorFor(error) : error
+    }
+    throw unknown()
   }
 
   return {
@@ -55,24 +62,25 @@ export function openPersistedQueries({ cache, trusted, trustedOnly }: PersistedQ
      *   syntax error, with a status by the type of the response
      */
     resolve(params: SentParams, caller: Caller, type: JsonType): GraphQLParams | Promise<GraphQLParams> {
-      const bound = caller.key?.documents
-      const isBound = bound != null || (trustedOnly && !isAdministrator(caller))
+      const allowed = caller.key?.documents
+      const isBound = allowed != null || (trustedOnly && !isAdministrator(caller))
       const sent = params.extensions?.persistedQuery
       // Nearly all requests.
       if (!isBound && sent == null && !('documentId' in params) && !('doc_id' in params)) return params
-      const { documentId: ownId, doc_id: relayId, ...rest } = params
-      const documentId = ownId ?? relayId
+      const { documentId: standardId, doc_id: relayId, ...rest } = params
+      const documentId = standardId ?? relayId
       if (documentId != null && typeof documentId !== 'string')
         throw new HttpError(400, 'BAD_REQUEST', 'The ID of a document must be a string.')
       const automatic = extension.safeParse(sent).data?.sha256Hash
       const id = plainDocumentId(documentId ?? automatic ?? '')
       if (isBound) {
-        if (bound ? !bound.includes(id) : id === '') throw untrusted()
-        return withTrusted(rest, id, untrusted())
+        if (allowed && !allowed.includes(id)) throw untrusted()
+        return withTrusted(rest, id, untrusted)
       }
       const status = type === 'application/json' ? 200 : 400
-      const unknown = new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound')
-      if (documentId != null) return withTrusted(rest, id, unknown)
+      const notFound = (message: string) => new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', message)
+      if (documentId != null)
+        return withTrusted(rest, id, () => notFound('There is no trusted document with this ID.'))
       const { query } = rest
       // Yoga itself rejects a query that isn't a string.
       if (automatic === undefined || (query != null && typeof query !== 'string')) return rest
@@ -83,7 +91,8 @@ export function openPersistedQueries({ cache, trusted, trustedOnly }: PersistedQ
         return rest
       }
       const text = texts.get(automatic)
-      if (text === undefined || !cache.get(text)) return withTrusted(rest, id, unknown)
+      if (text === undefined || !cache.get(text))
+        return withTrusted(rest, id, () => notFound('PersistedQueryNotFound'))
       return { ...rest, query: text }
     },
   }
@@ -96,7 +105,6 @@ function isAdministrator(caller: Caller): boolean {
 
 /** The error of a caller who may run trusted documents only, and asks for something else. */
 export function untrusted(): HttpError {
-  const message =
-    'Only trusted documents may be run here. Send the documentId of one that was added to this server.'
+  const message = 'Only trusted documents may be run here. Send the documentId of one that you may run.'
   return new HttpError(403, 'DOCUMENT_NOT_TRUSTED', message)
 }

@@ -13,7 +13,7 @@ export type SpentChanges = [bucket: string, perMinute: number, count: number][]
 const MINUTE_MS = 60_000
 /** Clients that are remembered; of more, those that have been idle longest have their full rate again. */
 const MAX_BUCKETS = 100_000
-/** How long a process collects what it has allowed before it tells the others. */
+/** How long a process collects what it has allowed before it reports that to the others. */
 const SHARE_MS = 50
 
 /**
@@ -30,7 +30,7 @@ export class RateLimits {
   readonly #now: () => number
   #spent: SpentChanges = []
 
-  /** @param share tells the other processes what this one has allowed */
+  /** @param share reports to the other processes what this one has allowed */
   constructor(share?: (spent: SpentChanges) => void, now = () => performance.now()) {
     this.#share = share
     this.#now = now
@@ -41,7 +41,7 @@ export class RateLimits {
     const missing = Math.min(count, perMinute) - this.#fill(bucket, perMinute)
     if (missing > 0) return Math.ceil((missing * MINUTE_MS) / perMinute)
     this.#remove(bucket, perMinute, count)
-    if (this.#share && this.#spent.push([bucket, perMinute, count]) === 1) setTimeout(this.#tell, SHARE_MS)
+    if (this.#share && this.#spent.push([bucket, perMinute, count]) === 1) setTimeout(this.#report, SHARE_MS)
     return 0
   }
 
@@ -60,7 +60,7 @@ export class RateLimits {
     return ['ratelimit-policy', `"changes";q=${perMinute};w=60`, 'ratelimit', `"changes";${left}`]
   }
 
-  readonly #tell = (): void => this.#share?.(this.#spent.splice(0))
+  readonly #report = (): void => this.#share?.(this.#spent.splice(0))
 
   #remove(bucket: string, perMinute: number, count: number): void {
     this.#buckets.set(bucket, { tokens: this.#fill(bucket, perMinute) - count, at: this.#now() })
@@ -68,9 +68,9 @@ export class RateLimits {
 
   /** How many a bucket has now. */
   #fill(bucket: string, perMinute: number): number {
-    const found = this.#buckets.get(bucket)
-    if (!found) return perMinute
-    const refilled = ((this.#now() - found.at) * perMinute) / MINUTE_MS
-    return Math.min(perMinute, found.tokens + refilled)
+    const stored = this.#buckets.get(bucket)
+    if (!stored) return perMinute
+    const refilled = ((this.#now() - stored.at) * perMinute) / MINUTE_MS
+    return Math.min(perMinute, stored.tokens + refilled)
   }
 }

@@ -88,7 +88,7 @@ export interface ListenOptions
   version?: string
   /** Returns what `/metrics` shows. */
   readMetrics?: ReadMetrics
-  /** Shared with other processes, or those of this one. */
+  /** Shared with other processes. Default: limits of this process only. */
   rateLimits?: RateLimits | undefined
 }
 
@@ -153,7 +153,7 @@ export async function listen(options: ListenOptions) {
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate, notices })
   const answerBadge = createBadges(nth, authenticateReader, notices)
 
-  /** Identifies who reads something without a document, which a key that is bound to documents may not. */
+  /** As `authenticate`. Refuses keys that are bound to documents: badges and metrics have none. */
   async function authenticateReader(request: IncomingMessage, credential?: Credential): Promise<Access> {
     const access = await authenticate(request, credential)
     if (access.caller.key?.documents) throw untrusted()

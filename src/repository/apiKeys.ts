@@ -268,17 +268,6 @@ export function listKeys(connection: Connection, page: Page<number>): Promise<Ap
   return keysIn(connection, pageBy('id', page, integer))
 }
 
-const PAGE = 500
-
-/** All keys that a list has, a page at a time. */
-export async function* eachKey(list: (page: Page<number>) => Promise<ApiKey[]>): AsyncGenerator<ApiKey> {
-  let page: ApiKey[] = []
-  do {
-    page = await list({ after: page.at(-1)?.id, limit: PAGE, fromEnd: false })
-    yield* page
-  } while (page.length === PAGE)
-}
-
 async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
   const rows = await select<ApiKeyRow>(
     connection,

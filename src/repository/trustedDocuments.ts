@@ -4,7 +4,7 @@ import { type Database, inTransaction, retried } from '../mysql/pool.ts'
 import { bytes, instant, list, pageBy, select, timeOf } from '../mysql/sql.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
-import type { TrustedDocument } from '../rules/rights.ts'
+import type { NewDocument, TrustedDocument } from '../rules/trustedDocument.ts'
 import { batchReads } from './batches.ts'
 
 /** How long a document that was read is used, in milliseconds: then it may have been removed by another process. */
@@ -43,7 +43,7 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
      *
      * @throws {NthError} BAD_USER_INPUT if an ID has another text; UNAVAILABLE
      */
-    add(documents: readonly Pick<TrustedDocument, 'id' | 'text'>[]): Promise<TrustedDocument[]> {
+    add(documents: readonly NewDocument[]): Promise<TrustedDocument[]> {
       return definitions.withRetry((connection) =>
         inTransaction(connection, () => addDocuments(connection, documents)),
       )
@@ -74,18 +74,23 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
   }
 }
 
-async function addDocuments(
-  connection: Connection,
-  documents: readonly Pick<TrustedDocument, 'id' | 'text'>[],
-): Promise<TrustedDocument[]> {
-  // In one order in every process, so that they don't deadlock. Of one ID, the first one counts.
-  const ordered = documents.toSorted((one, other) => (one.id < other.id ? -1 : one.id > other.id ? 1 : 0))
-  await connection.query(insertDocuments(ordered, await timeOf(connection)))
-  const ids = list(ordered, ({ id }) => bytes(id))
-  const stored = await readDocuments(connection, `where id in (${ids}) for update`)
-  const byId = new Map(stored.map((document) => [document.id, document]))
+/** Documents per statement. */
+const AT_ONCE = 50
+
+async function addDocuments(connection: Connection, documents: readonly NewDocument[]) {
+  const at = await timeOf(connection)
+  // In one order in every process, so that they don't deadlock.
+  const ordered = documents.toSorted((left, right) => (left.id < right.id ? -1 : 1))
+  const stored = new Map<string, TrustedDocument>()
+  for (let from = 0; from < ordered.length; from += AT_ONCE) {
+    const batch = ordered.slice(from, from + AT_ONCE)
+    await connection.query(insertDocuments(batch, at))
+    const ids = list(batch, ({ id }) => bytes(id))
+    for (const document of await readDocuments(connection, `where id in (${ids}) for update`))
+      stored.set(document.id, document)
+  }
   return documents.map(({ id, text }, index) => {
-    const document = byId.get(id)
+    const document = stored.get(id)
     if (document?.text === text) return document
     const message = `The ID ${JSON.stringify(id)} is that of another text. Nothing was changed.`
     throw new NthError('BAD_USER_INPUT', message, { argument: `documents.${index}.documentId` })
@@ -93,10 +98,7 @@ async function addDocuments(
 }
 
 /** Inserts documents whose IDs are not there yet. */
-export function insertDocuments(
-  documents: readonly (Pick<TrustedDocument, 'id' | 'text'> & { addedAt?: Date })[],
-  at: Date,
-): string {
+export function insertDocuments(documents: readonly (NewDocument & { addedAt?: Date })[], at: Date): string {
   const values = list(
     documents,
     ({ id, text, addedAt = at }) => `(${bytes(id)}, ${bytes(text)}, ${instant(addedAt)})`,

@@ -208,7 +208,10 @@ export type CounterOperation =
   | { kind: 'delete' }
 
 /** What a counter must still have for its value to be set. */
-export type Expected = { readonly [Property in 'value' | 'revision']?: number | null | undefined }
+export interface Expected {
+  value?: number | null | undefined
+  revision?: number | null | undefined
+}
 
 export interface CounterResult {
   value: number

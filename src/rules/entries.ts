@@ -2,7 +2,8 @@ import { z } from 'zod'
 import { PERIODS, type Period, timeZoneNamed } from './calendar.ts'
 import { MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
 import { type Fault, nameFault, textFault } from './names.ts'
-import { documentIdFault, type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
+import { type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
+import { documentIdFault } from './trustedDocument.ts'
 
 /** Format of the lines. A file of a later one is refused. A file without subjects has the one before. */
 export const FORMAT_VERSION = 2
@@ -330,8 +331,8 @@ const line = z.discriminatedUnion('type', [
 ])
 
 /**
- * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash;
- * these and trusted documents are in backups only.
+ * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash.
+ * Keys and trusted documents are in backups only.
  */
 export type Entry = Exclude<z.output<typeof line>, { type: 'end' }>
 

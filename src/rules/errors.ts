@@ -23,7 +23,8 @@ export const errorCodes = {
   BAD_REQUEST: 'The HTTP request is malformed.',
   REQUEST_ENTITY_TOO_LARGE: 'The request is too large. `limit` is the limit in bytes.',
   GRAPHQL_PARSE_FAILED: 'The document is not valid GraphQL.',
-  PERSISTED_QUERY_NOT_FOUND: 'The server does not know this hash. Send the hash together with the document.',
+  PERSISTED_QUERY_NOT_FOUND:
+    'The server does not know this ID or hash. With a hash, send the document as well.',
   PERSISTED_QUERY_MISMATCH: 'The hash is not the SHA-256 of the document.',
   GRAPHQL_VALIDATION_FAILED: 'The document does not fit the schema, or exceeds a limit.',
   OPERATION_RESOLUTION_FAILURE: 'The operation was not found, or this HTTP method does not allow it.',

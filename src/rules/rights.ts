@@ -123,24 +123,6 @@ export interface ApiKeyOptions {
   expiresAt: Date | null
 }
 
-/** A document that an operator has added, by the ID that tools for clients gave it: usually a hash of its text. */
-export interface TrustedDocument {
-  id: string
-  text: string
-  addedAt: Date
-}
-
-/** Why a text is not the ID of a document; undefined: it is one. */
-export function documentIdFault(id: string): Fault | undefined {
-  if (/^[\x21-\x7e]{1,255}$/.test(id)) return undefined
-  return { message: 'must have 1 to 255 printable ASCII characters without spaces', limit: 255 }
-}
-
-/** The ID of a document without the prefix that GraphQL over HTTP gives to a SHA-256. */
-export function plainDocumentId(id: string): string {
-  return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id
-}
-
 export const MAX_PER_MINUTE = 1_000_000
 
 /** Why a text is neither an origin nor `*`; undefined: it is one. */

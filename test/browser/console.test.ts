@@ -365,6 +365,28 @@ it('resets a counter after a question, and returns the focus to the button', asy
   await expect.poll(() => window.locator('.value').textContent()).toBe('7')
 })
 
+it('resets a counter only if it still has the value that was shown, unless that is left out', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { incrementBy(name: "c", delta: 5, namespace: "n") { value } }')
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'c' }))
+  await button(window, 'Reset…').click()
+  const expected = window.getByRole('textbox', { name: 'Only if it still is' })
+  expect(await expected.inputValue()).toBe('5')
+  await ask('mutation { increment(name: "c", namespace: "n") { value } }')
+  await window.locator('.value').getByText('6').waitFor()
+  // It stays as it was when the question was asked.
+  expect(await expected.inputValue()).toBe('5')
+  await button(window, 'Reset').click()
+  await window
+    .getByRole('alert')
+    .getByText('The value is 6, not 5 as expected. Nothing was changed.')
+    .waitFor()
+  await expected.fill('')
+  await button(window, 'Reset').click()
+  await window.getByText('Set to 0; it was 6.').waitFor()
+})
+
 it('deletes a counter after a question, and shows the others', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 2)

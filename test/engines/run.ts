@@ -136,10 +136,12 @@ function checkCalls({ checked, reporting }: Run, history: readonly CallRecord[],
 /** Characters of what is wrong with a round. */
 const MAX_SUMMARY = 5000
 
+/** Whether any node says that commits were lost. One that is just joining its cluster again can't tell. */
 async function hasNotedLoss(nodes: readonly Node[]): Promise<boolean> {
-  const [node] = nodes
-  const rows = node ? await queryNode(node, 'select 1 from nth.lost_commits') : []
-  return rows.length > 0
+  const looks = nodes.map(
+    async (node) => (await queryNode(node, 'select 1 from nth.lost_commits')).length > 0,
+  )
+  return (await Promise.all(looks.map((look) => look.catch(() => false)))).includes(true)
 }
 
 /** After a loss, no server issues a number. */

@@ -303,6 +303,7 @@ it('rejects what cannot be watched, with a code', async () => {
     for (const method of ['GET', 'POST'] as const) {
       const stream = await subscribe(url, query, { ...(variables && { variables }), method })
       expect([query, variables, stream.status]).toEqual([query, variables, 200])
+      expect(stream.headers['x-request-id']).toBeTruthy()
       // GraphQL over SSE: in an accepted stream.
       expect(await stream.next()).toEqual({
         errors: [expect.objectContaining({ extensions: expect.objectContaining({ code }) })],

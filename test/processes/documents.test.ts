@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
+import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
@@ -55,27 +56,36 @@ it('adds the manifests of tools for clients, lists and removes', async () => {
 it('says what is wrong with a manifest or a command, and adds nothing', async () => {
   const target = await freshDatabase()
   await runDocuments(target, 'add', await fileWith({ a: READ }))
-  const none = 'This is no manifest: it must be JSON with an ID and a text for each document.\n'
+  const none = 'The manifest must be JSON with an ID and a text for each document.\n'
   for (const [args, message] of [
     [['add'], 'Give the manifest; see --help.\n'],
     [['remove'], 'Give the ID of the document; see --help.\n'],
     [['remove', 'b'], 'There is no trusted document "b".\n'],
     [['drop'], 'Unknown command "drop"; see --help.\n'],
     [['list', 'a'], 'Unexpected argument "a".\n'],
-    [['add', await fileWith('{')], none],
+    [
+      ['add', await fileWith('{')],
+      expect.stringMatching(/^The manifest is not valid JSON: .+ position 1.*\.\n$/),
+    ],
     [['add', await fileWith('{}')], none],
     [['add', await fileWith({ b: 5 })], none],
     [['add', await fileWith([READ])], none],
     [
       ['add', await fileWith({ b: '{ nope }', 'c d': READ, e: '{' })],
-      `Document "b" is not valid: Cannot query field "nope" on type "Query". Did you mean "node" or "nodes"?
-Document "c d" must have 1 to 255 printable ASCII characters without spaces
+      `Document "b" is not valid: Cannot query field "nope" on type "Query". Did you mean "node" or "nodes"?.
+Document "c d" must have 1 to 255 printable ASCII characters without spaces.
 Document "e" is not valid: Syntax Error: Expected Name, found <EOF>.
 Nothing was added.
 `,
     ],
     [
-      ['add', await fileWith({ '0': '{ __typename }', a: '{ __typename }' })],
+      // More than one statement has, all of which are undone.
+      [
+        'add',
+        await fileWith(
+          Object.fromEntries([...upTo(120).map(String), 'a'].map((id) => [id, '{ __typename }'])),
+        ),
+      ],
       'The ID "a" is that of another text. Nothing was changed.\n',
     ],
   ] as const) {
@@ -84,5 +94,4 @@ Nothing was added.
   }
   expect((await runDocuments(target, 'list')).stdout).toBe(`a  ${READ}\n`)
   expect(await query(target, 'select count(*) as count from trusted_document')).toEqual([{ count: 1 }])
-  expect(await readFile(join(ROOT, 'schema/schema.graphql'), 'utf8')).toContain('type TrustedDocument ')
 })

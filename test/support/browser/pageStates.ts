@@ -311,6 +311,14 @@ export const states: Record<string, State> = {
       await window.getByRole('dialog').waitFor()
     },
   },
+  'the trusted documents in the console, one added': {
+    path: '/console?view=documents',
+    async after(window) {
+      await window.getByRole('textbox', { name: 'Manifest' }).fill('{ "who": "{ viewer { kind } }" }')
+      await press(window, 'Add the documents')
+      await says(window, 'Added: 1.')
+    },
+  },
   'no page': { path: '/nope', after: (window) => says(window, 'There is nothing here') },
 }
 

@@ -113,7 +113,7 @@ export const counterView = {
       text: 'Its value is set. Its history and its definition stay as they are.',
       fields: html`
         <${Field} id="to" label="New value" kind="number" value="0" />
-        <${Field} id="expectedValue" label="If it is still" kind="number" value=${value} hint="Empty: whatever it is then." />`,
+        <${Field} id="expectedValue" label="Only if it still is" kind="number" value=${value} hint="Empty: any value." />`,
       done: (change) => `Set to ${numberText(change.value)}; it was ${numberText(change.previousValue)}.`,
     }
     const deletion = {

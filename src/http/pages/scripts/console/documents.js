@@ -5,24 +5,24 @@ import { Field, MutationForm, Question } from './forms.js'
 import * as parts from './parts.js'
 
 const DOCUMENTS = `query TrustedDocuments(${parts.PAGE_VARIABLES}) {
-  trustedDocuments(${parts.PAGE_ARGUMENTS}) { nodes { documentId text addedAt } ${parts.PAGE_INFO} }
+  trustedDocuments(${parts.PAGE_ARGUMENTS}) { nodes { id: documentId text addedAt } ${parts.PAGE_INFO} }
 }`
 
 const HINT =
-  'JSON of GraphQL Code Generator, Relay or Apollo: an ID and a text for each document. The texts must be valid.'
+  'JSON of GraphQL Code Generator, Relay or Apollo: an ID and a text for each document. Up to 500 at a time; more with nth documents add.'
 
 export const documentsView = {
   title: 'Trusted documents',
   read: (address, signal) =>
     parts.readList(DOCUMENTS, parts.pageIn(address), signal, ({ trustedDocuments }) => trustedDocuments),
   View({ address, data, readAgain }) {
-    const rowOf = ({ documentId, text, addedAt }) => [
-      html`<code>${documentId}</code>`,
+    const rowOf = ({ id, text, addedAt }) => [
+      html`<code>${id}</code>`,
       html`<details><summary>${text.replace(/\s+/g, ' ').trim().slice(0, 60)}</summary><pre>${text}</pre></details>`,
       html`<${parts.Time} at=${addedAt} />`,
       html`
-        <${Question} submit="Remove" name=${documentId} label="Remove ${documentId}" mutation="removeTrustedDocument"
-          argsOf=${() => ({ documentId })} selection="documentId" text="Within two seconds, no server runs it any more."
+        <${Question} submit="Remove" name=${id} label="Remove ${id}" mutation="removeTrustedDocument"
+          argsOf=${() => ({ documentId: id })} selection="documentId" text="Within two seconds, every server refuses it; open subscriptions go on."
           done=${readAgain} />`,
     ]
     function done(added) {
@@ -40,7 +40,7 @@ export const documentsView = {
   },
 }
 
-/** The documents of a manifest; of what is none, an empty list, about which the API says what is wrong. */
+/** The documents of a manifest; none if it is no manifest, which the API refuses. */
 function argsOf({ documents }) {
   try {
     const manifest = JSON.parse(documents.join('\n'))
