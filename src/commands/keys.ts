@@ -165,7 +165,7 @@ function described({ prefix, label, grants, origins, documents, expiresAt, revok
     return `${scopes.join(', ')} on ${names?.join(', ') ?? all} in ${namespace ?? 'every namespace'}${onceOnly ? ', once per subject' : ''}`
   })
   const users = origins ? `pages of ${origins.join(', ')}` : 'servers'
-  const bound = documents ? `, ${documents.length} documents only` : ''
+  const bound = documents ? `, trusted documents only: ${documents.length}` : ''
   const until = expiresAt ? `, until ${expiresAt.toISOString()}` : ''
   const end = revokedAt ? `, revoked ${revokedAt.toISOString()}` : until
   return `${prefix}… (${label}): ${rights.join('; ')}; for ${users}${bound}${end}`

@@ -180,7 +180,7 @@ it('adds the documents of a manifest, binds a key to one, and removes another', 
   await window.getByRole('checkbox', { name: 'READ' }).check()
   await window.getByRole('textbox', { name: 'Only these documents' }).fill('who\n')
   await button(window, 'Create the key').click()
-  await window.getByText('by the documents who').waitFor()
+  await window.getByText('trusted documents only: 1').waitFor()
   const { nodes } = (await admin.ask('{ apiKeys { nodes { documents } } }')).apiKeys
   expect(nodes).toEqual([{ documents: ['who'] }])
   const secret = (await window.locator('pre').last().textContent()) ?? ''

@@ -33,18 +33,8 @@ export const keysView = {
   title: 'API keys',
   read: readKeys,
   View({ address, data, readAgain }) {
-    const rowOf = ({
-      id,
-      label,
-      prefix,
-      grants,
-      origins,
-      perMinute,
-      documents,
-      createdAt,
-      lastUsedAt,
-      ...validity
-    }) => {
+    const rowOf = (key) => {
+      const { id, label, prefix, origins, perMinute, documents } = key
       function revoked() {
         readAgain()
         // Its button is going.
@@ -55,11 +45,11 @@ export const keysView = {
           selection="revokedAt" text="It stops working within two seconds, and can’t be restored." done=${revoked} />`
       return [
         html`<${Name} text=${label} /><br /><code>${prefix}…</code>`,
-        [parts.rightsText(grants), documents && `, by the documents ${documents.join(', ')}`],
+        [parts.rightsText(key.grants), documents && `; trusted documents only: ${documents.length}`],
         [origins?.join(', ') ?? 'servers', perMinute !== null && `: ${perMinute} changes a minute`],
-        html`<${Time} at=${createdAt} />`,
-        html`<${Time} at=${lastUsedAt} />`,
-        html`<p tabindex="-1" id=${id} role="status">${validityText(validity)}</p>${validity.revokedAt === null && revocation}`,
+        html`<${Time} at=${key.createdAt} />`,
+        html`<${Time} at=${key.lastUsedAt} />`,
+        html`<p tabindex="-1" id=${id} role="status">${validityText(key)}</p>${key.revokedAt === null && revocation}`,
       ]
     }
     return html`
