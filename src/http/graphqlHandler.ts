@@ -187,8 +187,9 @@ export function createGraphqlHandler({
   type Result = Exclude<Awaited<ReturnType<typeof resultOf>>, StreamResult>
 
   /**
-   * Sends a result as JSON, or as an event to a client that accepts nothing else. The JSON ends with a newline, so that a terminal's next prompt starts on a line of its own. No cache
-   * may store a response with errors, which others may not get, or not any more: its status may be 200.
+   * Sends a result as JSON, or as an event to a client that accepts nothing else. JSON ends with a newline, so that a
+   * terminal's next prompt starts on a line of its own. No cache may store a response with errors, which others may not
+   * get, or not any more: its status may be 200.
    */
   async function send(exchange: ApiExchange, result: Result, type: JsonType) {
     const { request, response, note } = exchange
