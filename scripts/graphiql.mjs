@@ -73,8 +73,8 @@ if (!existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== stamp) {
 /** Replaces a file by its two compressed forms. */
 async function compress(name) {
   const content = await readFile(TARGET + name)
-  // The best quality takes three times as long, and saves 2 %.
-  const params = { [constants.BROTLI_PARAM_QUALITY]: 10, [constants.BROTLI_PARAM_SIZE_HINT]: content.length }
+  // It takes twice as long as with quality 10, and saves 13 kB of what the page loads first.
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: content.length }
   const [brotli, gzipped] = await Promise.all([
     promisify(brotliCompress)(content, { params }),
     promisify(gzip)(content, { level: 9 }),

@@ -36,7 +36,7 @@ export const documentsView = {
         <//>
       <//>
       <${parts.List} ...${{ address, rowOf, ...data }} caption="Trusted documents" empty="No documents were added."
-        columns=${[['ID'], ['Text', 'wide'], ['Added', 'wide'], ['']]} />`
+        columns=${[['ID'], ['Text', 'wide'], ['Added', 'wide'], ['Remove']]} />`
   },
 }
 
