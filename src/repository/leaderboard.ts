@@ -4,13 +4,8 @@ import type { Connection, Database } from '../mysql/pool.ts'
 import { bytes, EPOCH, instant, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
-import type {
-  CounterKey,
-  LeaderboardEntry,
-  LeaderboardOrder,
-  LeaderboardPage,
-  SortKey,
-} from '../rules/counter.ts'
+import type { CounterKey } from '../rules/counter.ts'
+import type { LeaderboardEntry, LeaderboardOrder, LeaderboardPage, SortKey } from '../rules/leaderboards.ts'
 import { ALL_TIME, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import { joinNames } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'

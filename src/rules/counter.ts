@@ -1,6 +1,5 @@
 import { calendarOf, PERIODS, type Period } from './calendar.ts'
 import { assertInvariant, NthError } from './errors.ts'
-import type { Leaderboard } from './leaderboards.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
 export interface Definition extends Bounds, Retention {
@@ -170,29 +169,6 @@ export interface Page<Position> {
 /** Ordered by the UTF-8 bytes of the names. */
 export interface PageByName extends Page<string> {
   prefix: string
-}
-
-export interface LeaderboardPage extends Page<SortKey> {
-  order: LeaderboardOrder
-  /** The period of the leaderboard, of which only values are sorted. Default: of all time. */
-  periodKey?: number | undefined
-}
-
-/** Ties are ordered by creation: newest first in descending orders, oldest first in ascending ones. */
-export type LeaderboardOrder = 'VALUE_DESC' | 'VALUE_ASC' | 'UPDATED_AT_DESC'
-
-/** What a leaderboard is sorted by: a value, or an instant in milliseconds since 1970; then the counter's id. */
-export interface SortKey {
-  sortedBy: number
-  id: number
-}
-
-/** A counter as it is now, with its place in the leaderboard. */
-export interface LeaderboardEntry extends CounterState {
-  sortKey: SortKey
-  leaderboard: Leaderboard
-  /** The value on the leaderboard, which may be a second older. */
-  listedValue: number
 }
 
 export type CounterOperation =
