@@ -1,6 +1,5 @@
 import type { Config } from './config.ts'
-import { callerWithoutCredentials } from './http/authentication.ts'
-import { isUnprotected } from './http/credentials.ts'
+import { callerWithoutCredentials, isUnprotected } from './http/authentication.ts'
 import { isLoopback } from './http/origins.ts'
 import type { RateLimits } from './http/rateLimits.ts'
 import { listen, openMetricsServer, type ReadMetrics } from './http/server.ts'

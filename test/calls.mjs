@@ -265,8 +265,7 @@ function filesIn(result) {
   const files = new Map()
   for (const { url, functions } of result) {
     if (codeOf(url) !== 'own') continue
-    // The first one is the file itself.
-    const executed = functions.slice(1).filter(({ ranges }) => ranges[0].count >= REPEATS / 2)
+    const executed = functions.filter(({ ranges }) => ranges[0].count >= REPEATS / 2)
     const file = url.split('/dist/')[1].replace(/\.js$/, '.ts')
     if (executed.length > 0)
       files.set(

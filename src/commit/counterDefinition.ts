@@ -3,19 +3,7 @@ import { calendarOf, HALF_MS, type Period } from '../rules/calendar.ts'
 import type { Definition } from '../rules/counter.ts'
 import { historySourcesOf } from '../rules/periods.ts'
 import type { CounterRow } from '../rules/rows.ts'
-import { type CounterWork, mayRedefine } from './batch.ts'
 import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
-import type { FlushText } from './statements.ts'
-
-/** Locks the definitions of counters, where work may change or delete them. */
-export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
-  for (const work of works) {
-    if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
-    text.statements.push(
-      `select id from counter force index (primary) where id = ${integer(work.row.id)} for update`,
-    )
-  }
-}
 
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
 export function redefine(row: CounterRow, definition: Definition, at: Date, first: number | undefined) {

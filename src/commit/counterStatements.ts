@@ -1,18 +1,17 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
 import { groupBy, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
-import { addInPeriod } from '../rules/periods.ts'
+import { addInPeriod, type RunningPeriod } from '../rules/periods.ts'
 import {
   type CoalescedWork,
   type CounterReading,
   type CounterWork,
   type CounterWrite,
   isCoalesced,
+  mayRedefine,
   slotOf,
 } from './batch.ts'
 import { redefine, remove } from './counterDefinition.ts'
 import {
-  addingInPeriods,
-  andRoomyPeriods,
   areRoomy,
   areRunning,
   COLUMNS,
@@ -41,6 +40,16 @@ interface CounterAnswer {
  * 0.45, 0.45 and 0.54 ms.
  */
 const NARROW = 2
+
+/** Locks the definitions of counters, where work may change or delete them. */
+export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
+  for (const work of works) {
+    if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
+    text.statements.push(
+      `select id from counter force index (primary) where id = ${integer(work.row.id)} for update`,
+    )
+  }
+}
 
 /** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
 export function changeCounters(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
@@ -193,6 +202,33 @@ export function addToEach(works: readonly [CoalescedWork, ...CoalescedWork[]], a
   const assignments = `${addingInPeriods(running, addition)}value = value + ${addition}`
   return `${change(works, assignments, { at, raise })}
    and (counter_id, version) in (${versions}) and ${isRoomy('value')}${andRoomyPeriods(running)}`
+}
+
+/** Assignments that add to all running periods, each followed by a comma. */
+function addingInPeriods(running: readonly RunningPeriod[], sum: string): string {
+  let assignments = ''
+  for (const { period } of running) {
+    const { added } = COLUMNS[period]
+    assignments += `${added} = ${added} + ${sum}, `
+  }
+  return assignments
+}
+
+/** Cached, as all flushes until one of them ends have the same list. */
+const conditions = new WeakMap<readonly RunningPeriod[], string>()
+
+/** The end of a condition, which begins with `and`; empty if no period is tracked. */
+function andRoomyPeriods(running: readonly RunningPeriod[]): string {
+  const cached = conditions.get(running)
+  if (cached !== undefined) return cached
+  const condition = running
+    .map(({ period, start }) => {
+      const columns = COLUMNS[period]
+      return ` and ${columns.start} = ${startSecond(start)} and ${isRoomy(columns.added)}`
+    })
+    .join('')
+  conditions.set(running, condition)
+  return condition
 }
 
 /** An amount for each row: that of the first one, except for those that it lists. */

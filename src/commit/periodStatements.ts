@@ -189,26 +189,9 @@ export function areRunning(periods: readonly PeriodReading[]): boolean {
 /** Maximum absolute value of totals that are changed without being read. */
 const ROOMY = Number.MAX_SAFE_INTEGER - SMALL_SUM
 
-/** Whether the columns have the running periods, with room for small additions: the condition of `andRoomyPeriods`. */
+/** Whether the columns have the running periods, with room for small additions: the condition of additions. */
 export function areRoomy(periods: readonly PeriodReading[]): boolean {
   return areRunning(periods) && periods.every((each) => Math.abs(totalOf(each)) <= ROOMY)
-}
-
-/** Cached, as all flushes until one of them ends have the same list. */
-const conditions = new WeakMap<readonly RunningPeriod[], string>()
-
-/** The end of a condition, which begins with `and`; empty if no period is tracked. */
-export function andRoomyPeriods(running: readonly RunningPeriod[]): string {
-  const cached = conditions.get(running)
-  if (cached !== undefined) return cached
-  const condition = running
-    .map(({ period, start }) => {
-      const columns = COLUMNS[period]
-      return ` and ${columns.start} = ${startSecond(start)} and ${isRoomy(columns.added)}`
-    })
-    .join('')
-  conditions.set(running, condition)
-  return condition
 }
 
 /** Whether a total leaves room for small additions. */
@@ -227,16 +210,6 @@ export function writingColumns(additions: readonly { column?: ColumnWrite }[]): 
       return `${columns.start} = ${startSecond(start)}, ${columns.added} = ${added}, `
     })
     .join('')
-}
-
-/** Assignments that add to all running periods, each followed by a comma. */
-export function addingInPeriods(running: readonly RunningPeriod[], sum: string): string {
-  let assignments = ''
-  for (const { period } of running) {
-    const { added } = COLUMNS[period]
-    assignments += `${added} = ${added} + ${sum}, `
-  }
-  return assignments
 }
 
 /** Names and values of the columns of a new row, in which these periods have begun. Each follows a comma. */

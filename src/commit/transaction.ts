@@ -20,10 +20,10 @@ import {
   type Writer,
   type Writes,
 } from './batch.ts'
-import { lockDefinitions } from './counterDefinition.ts'
 import {
   addToEach,
   changeCounters,
+  lockDefinitions,
   readAgain,
   readingIn,
   slotsOf,

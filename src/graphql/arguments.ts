@@ -1,5 +1,5 @@
-import { getNamedType } from 'graphql'
-import { type CounterDelta, MAX_CHANGES } from '../repository/counters.ts'
+import { type GraphQLResolveInfo, getNamedType } from 'graphql'
+import { type CallOptions, type CounterDelta, MAX_CHANGES } from '../repository/counters.ts'
 import { MAX_BUCKETS } from '../repository/history.ts'
 import type { NamespaceChange } from '../repository/namespaces.ts'
 import { FIRST_INSTANT, LAST_INSTANT, timeZoneNamed } from '../rules/calendar.ts'
@@ -11,6 +11,7 @@ import {
   type RetentionChange,
 } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
+import { claimOf, keyFault } from '../rules/idempotency.ts'
 import {
   type Change,
   type Fault,
@@ -25,7 +26,8 @@ import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE, originFault } from 
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
-import type { Field, Resolver } from './context.ts'
+import type { Context, Field, Resolver } from './context.ts'
+import { createMeasure, sumBelow } from './selections.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
 const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = {
@@ -244,4 +246,49 @@ function notBoth(argument: string, other: string): Check<Record<string, unknown>
 
 export function between(min: number, max: number): Check<number> {
   return (number) => rangeFault(number, min, max)
+}
+
+/** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
+const countRevisions = createMeasure(
+  (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
+)
+
+/** Arguments of a mutation, which may take a key. */
+export interface KeyedArguments {
+  namespace: string
+  idempotencyKey?: string | null | undefined
+}
+
+/**
+ * Returns the options of a call, from its arguments and selection, and a key in the request's header. Most calls have no
+ * key, so it is checked here: a separate check on the argument made every call 4 % more expensive.
+ *
+ * @throws {NthError} BAD_USER_INPUT
+ */
+export function callOptions(
+  args: KeyedArguments,
+  context: Context,
+  info: GraphQLResolveInfo,
+  wantsPeriodValues?: boolean,
+): CallOptions {
+  const withRevision = sumBelow(countRevisions, info) > 0
+  const key = args.idempotencyKey ?? context.idempotencyKey
+  if (key === undefined) return { withRevision, wantsPeriodValues, claim: undefined }
+  const fault = keyFault(key)
+  if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
+  const request = [info.fieldName, nonDefaultArguments(args, info)]
+  const claim = claimOf(args.namespace, key, request, context.caller.identity)
+  return { withRevision, wantsPeriodValues, claim }
+}
+
+/**
+ * The arguments that differ from their defaults. So a key stays valid when a later version adds an argument that a
+ * repeated call doesn't send.
+ */
+function nonDefaultArguments(args: KeyedArguments, { fieldName, parentType }: GraphQLResolveInfo): object {
+  const defaults = parentType.getFields()[fieldName]?.args ?? []
+  const isDefault = (name: string, value: unknown) =>
+    value == null || defaults.some((argument) => argument.name === name && argument.defaultValue === value)
+  const { idempotencyKey: _, ...others } = args
+  return Object.fromEntries(Object.entries(others).filter(([name, value]) => !isDefault(name, value)))
 }

@@ -1,17 +1,15 @@
 import SchemaBuilder, { type ShapeFromTypeParam, type TypeParam } from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
-import { type ASTNode, GraphQLError, type GraphQLResolveInfo, GraphQLScalarType, Kind } from 'graphql'
+import { type ASTNode, GraphQLError, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
-import type { CallOptions } from '../repository/counters.ts'
 import type { Nth } from '../repository/nth.ts'
 import { errorCodes } from '../rules/errors.ts'
-import { claimOf, keyFault } from '../rules/idempotency.ts'
 import { subjectFault } from '../rules/subjects.ts'
 import * as checks from './arguments.ts'
-import { decodeId, encodeId, inputError } from './arguments.ts'
+import { decodeId, encodeId } from './arguments.ts'
 import type { Context } from './context.ts'
 import { onId, onIds, type Right } from './rights.ts'
-import { chargedList, createMeasure, sumBelow } from './selections.ts'
+import { chargedList } from './selections.ts'
 
 export const builder = new SchemaBuilder<{
   Context: Context
@@ -260,48 +258,3 @@ export const { subject } = builder.args((t) => ({
 
 /** Argument of what concerns a subject. */
 export const requiredSubject = (description: string) => createArgument(description, subjectFault)
-
-/** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
-const countRevisions = createMeasure(
-  (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
-)
-
-/** Arguments of a mutation, which may take a key. */
-export interface KeyedArguments {
-  namespace: string
-  idempotencyKey?: string | null | undefined
-}
-
-/**
- * Returns the options of a call, from its arguments and selection, and a key in the request's header. Most calls have no
- * key, so it is checked here: a separate check on the argument made every call 4 % more expensive.
- *
- * @throws {NthError} BAD_USER_INPUT
- */
-export function callOptions(
-  args: KeyedArguments,
-  context: Context,
-  info: GraphQLResolveInfo,
-  wantsPeriodValues?: boolean,
-): CallOptions {
-  const withRevision = sumBelow(countRevisions, info) > 0
-  const key = args.idempotencyKey ?? context.idempotencyKey
-  if (key === undefined) return { withRevision, wantsPeriodValues, claim: undefined }
-  const fault = keyFault(key)
-  if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
-  const request = [info.fieldName, nonDefaultArguments(args, info)]
-  const claim = claimOf(args.namespace, key, request, context.caller.identity)
-  return { withRevision, wantsPeriodValues, claim }
-}
-
-/**
- * The arguments that differ from their defaults. So a key stays valid when a later version adds an argument that a
- * repeated call doesn't send.
- */
-function nonDefaultArguments(args: KeyedArguments, { fieldName, parentType }: GraphQLResolveInfo): object {
-  const defaults = parentType.getFields()[fieldName]?.args ?? []
-  const isDefault = (name: string, value: unknown) =>
-    value == null || defaults.some((argument) => argument.name === name && argument.defaultValue === value)
-  const { idempotencyKey: _, ...others } = args
-  return Object.fromEntries(Object.entries(others).filter(([name, value]) => !isDefault(name, value)))
-}

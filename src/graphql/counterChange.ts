@@ -2,12 +2,11 @@ import type { GraphQLResolveInfo } from 'graphql'
 import type { CallOptions, CounterChange, ResetSummary } from '../repository/counters.ts'
 import type { CounterKey } from '../rules/counter.ts'
 import * as checks from './arguments.ts'
+import { callOptions, type KeyedArguments } from './arguments.ts'
 import {
   builder,
-  callOptions,
   exposed,
   idempotencyKey,
-  type KeyedArguments,
   nameArgument,
   orNull,
   requiredSubject,

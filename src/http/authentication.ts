@@ -2,19 +2,49 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { ApiKeys } from '../repository/apiKeys.ts'
 import { NthError } from '../rules/errors.ts'
-import { type ApiKey, anonymous, type Caller, EVERYTHING, grantOf, UNRESTRICTED } from '../rules/rights.ts'
-import type { Clients } from './clients.ts'
 import {
-  type AccessSettings,
-  type Credential,
-  type Identified,
-  invalidCredential,
-  isUnprotected,
-  type Tokens,
-} from './credentials.ts'
-import { type HeaderList, HttpError, httpErrorFor } from './errors.ts'
+  type ApiKey,
+  anonymous,
+  type Caller,
+  EVERYTHING,
+  grantOf,
+  type Scope,
+  UNRESTRICTED,
+} from '../rules/rights.ts'
+import type { Clients } from './clients.ts'
+import { type HeaderList, HttpError, httpErrorFor, invalidCredential } from './errors.ts'
 import type { Origins } from './origins.ts'
 import type { RateLimits } from './rateLimits.ts'
+import type { Identified, TokenSettings, Tokens } from './tokens.ts'
+
+/** Who may call, as configured. */
+export interface AccessSettings {
+  /** The administrator's key. */
+  adminKey?: string | undefined
+  /** What callers without credentials may do, everywhere. */
+  anonymous?: readonly Scope[] | undefined
+  /** Origin under which the server's own pages are reached, if a proxy changes it. */
+  publicOrigin?: string | undefined
+  /** Networks of proxies whose `X-Forwarded-For` is trusted, as CIDR blocks. */
+  trustedProxies?: readonly string[]
+  /** Maximum changes a minute from one address, without credentials; undefined: unlimited. */
+  anonymousPerMinute?: number | undefined
+  /** The same with a browser key that has no limit of its own. */
+  browserPerMinute?: number
+  tokens?: TokenSettings | undefined
+}
+
+/** Whether anyone may do everything, if the server is reachable from this machine only. */
+export function isUnprotected({ adminKey, anonymous }: AccessSettings): boolean {
+  return adminKey === undefined && anonymous === undefined
+}
+
+/** A secret that was sent, and how. */
+export interface Credential {
+  text: string
+  /** In the address, where logs of proxies and browsers show it. */
+  isInAddress: boolean
+}
 
 /** Who sent a request, and how many changes they may make. */
 export interface Access {
@@ -34,6 +64,39 @@ export type Authenticate = (
 export function callerWithoutCredentials(settings: AccessSettings, onLoopback: boolean): Caller {
   if (isUnprotected(settings)) return onLoopback ? UNRESTRICTED : anonymous([])
   return anonymous(settings.anonymous ? [grantOf(...settings.anonymous)] : [])
+}
+
+const BEARER = /^bearer +([\x21-\x7e]+) *$/i
+
+/**
+ * Returns the credentials of a request: `Authorization: Bearer …`, or the parameter `key` of its address, which it removes
+ * before anything else sees the address. Undefined: none.
+ */
+export function takeCredential(request: IncomingMessage): Credential | HttpError | undefined {
+  const { authorization } = request.headers
+  const inAddress = request.url?.includes('?') ? takeKeys(request) : []
+  if (authorization === undefined && inAddress.length === 0) return undefined
+  if (inAddress.length > (authorization === undefined ? 1 : 0)) {
+    const message =
+      'The request has several credentials; send one header Authorization, or one parameter "key".'
+    return new HttpError(400, 'BAD_REQUEST', message)
+  }
+  if (authorization === undefined) return { text: inAddress[0] ?? '', isInAddress: true }
+  const [, text] = BEARER.exec(authorization) ?? []
+  return text === undefined ? invalidCredential() : { text, isInAddress: false }
+}
+
+/** Removes the parameter `key` from the address, and returns its values. */
+function takeKeys(request: IncomingMessage): string[] {
+  const { url = '' } = request
+  const start = url.indexOf('?')
+  const parameters = new URLSearchParams(url.slice(start))
+  const keys = parameters.getAll('key')
+  // Whatever else is in the address stays as it was sent.
+  if (keys.length === 0) return keys
+  parameters.delete('key')
+  request.url = url.slice(0, start) + (parameters.size > 0 ? `?${parameters}` : '')
+  return keys
 }
 
 interface AuthenticationOptions {

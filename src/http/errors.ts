@@ -54,6 +54,15 @@ export function httpErrorFor({ code, message, details }: NthError): HttpError {
   return new HttpError(STATUSES[code] ?? 400, code, message, details)
 }
 
+/** The error 401 for credentials that are unknown, expired or malformed, all with the same text. */
+export function invalidCredential(): HttpError {
+  const message =
+    'The credentials are not valid: unknown, expired or revoked. Send an API key as "Authorization: Bearer nth_…".'
+  const error = new HttpError(401, 'UNAUTHENTICATED', message)
+  error.headers['www-authenticate'] += ', error="invalid_token"'
+  return error
+}
+
 /** The error 503: the request was not executed. */
 export function serviceUnavailable(message: string): HttpError {
   return httpErrorFor(unavailable(message))

@@ -4,7 +4,7 @@
  * `onExecutionResult`. Hooks for whole requests and responses (`onRequest`, `onRequestParse`, `onResultProcess`,
  * `onResponse`) are not called. An `increment` in memory took 47 µs of processor time in that pipeline instead of 147, a
  * read of 100 counters 0.70 ms instead of 0.82; without it, an `increment` takes 35 µs instead of 46.
- * `compiledOperations.ts` says how to measure it.
+ * `documents.ts` says how to measure it.
  */
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -13,10 +13,9 @@ import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { LONG_TEXT, roomForText, VALUE_BUDGET } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
-import type { Access, Authenticate } from './authentication.ts'
+import type { Access, Authenticate, Credential } from './authentication.ts'
 import type { ReadBody } from './body.ts'
 import type { Release, Reserve } from './connections.ts'
-import type { Credential } from './credentials.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
 import {
   finalResult,

@@ -13,13 +13,12 @@ import type { Nth } from '../repository/nth.ts'
 import { NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
 import { type ClientKey, type Clients, Counts } from './clients.ts'
-import type { CompiledOperation } from './compiledOperations.ts'
 import { MemoryBudget } from './connections.ts'
-import { invalidCredential, LEEWAY_MS } from './credentials.ts'
-import { bytesOfDocument } from './documents.ts'
-import { type HeaderList, httpErrorFor, httpOf, serviceUnavailable } from './errors.ts'
+import { bytesOfDocument, type CompiledOperation } from './documents.ts'
+import { type HeaderList, httpErrorFor, httpOf, invalidCredential, serviceUnavailable } from './errors.ts'
 import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
 import { contextOf } from './requests.ts'
+import { LEEWAY_MS } from './tokens.ts'
 
 /** The result of a subscription that wasn't refused. */
 export interface StreamResult extends ExecutionResult {

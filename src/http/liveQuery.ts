@@ -7,7 +7,7 @@ import { untilRoom } from '../operations/ticks.ts'
 import type { Watched } from '../repository/live.ts'
 import { type ErrorCode, NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
-import type { CompiledOperation } from './compiledOperations.ts'
+import type { CompiledOperation } from './documents.ts'
 import { finalResult, type HeaderList, NOT_CACHED } from './errors.ts'
 
 /** First events: all streams that join before their states are read share one execution. */

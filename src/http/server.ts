@@ -4,12 +4,17 @@ import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { errorOf } from '../rules/errors.ts'
 import { ALL_NAMES, isAllowed, refusal } from '../rules/rights.ts'
-import { type Access, createAuthentication } from './authentication.ts'
+import {
+  type Access,
+  type AccessSettings,
+  type Credential,
+  createAuthentication,
+  takeCredential,
+} from './authentication.ts'
 import { BADGE_PATH, createBadges } from './badges.ts'
 import { createBodyReader } from './body.ts'
 import { Clients } from './clients.ts'
 import { openConnections } from './connections.ts'
-import { type AccessSettings, type Credential, createTokens, takeCredential } from './credentials.ts'
 import {
   type HeaderList,
   HttpError,
@@ -28,6 +33,7 @@ import { isLoopback, Origins } from './origins.ts'
 import { readPages, sendPage } from './pages.ts'
 import { untrusted } from './persistedQueries.ts'
 import { RateLimits } from './rateLimits.ts'
+import { createTokens } from './tokens.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
 const IDLE_CHECK_MS = 20

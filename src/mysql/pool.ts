@@ -18,8 +18,8 @@ import { afterSwitchover, createFailoverDetector, type FailoverDetector, Health 
 import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
 import type { Answer } from './session.ts'
-import { assertFits, causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
-import { integer, select } from './sql.ts'
+import { causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
+import { assertFits, integer, select } from './sql.ts'
 
 export type Connection = PoolConnection
 

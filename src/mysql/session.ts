@@ -5,8 +5,8 @@ import { isRefusal, leavesConnection, withTimeout } from './errors.ts'
 import type { FailoverDetector, Health } from './health.ts'
 import { isGaleraNode, isSurelySameRun, readStatus } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
-import { assertFits, causalSettings, connectionOptions, maxStatementIn, sessionSettings } from './settings.ts'
-import { integer } from './sql.ts'
+import { causalSettings, connectionOptions, maxStatementIn, sessionSettings } from './settings.ts'
+import { assertFits, integer } from './sql.ts'
 
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
-import { NthError } from '../rules/errors.ts'
 import { withTimeout } from './errors.ts'
 import { integer } from './sql.ts'
 
@@ -195,18 +194,6 @@ export function maxStatementIn(values: Values): number {
   return Number(values.get('max_allowed_packet') ?? Number.POSITIVE_INFINITY) - PACKET_OVERHEAD
 }
 
-/**
- * Called before a statement is sent, which has only ASCII characters. Whoever sends for many callers at once divides them
- * where it throws: so nobody counts bytes while composing.
- *
- * @throws {NthError} REQUEST_ENTITY_TOO_LARGE
- */
-export function assertFits(statement: string, maxBytes: number): void {
-  if (statement.length <= maxBytes) return
-  const message = `This needs a statement of ${statement.length} bytes, but the database accepts at most ${maxBytes} (max_allowed_packet); nothing was done. Send less at a time, or raise max_allowed_packet.`
-  throw new NthError('REQUEST_ENTITY_TOO_LARGE', message, { limit: maxBytes })
-}
-
 export function connectionOptions(target: Target, connectTimeoutMs: number) {
   return {
     ...target,
@@ -217,7 +204,7 @@ export function connectionOptions(target: Target, connectTimeoutMs: number) {
     timezone: 'Z',
     supportBigNumbers: true,
     // Statements have their values in them. The driver would search each text for placeholders, character by character.
-    queryFormat: (statement: string) => statement,
+    queryFormat: String,
   } satisfies ConnectionOptions
 }
 

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { Connection, RowDataPacket } from 'mysql2/promise'
 import type { CounterKey, Page, PageByName } from '../rules/counter.ts'
+import { NthError } from '../rules/errors.ts'
 
 /** Literals in SQL text, all made of digits: no name can end one, under any `sql_mode` or character set. */
 
@@ -41,6 +42,18 @@ export function instant(at: Date | number): string {
   const date = typeof at === 'number' ? new Date(at) : at
   const digits = date.toISOString().replace(/\D/g, '')
   return `${digits.slice(0, 14)}.${digits.slice(14)}`
+}
+
+/**
+ * Called before a statement is sent, which has only ASCII characters. Whoever sends for many callers at once divides them
+ * where it throws: so nobody counts bytes while composing.
+ *
+ * @throws {NthError} REQUEST_ENTITY_TOO_LARGE
+ */
+export function assertFits(statement: string, maxBytes: number): void {
+  if (statement.length <= maxBytes) return
+  const message = `This needs a statement of ${statement.length} bytes, but the database accepts at most ${maxBytes} (max_allowed_packet); nothing was done. Send less at a time, or raise max_allowed_packet.`
+  throw new NthError('REQUEST_ENTITY_TOO_LARGE', message, { limit: maxBytes })
 }
 
 /** Runs a select. `Row` has the types of its columns, as the driver doesn't know them. */

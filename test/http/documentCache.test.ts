@@ -4,8 +4,7 @@ import { parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../../src/graphql/schema.ts'
-import { compileOperation } from '../../src/http/compiledOperations.ts'
-import { cachedDocuments, createDocumentCache } from '../../src/http/documents.ts'
+import { cachedDocuments, compileOperation, createDocumentCache } from '../../src/http/documents.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')

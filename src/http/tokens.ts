@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http'
 import {
   createLocalJWKSet,
   createRemoteJWKSet,
@@ -11,25 +10,8 @@ import {
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { unavailable } from '../rules/errors.ts'
-import { type Caller, grantFault, MAX_GRANTS, originFault, SCOPES, type Scope } from '../rules/rights.ts'
-import { HttpError } from './errors.ts'
-
-/** Who may call, as configured. */
-export interface AccessSettings {
-  /** The administrator's key. */
-  adminKey?: string | undefined
-  /** What callers without credentials may do, everywhere. */
-  anonymous?: readonly Scope[] | undefined
-  /** Origin under which the server's own pages are reached, if a proxy changes it. */
-  publicOrigin?: string | undefined
-  /** Networks of proxies whose `X-Forwarded-For` is trusted, as CIDR blocks. */
-  trustedProxies?: readonly string[]
-  /** Maximum changes a minute from one address, without credentials; undefined: unlimited. */
-  anonymousPerMinute?: number | undefined
-  /** The same with a browser key that has no limit of its own. */
-  browserPerMinute?: number
-  tokens?: TokenSettings | undefined
-}
+import { type Caller, grantFault, MAX_GRANTS, originFault, SCOPES } from '../rules/rights.ts'
+import { invalidCredential } from './errors.ts'
 
 /** JSON Web Tokens that are accepted. */
 export interface TokenSettings {
@@ -39,66 +21,12 @@ export interface TokenSettings {
   jwksUrl: string
 }
 
-/** Whether anyone may do everything, if the server is reachable from this machine only. */
-export function isUnprotected({ adminKey, anonymous }: AccessSettings): boolean {
-  return adminKey === undefined && anonymous === undefined
-}
-
-/** A secret that was sent, and how. */
-export interface Credential {
-  text: string
-  /** In the address, where logs of proxies and browsers show it. */
-  isInAddress: boolean
-}
-
 /** A caller with credentials. */
 export interface Identified {
   caller: Caller
   /** Pages that may use the credentials; null: none. */
   origins: readonly string[] | null
   perMinute: number | null
-}
-
-const BEARER = /^bearer +([\x21-\x7e]+) *$/i
-
-/**
- * Returns the credentials of a request: `Authorization: Bearer …`, or the parameter `key` of its address, which it removes
- * before anything else sees the address. Undefined: none.
- */
-export function takeCredential(request: IncomingMessage): Credential | HttpError | undefined {
-  const { authorization } = request.headers
-  const inAddress = request.url?.includes('?') ? takeKeys(request) : []
-  if (authorization === undefined && inAddress.length === 0) return undefined
-  if (inAddress.length > (authorization === undefined ? 1 : 0)) {
-    const message =
-      'The request has several credentials; send one header Authorization, or one parameter "key".'
-    return new HttpError(400, 'BAD_REQUEST', message)
-  }
-  if (authorization === undefined) return { text: inAddress[0] ?? '', isInAddress: true }
-  const [, text] = BEARER.exec(authorization) ?? []
-  return text === undefined ? invalidCredential() : { text, isInAddress: false }
-}
-
-/** The error 401 for credentials that are unknown, expired or malformed, all with the same text. */
-export function invalidCredential(): HttpError {
-  const message =
-    'The credentials are not valid: unknown, expired or revoked. Send an API key as "Authorization: Bearer nth_…".'
-  const error = new HttpError(401, 'UNAUTHENTICATED', message)
-  error.headers['www-authenticate'] += ', error="invalid_token"'
-  return error
-}
-
-/** Removes the parameter `key` from the address, and returns its values. */
-function takeKeys(request: IncomingMessage): string[] {
-  const { url = '' } = request
-  const start = url.indexOf('?')
-  const parameters = new URLSearchParams(url.slice(start))
-  const keys = parameters.getAll('key')
-  // Whatever else is in the address stays as it was sent.
-  if (keys.length === 0) return keys
-  parameters.delete('key')
-  request.url = url.slice(0, start) + (parameters.size > 0 ? `?${parameters}` : '')
-  return keys
 }
 
 const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
