@@ -1,18 +1,20 @@
 import type { Connection } from 'mysql2/promise'
-import {
-  COUNTER_EXISTS,
-  definitionIn,
-  JOIN_VALUE,
-  periodCoded,
-  STATE,
-  type StateRow,
-  stateIn,
-} from '../commit/periodStatements.ts'
-import { type KeyRow, keyIn, type ReservationRow, reservationIn } from '../commit/reservations.ts'
+import { periodCoded } from '../commit/periodStatements.ts'
+import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { type NamedRow, nameIn, readValue, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
+import {
+  COUNTER_EXISTS,
+  definitionIn,
+  JOIN_VALUE,
+  type KeyRow,
+  keyIn,
+  STATE,
+  type StateRow,
+  stateIn,
+} from '../repository/columns.ts'
 import { NAMESPACE, type NamespaceRow, namespaceIn } from '../repository/namespaces.ts'
 import {
   STORED_SEQUENCE,

@@ -1,16 +1,6 @@
 import { type Applied, onCounter, type Request } from '../commit/call.ts'
 import type { GroupCommit } from '../commit/groupCommit.ts'
-import {
-  COUNTER_EXISTS,
-  DEFINITION,
-  type DefinitionRow,
-  definitionIn,
-  JOIN_VALUE,
-  openedColumns,
-  STATE,
-  type StateRow,
-  stateIn,
-} from '../commit/periodStatements.ts'
+import { openedColumns } from '../commit/periodStatements.ts'
 import { COUNTS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
@@ -46,6 +36,16 @@ import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row, Rows } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
 import { batchReads, createRowCache } from './batches.ts'
+import {
+  COUNTER_EXISTS,
+  DEFINITION,
+  type DefinitionRow,
+  definitionIn,
+  JOIN_VALUE,
+  STATE,
+  type StateRow,
+  stateIn,
+} from './columns.ts'
 import { openHistory } from './history.ts'
 import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
 import { openSubjects } from './subjects.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ResultSetHeader } from 'mysql2'
 import { RETENTION_DAYS } from '../commit/fence.ts'
-import { PERIOD_CODES, parsePeriods, startSecond } from '../commit/periodStatements.ts'
+import { PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
@@ -10,6 +10,7 @@ import type { Notices } from '../operations/log.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
 import { latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
+import { parsePeriods } from './columns.ts'
 
 /** What a scheduled job runs with. */
 export interface JobContext {

@@ -1,13 +1,4 @@
-import {
-  COLUMNS,
-  COUNTER_EXISTS,
-  JOIN_VALUE,
-  PERIOD_CODES,
-  REVISION,
-  startSecond,
-  UPDATED_AT,
-  VALUE,
-} from '../commit/periodStatements.ts'
+import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import { BEGIN, COMMIT, type Connection, type Database, orRollBack, queryAll } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
@@ -15,6 +6,7 @@ import { calendarOf, instantOf, LONGEST_MS, PERIODS, type Period, periodKeyOf } 
 import type { Retention } from '../rules/counter.ts'
 import { ALL_TIME, type Leaderboard, latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import { workOn } from './batches.ts'
+import { COUNTER_EXISTS, JOIN_VALUE, REVISION, UPDATED_AT, VALUE } from './columns.ts'
 import type { JobContext, ScheduledJob } from './jobs.ts'
 import {
   BLOCK,

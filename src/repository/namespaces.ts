@@ -1,5 +1,4 @@
-import { COUNTER_EXISTS, parsePeriods, periodsText } from '../commit/periodStatements.ts'
-import { SEQUENCE_EXISTS } from '../commit/reservations.ts'
+import { periodsText } from '../commit/periodStatements.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
@@ -13,6 +12,7 @@ import {
 } from '../rules/counter.ts'
 import { type Change, withChange } from '../rules/names.ts'
 import { batchReads } from './batches.ts'
+import { COUNTER_EXISTS, parsePeriods, SEQUENCE_EXISTS } from './columns.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (

@@ -1,15 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { ResultSetHeader } from 'mysql2'
 import { readResults, storeResults } from '../commit/keyStatements.ts'
-import {
-  SEQUENCE_COLUMNS,
-  type SequenceDefinitionRow,
-  sequenceDefinitionIn,
-  sequenceDefinitionSet,
-} from '../commit/reservations.ts'
+import { PERIOD_CODES } from '../commit/periodStatements.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
-import { bytes, firstVersion, instant, integer, list, select } from '../mysql/sql.ts'
+import { bytes, firstVersion, instant, integer, list, orNull, select } from '../mysql/sql.ts'
 import { NthError } from '../rules/errors.ts'
 import { type Claim, claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
@@ -22,6 +17,7 @@ import {
   type SequenceDefinitionChange,
 } from '../rules/sequenceDefinition.ts'
 import { createSalt } from '../rules/subjects.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 import { findOrCreateNamespace, unlessTaken } from './namespaces.ts'
 
 /**
@@ -265,4 +261,20 @@ export async function sequenceId(connection: Connection, { namespace, name }: Se
       where n.name = ${bytes(namespace)} and s.name = ${bytes(name)}`,
   )
   return row?.id
+}
+
+/** The assignments that store a sequence definition. */
+function sequenceDefinitionSet(definition: SequenceDefinition, formatHistory: readonly PastFormat[]) {
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
+  return `start_value = ${integer(startValue)},
+       step = ${integer(step)},
+       min_value = ${orNull(minValue, integer)},
+       max_value = ${orNull(maxValue, integer)},
+       cycles = ${cycle},
+       format = ${orNull(format, bytes)},
+       restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
+       allow_repeats = ${definition.allowRepeats},
+       time_zone = ${bytes(definition.timeZone)},
+       gapless = ${definition.gapless},
+       format_history = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
 }

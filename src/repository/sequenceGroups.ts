@@ -1,13 +1,5 @@
 /* The states of sequence groups, as readers see them. */
-import {
-  inOrder,
-  type KeyRow,
-  keyIn,
-  readFirstFree,
-  SEQUENCE_COLUMNS,
-  type SequenceDefinitionRow,
-  sequenceDefinitionIn,
-} from '../commit/reservations.ts'
+import { inOrder, readFree, type SequenceGroupPlace } from '../commit/reservations.ts'
 import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import {
@@ -25,6 +17,13 @@ import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceKey } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, nextNumber, type Position } from '../rules/sequenceDefinition.ts'
+import {
+  type KeyRow,
+  keyIn,
+  SEQUENCE_COLUMNS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from './columns.ts'
 
 export function sequenceText({ namespace, sequence }: SequenceGroupKey): string {
   return keyText({ namespace, name: sequence })
@@ -179,4 +178,11 @@ async function readFreeNumbers(connection: Connection, groups: readonly Used[]) 
 /** The rows of all statements. */
 async function selectAll<Row>(connection: Connection, statements: readonly string[]): Promise<Row[]> {
   return statements.length === 0 ? [] : select<Row>(connection, statements.join('\nunion all\n'))
+}
+
+/** Reads the first free number of each kind, without locks: one that was released, and one that has expired. */
+export function readFirstFree(place: SequenceGroupPlace): string {
+  return readFree(place, 1, '')
+    .map((statement) => `(${statement})`)
+    .join('\nunion all\n')
 }

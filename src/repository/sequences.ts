@@ -1,19 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Applied, MissingRow, onSequenceGroup, type Request } from '../commit/call.ts'
-import {
-  type KeyRow,
-  keyIn,
-  RECORD,
-  type RecordRow,
-  type ReservationRow,
-  readPresent,
-  recordIn,
-  reservationIn,
-  SEQUENCE_COLUMNS,
-  SEQUENCE_EXISTS,
-  type SequenceDefinitionRow,
-  sequenceDefinitionIn,
-} from '../commit/reservations.ts'
+import { codeOf, isToken, OPEN, type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { NUMBERS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
@@ -50,6 +37,14 @@ import {
 } from '../rules/sequence.ts'
 import type { SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { batchReads, createRowCache } from './batches.ts'
+import {
+  type KeyRow,
+  keyIn,
+  SEQUENCE_COLUMNS,
+  SEQUENCE_EXISTS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from './columns.ts'
 import type { CallOptions, Means, RequestOptions } from './counters.ts'
 import { defineSequence, deleteSequence, findOrCreateSequence } from './sequenceDefinition.ts'
 import { listSequenceGroups, readStatesOfGroups, sequenceText } from './sequenceGroups.ts'
@@ -301,4 +296,41 @@ async function readReservations(connection: Connection, tokens: readonly { token
     ...reservationIn(row),
     group: keyIn(row),
   }))
+}
+
+/** Columns of a sequence group's record. Table aliases: n, s and g. */
+const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
+       s.id as sequence_id, s.version, s.subject_salt, ${SEQUENCE_COLUMNS}`
+
+type RecordRow = KeyRow &
+  SequenceDefinitionRow &
+  Record<'id' | 'identity' | 'sequence_id' | 'version', number> & { subject_salt: Buffer | null }
+
+function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow {
+  const { id, identity, version, sequence_id: sequenceId } = row
+  return {
+    kind: 'sequenceGroup',
+    key: `group ${id} version ${version}`,
+    group: row.its_group.toString(),
+    definition: sequenceDefinitionIn(row),
+    id,
+    sequenceId,
+    identity,
+    incarnation,
+    version,
+    salt: row.subject_salt?.toString('hex'),
+    issuedIn: undefined,
+  }
+}
+
+/** Reads the current state of reservations whose sequences exist, with their sequence groups. */
+function readPresent(tokens: readonly string[]): string {
+  return `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
+       if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${codeOf('EXPIRED')}, r.state) as state,
+       n.name as namespace, s.name as sequence, g.name as its_group
+  from reservation r
+  join sequence_group g on g.id = r.group_id
+  join sequence s on s.id = g.sequence_id
+  join namespace n on n.id = s.namespace_id
+ where r.${isToken(tokens)}`
 }

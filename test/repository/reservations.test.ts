@@ -1,6 +1,7 @@
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { readFirstFree, readFree } from '../../src/commit/reservations.ts'
+import { readFree } from '../../src/commit/reservations.ts'
+import { readFirstFree } from '../../src/repository/sequenceGroups.ts'
 import { upTo } from '../support/client/client.ts'
 import { CONFIRM, expireAll, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from '../support/client/invoices.ts'
 import { filledUp, freshDatabase, query } from '../support/database/database.ts'
