@@ -162,7 +162,8 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
   return {
     calls,
     hasSubjects,
-    counters: carts.length === 0 ? onCounters : withSharedLocks(carts, onCounters),
+    counters:
+      carts.length === 0 || onCounters.every(isCoalesced) ? onCounters : withSharedLocks(carts, onCounters),
     sequenceGroups: [...sequenceGroups.values()]
       .map((work) => workOnSequenceGroup(work, options))
       .sort(inLockOrder),

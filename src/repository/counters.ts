@@ -285,13 +285,20 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
   const rows = await select<IdentifiedRow>(connection, statement)
   return new Map<string, CounterRow>(
     rows.map((row) => {
-      const { id, namespace_id: namespaceId, version } = row
-      const key = `counter ${id} ${version}`
-      const definition = definitionIn(row)
-      const salt = row.subject_salt?.toString('hex')
-      const changedAt = Number.NEGATIVE_INFINITY
-      const fixed = { kind: 'counter', key, id, namespaceId, version, incarnation } as const
-      return [keyText(nameIn(row)), { ...fixed, definition, salt, changedAt }]
+      const { id, version } = row
+      // No spread: what follows one would be stored outside of the object, which every call reads.
+      const counter: CounterRow = {
+        kind: 'counter',
+        key: `counter ${id} ${version}`,
+        id,
+        namespaceId: row.namespace_id,
+        version,
+        incarnation,
+        definition: definitionIn(row),
+        salt: row.subject_salt?.toString('hex'),
+        changedAt: Number.NEGATIVE_INFINITY,
+      }
+      return [keyText(nameIn(row)), counter]
     }),
   )
 }
