@@ -61,7 +61,7 @@ find_mirror() {
     awk '$1 ~ /^(bullseye|bookworm|trixie|forky|sid|oldstable|stable|testing|unstable)$/ && $2 == "main" { print $3; exit }'
 }
 
-# Packages that the maintainers' scripts need, and the programs don't: apt is told that they are there.
+# Packages that the maintainers' scripts need, and the programs don't: for apt they count as installed.
 assume_installed() {
   local name
   for name in "$@"; do

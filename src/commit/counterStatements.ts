@@ -1,6 +1,6 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
 import { groupBy, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
-import { addInPeriod, type RunningPeriod } from '../rules/periods.ts'
+import type { RunningPeriod } from '../rules/periods.ts'
 import {
   type CoalescedWork,
   type CounterReading,
@@ -19,6 +19,7 @@ import {
   lockHistory,
   PERIOD_CODES,
   type PeriodsRow,
+  partsOf,
   periodColumns,
   periodsIn,
   startSecond,
@@ -380,31 +381,4 @@ function writeValues(changed: readonly CounterWrite[], at: Date): string[] {
     const works = group.map(({ work }) => work)
     return change(works, assignments(group[0]), { at, raise: after.raised, first: before.first })
   })
-}
-
-/** What a locked counter's operations add to its periods: to the columns, and to the history. */
-function partsOf({ before: { periods = [], now }, after: { added } }: CounterWrite) {
-  return added === 0n ? [] : periods.map((each) => addInPeriod(each, added, now))
-}
-
-/** The statement that adds to history rows, if there is anything to add: in the order of all processes, by primary key. */
-export function writeHistory(counters: readonly CounterWrite[]): string[] {
-  const additions = counters.flatMap((write) => {
-    const { id } = write.work.row
-    const parts = write.after.isDeleted ? [] : partsOf(write)
-    return parts
-      .flatMap(({ history }) => history)
-      .map(({ period, start, added }) => ({ id, code: PERIOD_CODES[period], start, added }))
-  })
-  if (additions.length === 0) return []
-  additions.sort((a, b) => a.id - b.id || a.code - b.code || a.start - b.start)
-  const values = list(
-    additions,
-    ({ id, code, start, added }) => `(${integer(id)},${code},${startSecond(start)},${added})`,
-  )
-  return [
-    `insert into counter_history (counter_id, period, start, value)
-values ${values}
-on duplicate key update value = value + values(value)`,
-  ]
 }

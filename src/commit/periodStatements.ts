@@ -2,8 +2,14 @@ import { rowsOf } from '../mysql/session.ts'
 import { bytes, groupBy, integer, list, orNull } from '../mysql/sql.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import type { Definition, TrackedPeriod } from '../rules/counter.ts'
-import { type ColumnWrite, type PeriodReading, type RunningPeriod, totalOf } from '../rules/periods.ts'
-import { type CounterWork, SMALL_SUM } from './batch.ts'
+import {
+  addInPeriod,
+  type ColumnWrite,
+  type PeriodReading,
+  type RunningPeriod,
+  totalOf,
+} from '../rules/periods.ts'
+import { type CounterWork, type CounterWrite, SMALL_SUM } from './batch.ts'
 import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** The columns that store a definition, with their values. */
@@ -151,6 +157,33 @@ export function lockHistory(
     const amounts = new Map(rows.map(({ id, period, value }) => [`${id} ${period}`, BigInt(value)]))
     return (id, period) => amounts.get(`${id} ${PERIOD_CODES[period]}`) ?? 0n
   }
+}
+
+/** What a locked counter's operations add to its periods: to the columns, and to the history. */
+export function partsOf({ before: { periods = [], now }, after: { added } }: CounterWrite) {
+  return added === 0n ? [] : periods.map((each) => addInPeriod(each, added, now))
+}
+
+/** The statement that adds to history rows, if there is anything to add: in the order of all processes, by primary key. */
+export function writeHistory(counters: readonly CounterWrite[]): string[] {
+  const additions = counters.flatMap((write) => {
+    const { id } = write.work.row
+    const parts = write.after.isDeleted ? [] : partsOf(write)
+    return parts
+      .flatMap(({ history }) => history)
+      .map(({ period, start, added }) => ({ id, code: PERIOD_CODES[period], start, added }))
+  })
+  if (additions.length === 0) return []
+  additions.sort((a, b) => a.id - b.id || a.code - b.code || a.start - b.start)
+  const values = list(
+    additions,
+    ({ id, code, start, added }) => `(${integer(id)},${code},${startSecond(start)},${added})`,
+  )
+  return [
+    `insert into counter_history (counter_id, period, start, value)
+values ${values}
+on duplicate key update value = value + values(value)`,
+  ]
 }
 
 /** Adds the columns of a period to the history, from all slots of counters, which are locked. */

@@ -28,11 +28,10 @@ import {
   readingIn,
   slotsOf,
   writeCounters,
-  writeHistory,
 } from './counterStatements.ts'
 import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
-import { periodColumns } from './periodStatements.ts'
+import { periodColumns, writeHistory } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
 import { FlushText, idsOf, type Reader } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'

@@ -20,7 +20,7 @@ export interface Context {
   watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
   /** Values that were charged so far to the budget of this request. */
   spentValues?: number
-  /** Receives `spentValues`, if the caller asked for the cost. */
+  /** Receives `spentValues`, if the caller requested the cost. */
   cost?: { values: number } | undefined
   /** Errors below root fields, so far. */
   errorsBelow?: number

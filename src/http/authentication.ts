@@ -51,7 +51,7 @@ export interface Access {
   caller: Caller
   /** As in the context of GraphQL. */
   takeChanges: ((count: number) => number) | undefined
-  /** The header fields that tell how many are left; undefined: they are not limited. */
+  /** The header fields that report how many are left; undefined: they are not limited. */
   limitHeaders?: (() => HeaderList) | undefined
 }
 

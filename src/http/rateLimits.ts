@@ -51,7 +51,7 @@ export class RateLimits {
   }
 
   /**
-   * The header fields of a response that tell what is left: draft-ietf-httpapi-ratelimit-headers-10. `t` is when the
+   * The header fields of a response that report what is left: draft-ietf-httpapi-ratelimit-headers-10. `t` is when the
    * bucket is full again.
    */
   headers(bucket: string, perMinute: number): HeaderList {

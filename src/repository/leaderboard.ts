@@ -4,8 +4,14 @@ import { bytes, EPOCH, instant, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { CounterKey } from '../rules/counter.ts'
-import type { LeaderboardEntry, LeaderboardOrder, LeaderboardPage, SortKey } from '../rules/leaderboards.ts'
-import { ALL_TIME, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
+import {
+  ALL_TIME,
+  type LeaderboardEntry,
+  type LeaderboardOrder,
+  type LeaderboardPage,
+  PAST_LEADERBOARDS,
+  type SortKey,
+} from '../rules/leaderboards.ts'
 import { joinNames } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import { batchReads } from './batches.ts'

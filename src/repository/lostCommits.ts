@@ -52,7 +52,7 @@ export async function assertNothingLost(target: Target): Promise<void> {
 }
 
 /**
- * Tells other processes of a loss that this one has noticed, by a row in the database, and learns of those that others
+ * Reports to other processes a loss that this one has noticed, by a row in the database, and learns of those that others
  * noticed: a look each second, not a statement of each flush.
  */
 export function openLossWatch(database: Database, failover: FailoverDetector, notices: Notices) {

@@ -177,7 +177,7 @@ it('throws a refusal at once, with its details', async () => {
   expect(send).toHaveBeenCalledTimes(1)
 })
 
-it('sends no key where it is told so, and then repeats only what was certainly not applied', async () => {
+it('sends no key where the options say so, and then repeats only what was certainly not applied', async () => {
   const { client, requests } = clientWith([unavailable(), lost()])
   const error = await failureOf(
     client.mutate('mutation { deleteCounter(name: "c") }', {}, { idempotencyKey: null }),

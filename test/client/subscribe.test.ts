@@ -152,7 +152,7 @@ it('opens the stream again when its connection breaks, quietly, and says so if i
   expect(live.states.at(-1)).toBe('open')
 })
 
-it('sends the key with each stream, and ends when it is refused, until it is told to try again', async () => {
+it('sends the key with each stream, and ends when it is refused, until a retry is requested', async () => {
   const { url } = await startProtected()
   let key: string | undefined
   const live = watch(createClient({ url: `${url}/graphql`, key: () => key }), ['c'])
@@ -231,7 +231,7 @@ it('takes a connection for dead after 45 s of silence, and not while comments ar
   expect(requests).toHaveLength(2)
 })
 
-it('waits longer after each attempt that fails, and opens the stream at once when it is told to', async () => {
+it('waits longer after each attempt that fails, and opens the stream at once when a retry is requested', async () => {
   stopTheClock()
   const streams = [openStream(), openStream()]
   const { client, requests } = clientWith([
