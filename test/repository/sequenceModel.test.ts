@@ -86,7 +86,7 @@ function repeats(before: SequenceModel, request: SequenceOperation, result: Sequ
   return result.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
 }
 
-const SEQUENCES = runSize(4, 12)
+const SEQUENCES = runSize(4, 40)
 
 it('agrees with a model over random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
   const clock = { at: START }

@@ -144,7 +144,7 @@ export function anyOperation(draw: GeneratorValue): Body {
   const variables: Record<string, unknown> = {}
   let names = 0
   // Often few at a time: where many are requested, hardly ever all of them have an answer.
-  const odds = draw(() => fc.constantFrom(1, 1, 3))
+  const odds = draw(() => fc.constantFrom(1, 3, 7))
   const some = <Item>(items: readonly Item[]) => items.filter(() => draw(() => fc.nat({ max: odds })) === 0)
 
   function argumentText({ name, type, defaultValue }: GraphQLArgument): string {
