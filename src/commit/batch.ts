@@ -86,8 +86,8 @@ export function slotOf({ path }: CounterWork): number | undefined {
 
 /** What the attempts of one flush have shown that its next attempt must heed. */
 export interface Precautions {
-  /** Keys of rows whose operations may be refused: they take the locked path. */
-  readonly lockedPath: Set<string>
+  /** Ids of rows whose operations may be refused: they take the locked path, as does a row of the other kind with that id. */
+  readonly lockedPath: Set<number>
   /** A row is locked by another session: all locks are tried first, and none is waited for. */
   triesLocks: boolean
   /** The quarantined key of the calls: its lock is tried before all others. */
@@ -107,19 +107,19 @@ const MAX_TOUCHED = 1000
 /** The first waiting calls, as many as fit into one flush. */
 export function firstOf(waiting: Iterable<Call>): Call[] {
   const calls: Call[] = []
-  const touched = new Set<string>()
-  const redefined = new Set<string>()
+  const touched = new Set<number | string>()
+  const redefined = new Set<number>()
   for (const call of waiting) {
     const { operations, request } = call
     // Calls after a definition or deletion change another row. Those operations are alone on theirs.
-    if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.key))) break
+    if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.id))) break
     const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
-    if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
-    for (const { row } of operations) touched.add(row.key)
+    if (isRedefining && operations.some(({ row }) => touched.has(row.id))) break
+    for (const { row } of operations) touched.add(row.id)
     if (request.claim) touched.add(request.claim.hash)
     if (calls.length > 0 && touched.size > MAX_TOUCHED) break
     calls.push(call)
-    if (isRedefining) for (const { row } of operations) redefined.add(row.key)
+    if (isRedefining) for (const { row } of operations) redefined.add(row.id)
   }
   return calls
 }
@@ -139,10 +139,14 @@ interface BatchOptions extends Pick<Batch, 'at' | 'precautions'> {
   readonly context: BatchContext
 }
 
-/** Groups the operations of calls by row, and chooses the path of each row. */
-export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
-  const counters = new Map<string, CounterRowWork>()
-  const sequenceGroups = new Map<string, SequenceGroupRowWork>()
+/**
+ * Groups the operations of calls by row, and chooses the path of each row. Undefined: two of them have different rows of
+ * one id, as it was read again in between.
+ */
+export function batchOf(calls: readonly Call[], options: BatchOptions): Batch | undefined {
+  // By their ids: a key would be looked up in memory as well.
+  const counters = new Map<number, CounterRowWork>()
+  const sequenceGroups = new Map<number, SequenceGroupRowWork>()
   const claims = new Map<string, Claim>()
   const carts: Call[] = []
   for (const call of calls) {
@@ -150,8 +154,11 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
     if (request.claim) claims.set(request.claim.hash, request.claim)
     if (request.mode === 'all') carts.push(call)
     for (const each of operations) {
-      if (each.kind === 'counter') include(counters, each.row, each.operation, request)
-      else include(sequenceGroups, each.row, each.operation, request)
+      const { row } =
+        each.kind === 'counter'
+          ? include(counters, each.row, each.operation, request)
+          : include(sequenceGroups, each.row, each.operation, request)
+      if (row !== each.row && row.key !== each.row.key) return undefined
     }
   }
   const onCounters = [...counters.values()]
@@ -173,21 +180,22 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch {
   }
 }
 
-function include<Row extends { key: string }, Operation>(
-  rows: Map<string, RowWork<Row, Operation>>,
+function include<Row extends { id: number }, Operation>(
+  rows: Map<number, RowWork<Row, Operation>>,
   row: Row,
   operation: Operation,
   { claim, withRevision, wantsPeriodValues }: Request,
-): void {
-  let work = rows.get(row.key)
+): RowWork<Row, Operation> {
+  let work = rows.get(row.id)
   if (!work) {
     work = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
-    rows.set(row.key, work)
+    rows.set(row.id, work)
   }
   work.operations.push(operation)
   if (claim) work.hasClaim = true
   if (withRevision) work.wantsRevision = true
   if (wantsPeriodValues) work.wantsPeriodValues = true
+  return work
 }
 
 function workOnCounter(work: CounterRowWork, { precautions, at, context }: BatchOptions): CounterWork {
@@ -210,7 +218,7 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
   }
   // The locked path also reads the totals, which a large addition may overflow.
   const isSmall = volume <= SMALL_SUM
-  const mayRefuse = minValue !== null || maxValue !== null || precautions.lockedPath.has(row.key)
+  const mayRefuse = minValue !== null || maxValue !== null || precautions.lockedPath.has(row.id)
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more. The lock on the first one also protects the subjects.
   if (slots > 1 && isSmall && !mayRefuse) {
@@ -238,7 +246,7 @@ function workOnSequenceGroup(
 ): SequenceGroupWork {
   const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = work
   const { restartEvery, timeZone, step } = row.definition
-  let sum = hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
+  let sum = hasClaim || precautions.lockedPath.has(row.id) ? Number.NaN : 0
   let subjects: Map<string, string> | undefined
   for (const operation of operations) {
     sum += operation.kind === 'next' ? operation.count * step : Number.NaN
@@ -251,11 +259,11 @@ function workOnSequenceGroup(
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
 function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[]): CounterWork[] {
-  const works = new Map(counters.map((work) => [work.row.key, work]))
+  const works = new Map(counters.map((work) => [work.row.id, work]))
   for (const { operations } of carts) {
-    const touched = operations.flatMap(({ row }) => works.get(row.key) ?? [])
+    const touched = operations.flatMap(({ row }) => works.get(row.id) ?? [])
     if (touched.every(isCoalesced)) continue
-    for (const work of touched) if (isCoalesced(work)) works.set(work.row.key, { ...work, path: LOCKED })
+    for (const work of touched) if (isCoalesced(work)) works.set(work.row.id, { ...work, path: LOCKED })
   }
   return [...works.values()]
 }

@@ -74,13 +74,20 @@ function changeOne(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
 function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
   const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
-  const lockedAt = text.add(lock(works, isPlain ? [] : REVISION))
   // Counters with the same running periods have the same array.
-  for (const group of groupBy(works.filter(isCoalesced), ({ running }) => running).values())
+  const groups = groupBy(works.filter(isCoalesced), ({ running }) => running)
+  const lockedAt = text.add(lock(works, isPlain ? [isFit(groups)] : [...periodColumns(works), ...REVISION]))
+  for (const group of groups.values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
       text.add(add(alike, text.at))
   return (answers) =>
     withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
+      if (isPlain)
+        return {
+          work,
+          isAdded: row.fits === 1,
+          reading: row.fits === 1 ? added(Number(row.value)) : undefined,
+        }
       const reading = readingIn(row, work, false)
       const { periods = [], value } = reading
       if (!isCoalesced(work))
@@ -112,7 +119,7 @@ export function readAgain(
   const unclear = changes.filter(({ reading }) => !reading)
   const works = unclear.map(({ work }) => work)
   const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
-  const lockedAt = text.add(lock(works, [...REVISION, NOW]))
+  const lockedAt = text.add(lock(works, [...periodColumns(works), ...REVISION, NOW]))
   const readHistory = lockHistory(works, text)
   return (answers) => {
     const historyOf = readHistory(answers)
@@ -232,6 +239,20 @@ function andRoomyPeriods(running: readonly RunningPeriod[]): string {
   return condition
 }
 
+/**
+ * Whether a row fits the addition of its counter: one column instead of two for each period. Reading these took a
+ * tenth of a flush's processor time.
+ *
+ * @param groups counters by their running periods
+ */
+function isFit(groups: ReadonlyMap<readonly RunningPeriod[], readonly CounterWork[]>): string {
+  const conditions = [...groups].map(([running, works]) => {
+    const which = groups.size === 1 ? 'true' : `counter_id in (${idsOf(works)})`
+    return which + andRoomyPeriods(running)
+  })
+  return `${conditions.join(' or ')} as fits`
+}
+
 /** An amount for each row: that of the first one, except for those that it lists. */
 function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork) => number): string {
   const [[first] = [0], ...others] = groupBy(works, amountOf)
@@ -240,14 +261,14 @@ function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork)
   return `case ${cases.join(' ')} else ${integer(first)} end`
 }
 
-/** Locks rows in the order of their primary key, and reads the values, the columns of periods, and more columns. */
+/** Locks rows in the order of their primary key, and reads their values and more columns. */
 function lock(
   works: readonly CounterWork[],
-  more: readonly string[],
+  columns: readonly string[],
   rows = `counter_id in (${idsOf(works)}) and slot = 0`,
 ): string {
   // Without `force index`, a server may scan, and lock, all of a small table.
-  return `select ${['counter_id as id, version, value', ...periodColumns(works), ...more].join(', ')}
+  return `select ${['counter_id as id, version, value', ...columns].join(', ')}
   from counter_value force index (primary)
  where ${rows}
  order by counter_id, slot
@@ -289,7 +310,7 @@ type SumRow = PeriodsRow & Record<'value' | 'revision' | 'now', number | string>
 function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
   const { row, running } = work
   const slot = slotOf(work)
-  const lockedAt = text.add(lock([work], ['revision'], slotsOf(work)))
+  const lockedAt = text.add(lock([work], [...periodColumns([work]), 'revision'], slotsOf(work)))
   const sumAt = text.add(sumRest(work, slot))
   return (answers) => {
     const slots = rowsOf<SumRow & { version: number }>(answers[lockedAt])

@@ -129,7 +129,7 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
         open = without(open, outcome.keys, resolveAgain)
         break
       case 'refused':
-        for (const key of outcome.keys) precautions.lockedPath.add(key)
+        for (const id of outcome.ids) precautions.lockedPath.add(id)
         break
       case 'notLocked':
         open = without(open, outcome.gone, resolveAgain)
@@ -163,10 +163,11 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
 async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOutcome> {
   const { pending, keyTtlMs } = flush.context
   for (const call of calls) call.flush()
-  let batch: Batch
+  let batch: Batch | undefined
   let transaction: Transaction | NotApplied
   try {
     batch = batchOf(calls, flush)
+    if (!batch) return { kind: 'stale' }
     transaction = await flush.writer.begin(batch)
   } catch (cause) {
     return { kind: 'broken', cause }
@@ -253,36 +254,35 @@ type Decision =
   /** Rows that don't exist. */
   | { kind: 'gone'; keys: readonly string[] }
   /** Rows that must take the locked path: a coalesced operation was refused, or the sum of a slot's counter is large. */
-  | { kind: 'refused'; keys: readonly string[] }
+  | { kind: 'refused'; ids: readonly number[] }
 
-/** The rows while operations are applied to them, by key. */
+/** The rows while operations are applied to them, by id. */
 interface States {
-  counters: Map<string, CounterWrite>
-  sequenceGroups: Map<string, SequenceGroupWrite>
-  /** Keys of counters with an operation that was refused, or undone with others of its call. */
-  refused: Set<string>
+  counters: Map<number, CounterWrite>
+  sequenceGroups: Map<number, SequenceGroupWrite>
+  /** Ids of counters with an operation that was refused, or undone with others of its call. */
+  refused: Set<number>
 }
 
 /** Applies the operations of a batch, in order of arrival, to what was read. Changes nothing else. */
 function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
   const states: States = { counters: new Map(), sequenceGroups: new Map(), refused: new Set() }
   const gone: string[] = []
-  const refused: string[] = []
+  const refused: number[] = []
   for (const work of batch.counters) {
-    const { key } = work.row
+    const { id } = work.row
     const before = reading.counters.get(work)
-    if (!before) gone.push(key)
-    else if (isTight(work, before)) refused.push(key)
-    else states.counters.set(key, { work, before, after: stateOf(work, before) })
+    if (!before) gone.push(work.row.key)
+    else if (isTight(work, before)) refused.push(id)
+    else states.counters.set(id, { work, before, after: stateOf(work, before) })
   }
   for (const work of batch.sequenceGroups) {
-    const { key } = work.row
     const before = reading.sequenceGroups.get(work)
-    if (before) states.sequenceGroups.set(key, { work, before, after: numberState(work, before) })
-    else gone.push(key)
+    if (before) states.sequenceGroups.set(work.row.id, { work, before, after: numberState(work, before) })
+    else gone.push(work.row.key)
   }
   if (gone.length > 0) return { kind: 'gone', keys: gone }
-  if (refused.length > 0) return { kind: 'refused', keys: refused }
+  if (refused.length > 0) return { kind: 'refused', ids: refused }
 
   const stored = new Map<string, StoredResults>()
   for (const earlier of reading.earlier) if (earlier.ageMs < keyTtlMs) stored.set(earlier.claim.hash, earlier)
@@ -302,17 +302,17 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
   const counters: CounterWrite[] = []
   for (const write of states.counters.values()) {
     const { work, before, after } = write
-    if (before.isAdded && states.refused.has(work.row.key)) refused.push(work.row.key)
+    if (before.isAdded && states.refused.has(work.row.id)) refused.push(work.row.id)
     if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push(write)
   }
   const sequenceGroups: SequenceGroupWrite[] = []
   for (const write of states.sequenceGroups.values()) {
     const { work, before, after } = write
     const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
-    if (before.isAdvanced && after.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
+    if (before.isAdvanced && after.last !== (before.last ?? 0) + sum) refused.push(work.row.id)
     if (!before.isAdvanced && (after.isMoved || after.changed.size > 0)) sequenceGroups.push(write)
   }
-  if (refused.length > 0) return { kind: 'refused', keys: refused }
+  if (refused.length > 0) return { kind: 'refused', ids: refused }
   const toRelease = batch.claims.filter(({ hash }) => !stored.has(hash))
   return { kind: 'decided', writes: { counters, sequenceGroups, toStore, toRelease }, results }
 }
@@ -326,11 +326,11 @@ function applyCall({ request, operations }: Call, states: States, at: Date): App
     return result instanceof NthError ? result : { results: [result], at, isReplayed: false }
   }
   const changes = operations.flatMap(({ kind, row, operation }) =>
-    kind === 'counter' ? [{ row: stateIn(states.counters, row.key), operation }] : [],
+    kind === 'counter' ? [{ row: stateIn(states.counters, row.id), operation }] : [],
   )
   const results = applyAll(changes, at)
   if (!(results instanceof NthError)) return { results, at, isReplayed: false }
-  for (const { row } of operations) states.refused.add(row.key)
+  for (const { row } of operations) states.refused.add(row.id)
   return results
 }
 
@@ -339,14 +339,14 @@ function applyOne(
   states: States,
   at: Date,
 ): OperationResult | NthError {
-  if (kind === 'sequenceGroup') return applyToSequence(stateIn(states.sequenceGroups, row.key), operation, at)
-  const result = apply(stateIn(states.counters, row.key), operation, at)
-  if (result instanceof NthError) states.refused.add(row.key)
+  if (kind === 'sequenceGroup') return applyToSequence(stateIn(states.sequenceGroups, row.id), operation, at)
+  const result = apply(stateIn(states.counters, row.id), operation, at)
+  if (result instanceof NthError) states.refused.add(row.id)
   return result
 }
 
-function stateIn<State>(states: ReadonlyMap<string, { after: State }>, key: string): State {
-  const state = states.get(key)
+function stateIn<State>(states: ReadonlyMap<number, { after: State }>, id: number): State {
+  const state = states.get(id)
   assertInvariant(state !== undefined, 'the row of each operation was read')
   return state.after
 }

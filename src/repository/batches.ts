@@ -124,9 +124,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
     for (const [text, read] of await database.withRetry(work)) {
       const known = cache.get(text)
       // Flushes have noted in the row that is cached what they did to it.
-      const isKnown =
-        known?.key === read.key && known.salt === read.salt && known.incarnation === read.incarnation
-      const row = isKnown ? known : read
+      const row = known?.key === read.key && known.salt === read.salt ? known : read
       cache.set(text, row)
       results.set(text, row)
     }

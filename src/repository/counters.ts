@@ -289,7 +289,7 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
       // No spread: what follows one would be stored outside of the object, which every call reads.
       const counter: CounterRow = {
         kind: 'counter',
-        key: `counter ${id} ${version}`,
+        key: `counter ${id} ${version} ${incarnation}`,
         id,
         namespaceId: row.namespace_id,
         version,

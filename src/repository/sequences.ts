@@ -310,7 +310,7 @@ function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow {
   const { id, identity, version, sequence_id: sequenceId } = row
   return {
     kind: 'sequenceGroup',
-    key: `group ${id} version ${version}`,
+    key: `group ${id} ${version} ${incarnation}`,
     group: row.its_group.toString(),
     definition: sequenceDefinitionIn(row),
     id,

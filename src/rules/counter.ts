@@ -263,12 +263,12 @@ export function applyAll(
   changes: readonly { row: RowState; operation: CounterOperation }[],
   at: Date,
 ): CounterResult[] | NthError {
-  const before = new Map(changes.map(({ row }) => [row, { ...row }]))
+  const before = changes.map(({ row }) => ({ ...row }))
   const results: CounterResult[] = []
   for (const [index, { row, operation }] of changes.entries()) {
     const result = apply(row, operation, at)
     if (result instanceof NthError) {
-      for (const [changed, state] of before) Object.assign(changed, state)
+      for (const [place, changed] of changes.entries()) Object.assign(changed.row, before[place])
       return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
     }
     results.push(result)

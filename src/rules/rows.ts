@@ -5,7 +5,7 @@ import type { SequenceDefinition } from './sequenceDefinition.ts'
 export type Row = CounterRow | SequenceGroupRow
 
 interface CachedRow {
-  /** Unique per counter, or sequence group, and definition. */
+  /** Unique per counter, or sequence group, with its version and incarnation. */
   key: string
   id: number
   /** Version of the definition that was read with it. */

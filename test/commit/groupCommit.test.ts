@@ -96,6 +96,34 @@ it('sends the calls of one tick as one batch at its end, and batches later calls
   expect((await Promise.all(second)).map(({ value }) => value)).toEqual([1, 2, 3, 4, 5, 6, 7])
 })
 
+it('never takes two rows of one id for the same, as those of two databases are', async () => {
+  const table = emptyTable()
+  const rows = modelRows(table)
+  const [here, elsewhere] = ['a', 'b'].map((name) => ({ namespace: 'n', name }))
+  if (!here || !elsewhere) throw new Error('There are two')
+  const row = await rows.load(here)
+  // That of `b`, as it was before a failover.
+  let before = row && { ...row, key: 'before', name: 'b' }
+  const { incrementBy } = openModel(
+    () => modelWriter(table, always({ outcome: 'committed', ticks: 0, run: 1 })),
+    {
+      ...rows,
+      cached: (key) => (key.name === 'b' ? before : undefined) ?? rows.cached(key),
+      forget(key) {
+        if (key.name === 'b') before = undefined
+        rows.forget(key)
+      },
+    },
+  )
+  const answers = await Promise.all([incrementBy(here, 1), incrementBy(elsewhere, 1), incrementBy(here, 1)])
+  expect(answers.map(({ value }) => value)).toEqual([1, 1, 2])
+  expect([...table.rows.values()].map(({ value }) => value)).toEqual([2, 1])
+})
+
+function* always<Value>(value: Value): Generator<Value, never> {
+  while (true) yield value
+}
+
 it('does not send again what may be committed, when a writer fails in a way that it must not', async () => {
   let flushes = 0
   const faults: unknown[] = []

@@ -243,7 +243,7 @@ function readRow(server: SimulatedServer, key: CounterKey, incarnation: number) 
   const { minValue, maxValue, overflow } = boundsIn(definition)
   const row: CounterRow = {
     kind: 'counter',
-    key: `counter ${id} ${version}`,
+    key: `counter ${id} ${version} ${incarnation}`,
     id,
     namespaceId: 1,
     version,

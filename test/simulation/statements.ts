@@ -123,7 +123,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
       for (const id of idsIn(ids)) {
         if (lock) await session.lock(`counter ${id}`)
         const row = session.read(`counter ${id}`)
-        if (row) rows.push({ id, ...row, revision: 0, first: null, now: 0 })
+        if (row) rows.push({ id, ...row, revision: 0, first: null, now: 0, fits: 1 })
       }
       return found(...rows)
     },
