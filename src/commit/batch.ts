@@ -86,7 +86,7 @@ export function slotOf({ path }: CounterWork): number | undefined {
 
 /** What the attempts of one flush have shown that its next attempt must heed. */
 export interface Precautions {
-  /** Ids of rows whose operations may be refused: they take the locked path, as does a row of the other kind with that id. */
+  /** Ids of rows whose operations may be refused: they take the locked path, and so does a row of the other kind. */
   readonly lockedPath: Set<number>
   /** A row is locked by another session: all locks are tried first, and none is waited for. */
   triesLocks: boolean
@@ -144,7 +144,7 @@ interface BatchOptions extends Pick<Batch, 'at' | 'precautions'> {
  * one id, as it was read again in between.
  */
 export function batchOf(calls: readonly Call[], options: BatchOptions): Batch | undefined {
-  // By their ids: a key would be looked up in memory as well.
+  // By their ids, which are numbers: keys are texts elsewhere in memory.
   const counters = new Map<number, CounterRowWork>()
   const sequenceGroups = new Map<number, SequenceGroupRowWork>()
   const claims = new Map<string, Claim>()

@@ -76,18 +76,16 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
   const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
   // Counters with the same running periods have the same array.
   const groups = groupBy(works.filter(isCoalesced), ({ running }) => running)
-  const lockedAt = text.add(lock(works, isPlain ? [isFit(groups)] : [...periodColumns(works), ...REVISION]))
+  const lockedAt = text.add(
+    lock(works, isPlain ? [fitsColumn(groups)] : [...periodColumns(works), ...REVISION]),
+  )
   for (const group of groups.values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
       text.add(add(alike, text.at))
   return (answers) =>
     withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
-      if (isPlain)
-        return {
-          work,
-          isAdded: row.fits === 1,
-          reading: row.fits === 1 ? added(Number(row.value)) : undefined,
-        }
+      const fits = row.fits === 1
+      if (isPlain) return { work, isAdded: fits, reading: fits ? added(Number(row.value)) : undefined }
       const reading = readingIn(row, work, false)
       const { periods = [], value } = reading
       if (!isCoalesced(work))
@@ -240,12 +238,12 @@ function andRoomyPeriods(running: readonly RunningPeriod[]): string {
 }
 
 /**
- * Whether a row fits the addition of its counter: one column instead of two for each period. Reading these took a
- * tenth of a flush's processor time.
+ * The column that shows whether a row fits the addition of its counter: instead of two columns of each period, which
+ * the driver parses. (So a call that adds to ten counters takes 0.84 of the processor time.)
  *
  * @param groups counters by their running periods
  */
-function isFit(groups: ReadonlyMap<readonly RunningPeriod[], readonly CounterWork[]>): string {
+function fitsColumn(groups: ReadonlyMap<readonly RunningPeriod[], readonly CounterWork[]>): string {
   const conditions = [...groups].map(([running, works]) => {
     const which = groups.size === 1 ? 'true' : `counter_id in (${idsOf(works)})`
     return which + andRoomyPeriods(running)
