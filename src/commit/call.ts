@@ -6,7 +6,7 @@ import type { CounterRow, Row, Rows, SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceOperation } from '../rules/sequence.ts'
 import type { Clock } from './clock.ts'
 
-/** What a caller asks for. */
+/** What a caller requests. */
 export interface Request {
   readonly operations: readonly NamedOperation[]
   /** One operation; or several on counters, of which all are applied or none. */

@@ -103,7 +103,7 @@ function isAdministrator(caller: Caller): boolean {
   return caller.kind !== 'ANONYMOUS' && isUnrestricted(caller)
 }
 
-/** The error of a caller who may run trusted documents only, and asks for something else. */
+/** The error of a caller who may run trusted documents only, and requests something else. */
 export function untrusted(): HttpError {
   const message = 'Only trusted documents may be run here. Send the documentId of one that you may run.'
   return new HttpError(403, 'DOCUMENT_NOT_TRUSTED', message)

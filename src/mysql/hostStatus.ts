@@ -74,12 +74,12 @@ const DONOR = '2'
 const SYNCED = '4'
 
 /** Sends a statement, and returns its rows. */
-type Ask = (statement: string) => Promise<unknown[]>
+type Query = (statement: string) => Promise<unknown[]>
 
-/** Asks a server, with statements that it answers in any state. */
-export async function readStatus(ask: Ask): Promise<ServerStatus> {
-  const variables = await ask(`show variables where ${named(VARIABLES)}`)
-  const status = await ask(`show global status where ${named(STATUS)}`)
+/** Reads the status of a server, with statements that it answers in any state. */
+export async function readStatus(query: Query): Promise<ServerStatus> {
+  const variables = await query(`show variables where ${named(VARIABLES)}`)
+  const status = await query(`show global status where ${named(STATUS)}`)
   // Here and below, the rows have the columns of the statements.
   const values = valuesOf([...variables, ...status] as Variable[])
   const uptimeMs = 1000 * Number(values.get('Uptime') || Number.NaN)
@@ -90,7 +90,7 @@ export async function readStatus(ask: Ask): Promise<ServerStatus> {
     uptimeMs,
     isReadOnly: READ_ONLY.some((name) => !['OFF', '0'].includes(values.get(name) ?? 'OFF')),
     values,
-    ...(await readCluster(values, ask)),
+    ...(await readCluster(values, query)),
   }
 }
 
@@ -108,12 +108,12 @@ export function isGaleraNode(values: Values): boolean {
   return values.get('wsrep_on') === 'ON'
 }
 
-async function readCluster(values: Values, ask: Ask): Promise<ClusterStatus> {
+async function readCluster(values: Values, query: Query): Promise<ClusterStatus> {
   if (isGaleraNode(values)) return galeraStatus(values)
   const group = values.get('group_replication_group_name')
   if (!group)
     return { cluster: '', view: '', members: 1, knownMembers: 1, isBehind: false, problem: undefined }
-  const members = await ask(MEMBERS).catch(explainMissingRight)
+  const members = await query(MEMBERS).catch(explainMissingRight)
   return groupStatus(group, members as Member[], values.get('server_uuid') ?? '')
 }
 

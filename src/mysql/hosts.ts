@@ -116,7 +116,7 @@ export class Hosts {
        */
       answer: <T>(timeLimitMs: number, promise: Promise<T>): Promise<T> => {
         const answered = withTimeout(timeLimitMs, promise, signal)
-        // Most servers stand alone: there is nothing to ask meanwhile.
+        // Most servers stand alone: there is nothing to check meanwhile.
         if (!this.#timer) return answered
         const repeat = setInterval(() => {
           if (performance.now() - this.#askedAt >= ASK_SOON_MS) this.#askAgain()
@@ -132,7 +132,7 @@ export class Hosts {
   }
 
   /**
-   * Asks all servers, also if there is only one. Callers at the same time share one answer. It throws the same errors, and
+   * Checks all servers, also if there is only one. Callers at the same time share one answer. It throws the same errors, and
    * that of a single server that doesn't answer.
    */
   choose(): Promise<Target> {
@@ -202,7 +202,7 @@ export class Hosts {
   }
 
   /**
-   * Asks all servers at once, and returns those that may be used. In a cluster, one that did not answer the last time is
+   * Checks all servers at once, and returns those that may be used. In a cluster, one that did not answer the last time is
    * not waited for: its members speak for it by their majority.
    *
    * @throws the error of the only one, if it doesn't answer
@@ -221,7 +221,7 @@ export class Hosts {
   /** What a server says of itself, if it may be used. */
   async #usable(target: Target): Promise<HostAnswer | undefined> {
     try {
-      const status = await ask(target)
+      const status = await statusOf(target)
       const text = problemOf(status, this.#rules)
       if (text !== undefined) return this.#passOver(target, { kind: 'unusable', text })
       this.#problems.delete(target)
@@ -255,8 +255,8 @@ export class Hosts {
   }
 }
 
-/** Asks a server, whose database may not exist yet. */
-async function ask(target: Target): Promise<ServerStatus> {
+/** Reads the status of a server, whose database may not exist yet. */
+async function statusOf(target: Target): Promise<ServerStatus> {
   const { database: _, ...server } = connectionOptions(target, ASK_LIMIT_MS)
   const connection = await openConnection(server)
   try {

@@ -266,7 +266,7 @@ export class Database {
     return this.#used
   }
 
-  /** Sends a new connection its settings, and asks whether its server can be used. */
+  /** Sends a new connection its settings, and checks whether its server can be used. */
   async #prepare(connection: Connection): Promise<void> {
     const { isCausal = true } = this.#options
     const opened = this.#openedOf(connection)

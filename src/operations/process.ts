@@ -33,7 +33,7 @@ const ENOUGH = 10_000
 const LIMITS = '/proc/self/limits'
 
 /**
- * A warning if few files may be open; undefined: there are enough, or the system doesn't tell. Node has already raised the
+ * A warning if few files may be open; undefined: there are enough, or the system doesn't report it. Node has already raised the
  * limit as far as it may.
  *
  * @param limits the content of LIMITS

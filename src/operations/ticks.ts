@@ -25,7 +25,7 @@ export function untilRoom(values: number): Promise<void> {
   })
 }
 
-/** One loop for all that waits: if each waited by itself, n of them would ask n times in every tick. */
+/** One loop for all that waits: if each waited by itself, n of them would check n times in every tick. */
 async function startWaiting(): Promise<void> {
   isStarting = true
   for (const work of waiting) {

@@ -168,9 +168,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
     load,
 
     cached(name) {
-      // While there is much room, the order of use isn't kept: that would change the places of three rows.
-      const text = textOf(name)
-      const row = cache.size < MAX_CACHED / 2 ? cache.peek(text) : cache.get(text)
+      const row = cache.get(textOf(name))
       return row?.incarnation === failover.incarnation ? row : undefined
     },
 

@@ -134,7 +134,7 @@ export function originFault(text: string): Fault | undefined {
 }
 
 /**
- * API keys: `nth_`, 128 random bits and their CRC-32, in hexadecimal digits. The checksum tells a mistyped key from an
+ * API keys: `nth_`, 128 random bits and their CRC-32, in hexadecimal digits. The checksum distinguishes a mistyped key from an
  * unknown one without a read of the database.
  */
 const FORM = /^nth_([0-9a-f]{32})([0-9a-f]{8})$/
@@ -203,7 +203,7 @@ export function namespacesOf({ grants }: Caller, scope: Scope): string[] | undef
 
 /** Whether a caller may do everything. */
 export function isUnrestricted({ grants }: Caller): boolean {
-  // Every field asks this.
+  // Every field checks this.
   for (const { scopes } of grants) if (scopes.includes('ADMIN')) return true
   return false
 }

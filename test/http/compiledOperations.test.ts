@@ -54,7 +54,7 @@ it('answers any operation as the executor does, when it is compiled', async () =
   expect(faults).toEqual([])
   if (!meetsRareCases()) return
   for (const [what, times] of Object.entries({ compiled, ...seen })) {
-    expect([what, times > 0]).toEqual([what, true])
+    expect([what, times > OPERATIONS / 6]).toEqual([what, true])
   }
 })
 

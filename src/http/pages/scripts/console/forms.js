@@ -156,7 +156,7 @@ export function DefinitionForm({ definition, mutation, selection, fields, saved 
     <//>`
 }
 
-/** Asks in a dialog whether to send a mutation. The browser returns the focus to the button. */
+/** Has a mutation confirmed in a dialog. The browser returns the focus to the button. */
 export function Question({ name, label, text, done, fields, ...form }) {
   const dialog = useRef()
   /** Its fields, as they were when it was opened. */
