@@ -17,8 +17,6 @@ export interface Batch {
   readonly sequenceGroups: readonly SequenceGroupWork[]
   /** One for each idempotency key, in the order in which all processes claim them. */
   readonly claims: readonly Claim[]
-  /** Whether a counter has `subjects`. */
-  readonly hasSubjects: boolean
   readonly at: Date
   readonly precautions: Precautions
 }
@@ -47,7 +45,6 @@ export interface CounterWork extends Readonly<CounterRowWork> {
 }
 
 export interface SequenceGroupWork extends Readonly<SequenceGroupRowWork> {
-  readonly path: SequenceGroupPath
   /** Key of its current period. */
   readonly periodKey: number
   /** As those of a counter. */
@@ -68,10 +65,6 @@ type CounterPath =
    */
   | { readonly kind: 'locked'; readonly slot: number | 'all' }
 
-type SequenceGroupPath =
-  /** All operations issue numbers: one statement may advance the last number by the sum, unless it reaches the end. */
-  { readonly kind: 'coalesced'; readonly sum: number } | { readonly kind: 'locked' }
-
 /** Work on a counter that takes the coalesced path. */
 export type CoalescedWork = CounterWork & { readonly path: CoalescedCounter }
 
@@ -86,7 +79,7 @@ export function slotOf({ path }: CounterWork): number | undefined {
 
 /** What the attempts of one flush have shown that its next attempt must heed. */
 export interface Precautions {
-  /** Ids of rows whose operations may be refused: they take the locked path, and so does a row of the other kind. */
+  /** Ids of counters whose operations may be refused: they take the locked path. */
   readonly lockedPath: Set<number>
   /** A row is locked by another session: all locks are tried first, and none is waited for. */
   triesLocks: boolean
@@ -164,15 +157,12 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch | 
   const onCounters = [...counters.values()]
     .map((work) => workOnCounter(work, options))
     .sort((a, b) => a.row.id - b.row.id)
-  let hasSubjects = false
-  for (const { subjects } of onCounters) if (subjects) hasSubjects = true
   return {
     calls,
-    hasSubjects,
     counters:
       carts.length === 0 || onCounters.every(isCoalesced) ? onCounters : withSharedLocks(carts, onCounters),
     sequenceGroups: [...sequenceGroups.values()]
-      .map((work) => workOnSequenceGroup(work, options))
+      .map((work) => workOnSequenceGroup(work, options.at))
       .sort(inLockOrder),
     claims: [...claims.values()].sort((a, b) => (a.hash < b.hash ? -1 : 1)),
     at: options.at,
@@ -240,21 +230,13 @@ function withSubject(subjects = new Map<string, string>(), { salt }: Row, subjec
 /** The locked path of a counter without slots. */
 const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
 
-function workOnSequenceGroup(
-  work: SequenceGroupRowWork,
-  { precautions, at }: BatchOptions,
-): SequenceGroupWork {
+function workOnSequenceGroup(work: SequenceGroupRowWork, at: Date): SequenceGroupWork {
   const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = work
-  const { restartEvery, timeZone, step } = row.definition
-  let sum = hasClaim || precautions.lockedPath.has(row.id) ? Number.NaN : 0
   let subjects: Map<string, string> | undefined
-  for (const operation of operations) {
-    sum += operation.kind === 'next' ? operation.count * step : Number.NaN
+  for (const operation of operations)
     if (operation.kind === 'nextOnce') subjects = withSubject(subjects, row, operation.subject)
-  }
-  const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
-  const periodKey = periodKeyOf(restartEvery, timeZone, at)
-  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, path, periodKey, subjects }
+  const periodKey = periodKeyOf(row.definition.restartEvery, row.definition.timeZone, at)
+  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, periodKey, subjects }
 }
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
@@ -292,8 +274,8 @@ export interface Writer {
 export interface Transaction {
   readonly kind: 'transaction'
   /**
-   * Whether one round trip makes the additions and commits: nothing has to be decided before, and the database is far
-   * away. It changes nothing unless all additions are possible.
+   * Whether one round trip makes the additions and commits, as nothing has to be decided before. It changes nothing unless
+   * all additions are possible.
    */
   readonly fitsOneTrip: boolean
   /** Whether COMMIT was sent, or its text found too large. Then the outcome is that of `commit`. */

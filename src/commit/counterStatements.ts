@@ -11,6 +11,7 @@ import {
   slotOf,
 } from './batch.ts'
 import { redefine, remove } from './counterDefinition.ts'
+import { type Fence, incrementing } from './fence.ts'
 import {
   areRoomy,
   areRunning,
@@ -25,22 +26,15 @@ import {
   startSecond,
   writingColumns,
 } from './periodStatements.ts'
-import { byId, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
+import { byId, type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** What the first answers show of a counter that exists. */
 interface CounterAnswer {
   work: CounterWork
   isAdded: boolean
-  /** Undefined: it must be read again, as the answer doesn't show the value, or it may not have the running periods. */
+  /** Undefined: it must be read again, as it may not have the running periods, or its first revision is wanted. */
   reading: CounterReading | undefined
 }
-
-/**
- * Maximum counters for which one statement each is faster than locking all, then changing all. Measured on MariaDB
- * 10.11, median time of the round trip with one, two, three and eight: 0.31, 0.40, 0.48 and 0.91 ms; locked first, 0.41,
- * 0.45, 0.45 and 0.54 ms.
- */
-const NARROW = 2
 
 /** Locks the definitions of counters, where work may change or delete them. */
 export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
@@ -55,20 +49,9 @@ export function lockDefinitions(works: readonly CounterWork[], text: FlushText):
 /** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
 export function changeCounters(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
   const single = works.filter(({ row }) => row.definition.slots === 1)
-  const readers =
-    single.length > NARROW ? [lockAndAdd(single, text)] : single.map((work) => changeOne(work, text))
+  const readers = single.length > 0 ? [lockAndAdd(single, text)] : []
   for (const work of works) if (work.row.definition.slots > 1) readers.push(lockSlots(work, text))
   return (answers) => readers.flatMap((readChanges) => readChanges(answers))
-}
-
-function changeOne(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> {
-  if (!isCoalesced(work) || wantsState(work)) return lockAndAdd([work], text)
-  const changedAt = text.add(addReturningOld(work, text.at))
-  return (answers) => {
-    const { affectedRows, insertId } = resultOf(answers[changedAt])
-    const isAdded = affectedRows === 1
-    return [{ work, isAdded, reading: isAdded && insertId !== 0 ? added(Number(insertId)) : undefined }]
-  }
 }
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
@@ -98,7 +81,7 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
 }
 
 /** Whether a caller wants more than the value. */
-function wantsState({ wantsRevision, wantsPeriodValues }: CounterWork): boolean {
+export function wantsState({ wantsRevision, wantsPeriodValues }: CounterWork): boolean {
   return wantsRevision || wantsPeriodValues
 }
 
@@ -166,22 +149,26 @@ export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded
 }
 
 /** A counter whose sum was added, with the value before. */
-function added(value: number): CounterReading {
+export function added(value: number): CounterReading {
   return { value, revision: undefined, first: undefined, isAdded: true, periods: undefined, now: 0 }
 }
 
 /**
- * Adds to a row's value, and returns the value before in the answer: MySQL Cookbook, "single-row sequence generators".
- * One statement, so that nothing comes between reading and writing. `affectedRows` shows whether the row exists and has
- * the running periods. If `insertId` is 0, the value may have been 0, or the table may have a trigger. (The function is
- * unsigned, hence the cast.)
+ * Adds to a counter, and increments the fence, which keeps the value before: both, or nothing. The value before is in the
+ * answer as well: MySQL Cookbook, "single-row sequence generators". If `insertId` is 0, it may have been 0, or the table
+ * may have a trigger. (The function is unsigned, hence the cast.)
  */
-function addReturningOld({ row, path, running }: CoalescedWork, at: Date): string {
+export function addWithFence(fence: Fence, { row, path, running }: CoalescedWork, at: Date): string {
   const sum = integer(path.sum)
-  return `update counter_value
-   set ${marks({ at, raise: path.raise })},
-       ${addingInPeriods(running, sum)}value = cast(last_insert_id(value) as signed) + ${sum}
- where counter_id = ${integer(row.id)} and slot = 0 and version = ${integer(row.version)}${andRoomyPeriods(running)}`
+  return `update fence straight_join counter_value
+${incrementing(fence, 'value', {
+  set: `,
+       ${marks({ at, raise: path.raise })},
+       ${addingInPeriods(running, sum)}value = cast(last_insert_id(value) as signed) + ${sum}`,
+  where: `
+   and counter_id = ${integer(row.id)} and slot = 0 and version = ${integer(row.version)}
+   and ${isRoomy('value')}${andRoomyPeriods(running)}`,
+})}`
 }
 
 /**

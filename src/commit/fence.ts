@@ -40,13 +40,20 @@ const MAY_BE_SWEPT_MS = (RETENTION_DAYS - 1) * DAY_MS
  * 0 there, and it would commit what an earlier transaction left. There the second also waits until its node has all that
  * was committed on others before; if it doesn't in time, the error is that of a locked row, 1205.
  */
-export function begin({ session, fence: { id, seq, epoch } }: Fenced): string[] {
-  const raise = `update fence
-   set seq = ${integer(seq + 1)},
-       found = null,
-       touched_at = utc_timestamp()
- where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
-  return [session.isGalera ? 'rollback' : 'start transaction', raise]
+export function begin({ session, fence }: Fenced): string[] {
+  return [session.isGalera ? 'rollback' : 'start transaction', `update fence\n${incrementing(fence)}`]
+}
+
+/** The end of an update that increments `seq`, and keeps the text of an expression; with the changes of another table. */
+export function incrementing(
+  { id, seq, epoch }: Fence,
+  kept = 'null',
+  change = { set: '', where: '' },
+): string {
+  return `   set seq = ${integer(seq + 1)},
+       found = ${kept},
+       touched_at = utc_timestamp()${change.set}
+ where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}${change.where}`
 }
 
 /** Index of the statement of `begin` that fails if its lock, or that of its node, is not free in time. */
@@ -89,21 +96,29 @@ const COMMIT = ['commit']
  * @param text an expression
  */
 export function keep({ fence }: Fenced, changed: number, text: string): string[] {
-  const own = `from fence where ${asLeft(fence)}`
   return [
     `update fence
    set found = if(row_count() = ${integer(changed)}, ${text}, null)
  where ${asLeft(fence)}`,
-    failUnless(`(select found ${own}) is not null`),
-    `select found ${own}`,
+    failUnless(`(${selectKept(fence)}) is not null`),
+    selectKept(fence),
     // Shows whether the select fails, or what comes after it.
     'do 0',
   ]
 }
 
-/** What the answers to `keep` show. */
-export function keptIn(answers: readonly Answer[]): string | undefined {
-  return firstRow<{ found?: string | null }>(answers.at(-2))?.found ?? undefined
+function selectKept(fence: Fence): string {
+  return `select found from fence where ${asLeft(fence)}`
+}
+
+/** Reads the answer to the statement that selects what was kept. */
+export function keptIn(answer: Answer | undefined): string | undefined {
+  return firstRow<{ found: string | null }>(answer)?.found ?? undefined
+}
+
+/** Reads what was kept by the transaction that incremented `seq`; undefined: it had no effect. */
+export async function readKept({ session, fence }: Fenced): Promise<string | undefined> {
+  return keptIn((await session.send([selectKept(fence)]))[0])
 }
 
 /** Errors of the last statements that mean that the transaction had no effect. */

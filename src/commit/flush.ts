@@ -156,8 +156,8 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
 }
 
 /**
- * Makes one attempt: reads, decides, writes and commits. For a distant database, in one trip: commits, as nothing has
- * to be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT
+ * Makes one attempt: reads, decides, writes and commits. In one trip, where nothing has to be decided: commits, and then
+ * finds the results. A call that was answered as not applied must never be committed, so COMMIT
  * is sent in the tick in which all callers were seen waiting.
  */
 async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOutcome> {
@@ -253,7 +253,7 @@ type Decision =
   | { kind: 'decided'; writes: Writes; results: readonly (Applied | NthError)[] }
   /** Rows that don't exist. */
   | { kind: 'gone'; keys: readonly string[] }
-  /** Rows that must take the locked path: a coalesced operation was refused, or the sum of a slot's counter is large. */
+  /** Counters that must take the locked path: a coalesced operation was refused, or the sum of a slot's counter is large. */
   | { kind: 'refused'; ids: readonly number[] }
 
 /** The rows while operations are applied to them, by id. */
@@ -305,13 +305,9 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     if (before.isAdded && states.refused.has(work.row.id)) refused.push(work.row.id)
     if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push(write)
   }
-  const sequenceGroups: SequenceGroupWrite[] = []
-  for (const write of states.sequenceGroups.values()) {
-    const { work, before, after } = write
-    const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
-    if (before.isAdvanced && after.last !== (before.last ?? 0) + sum) refused.push(work.row.id)
-    if (!before.isAdvanced && (after.isMoved || after.changed.size > 0)) sequenceGroups.push(write)
-  }
+  const sequenceGroups = [...states.sequenceGroups.values()].filter(
+    ({ after }) => after.isMoved || after.changed.size > 0,
+  )
   if (refused.length > 0) return { kind: 'refused', ids: refused }
   const toRelease = batch.claims.filter(({ hash }) => !stored.has(hash))
   return { kind: 'decided', writes: { counters, sequenceGroups, toStore, toRelease }, results }

@@ -3,14 +3,12 @@ import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { FailedStatement, rowsOf } from '../mysql/session.ts'
 import { hex, integer } from '../mysql/sql.ts'
-import { isTooLarge, NthError } from '../rules/errors.ts'
+import { assertInvariant, isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
   type Batch,
-  type CoalescedWork,
   type CounterReading,
   type CounterWork,
-  isCoalesced,
   mayRedefine,
   type NotApplied,
   type Outcome,
@@ -20,18 +18,11 @@ import {
   type Writer,
   type Writes,
 } from './batch.ts'
-import {
-  addToEach,
-  changeCounters,
-  lockDefinitions,
-  readAgain,
-  readingIn,
-  slotsOf,
-  writeCounters,
-} from './counterStatements.ts'
+import { changeCounters, lockDefinitions, readAgain, slotsOf, writeCounters } from './counterStatements.ts'
 import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
-import { periodColumns, writeHistory } from './periodStatements.ts'
+import { type OneTrip, oneTripOf } from './oneTrip.ts'
+import { writeHistory } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
 import { FlushText, idsOf, type Reader } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'
@@ -48,6 +39,16 @@ interface WriterContext extends WriterOptions {
 
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
+
+/** The server is read-only. It rolls back what it would commit, and the fence can't be read in a way that shows this. */
+const READ_ONLY = [
+  ER.OPEN_AS_READONLY,
+  ER.OPTION_PREVENTS_STATEMENT,
+  ER.READ_ONLY_TRANSACTION,
+  ER.READ_ONLY_MODE,
+  ER.INNODB_READ_ONLY,
+  ER.SCHEMA_READ_ONLY,
+]
 
 /** Opens a connection that flushes. */
 export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
@@ -76,8 +77,8 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
  * The transaction of a flush, in two round trips: first all statements that lock, change and read; then, once the
  * operations are applied to what was read, the writes that result from them, and COMMIT.
  *
- * Only the answers OK and "deadlock" decide the outcome of a COMMIT. After any other, the fence is read on a new
- * connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
+ * Only the answers OK, "deadlock" and "read-only" decide the outcome of a COMMIT. After any other, the fence is read on a
+ * new connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
  */
 class FlushTransaction implements Transaction {
   readonly kind = 'transaction'
@@ -85,7 +86,7 @@ class FlushTransaction implements Transaction {
   readonly #context: WriterContext
   readonly #fenced: fence.Fenced
   readonly #batch: Batch
-  /** The counters, where one trip is enough and worth it. */
+  /** Undefined: it takes two trips. */
   readonly #oneTrip: OneTrip | undefined
   #hasBegun = false
   #prepared: readonly string[] = []
@@ -94,14 +95,10 @@ class FlushTransaction implements Transaction {
   #kept: string | undefined
 
   constructor(context: WriterContext, fenced: fence.Fenced, batch: Batch) {
-    const { at, precautions, claims, counters, sequenceGroups } = batch
-    const { isFar } = fenced.session
     this.#context = context
     this.#fenced = fenced
     this.#batch = batch
-    const mayFit = isFar && precautions.mayCommitAtOnce && claims.length === 0 && sequenceGroups.length === 0
-    this.#oneTrip = mayFit ? oneTripOf(counters) : undefined
-    if (this.#oneTrip) this.#prepared = addInOneTrip(fenced, this.#oneTrip, at)
+    this.#oneTrip = oneTripOf(fenced, batch)
   }
 
   get fitsOneTrip(): boolean {
@@ -117,7 +114,7 @@ class FlushTransaction implements Transaction {
    * would leave the outcome unknown.
    */
   async #lockAndRead(): Promise<Reading | NotApplied> {
-    const { claims, counters, sequenceGroups, hasSubjects, precautions, at } = this.#batch
+    const { claims, counters, sequenceGroups, precautions, at } = this.#batch
     const { session } = this.#fenced
     let text = new FlushText(at, session.isGalera, fence.begin(this.#fenced))
     if (precautions.triesLocks) {
@@ -132,7 +129,7 @@ class FlushTransaction implements Transaction {
     }
     const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
     const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
-    const readSubjects = hasSubjects ? COUNTS.lock(counters, text) : undefined
+    const readSubjects = COUNTS.lock(counters, text)
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
@@ -161,12 +158,11 @@ class FlushTransaction implements Transaction {
   write(writes: Writes): void {
     this.#writes = writes
     const { counters, sequenceGroups, toStore, toRelease } = writes
-    const { at, hasSubjects } = this.#batch
+    const { at } = this.#batch
     const prepared: string[] = []
     if (counters.length > 0) prepared.push(...writeCounters(counters, at))
     if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, at))
-    if (counters.length > 0) prepared.push(...writeHistory(counters))
-    if (hasSubjects) prepared.push(...COUNTS.write(counters, at))
+    if (counters.length > 0) prepared.push(...writeHistory(counters), ...COUNTS.write(counters, at))
     if (toStore.length > 0) prepared.push(storeResults(toStore))
     for (const claim of toRelease) prepared.push(releaseKey(claim))
     this.#prepared = prepared
@@ -182,7 +178,9 @@ class FlushTransaction implements Transaction {
     if (kind === 'unknown') return outcome
     for (const { work, after } of this.#writes?.sequenceGroups ?? [])
       if (after.isIssued) work.row.issuedIn = work.periodKey
-    return this.#oneTrip ? { kind, reading: readKept(this.#oneTrip, this.#kept ?? '') } : outcome
+    if (!this.#oneTrip) return outcome
+    assertInvariant(this.#kept !== undefined, 'what one trip has committed is kept with the fence')
+    return { kind, reading: this.#oneTrip.read(this.#kept) }
   }
 
   rollBack(): Promise<void> {
@@ -193,17 +191,22 @@ class FlushTransaction implements Transaction {
   async #commit(): Promise<Outcome> {
     const { connection, health, reportWriting } = this.#context
     const { session } = this.#fenced
-    const prepared = this.#prepared
+    const oneTrip = this.#oneTrip
+    const { prepared, end } = oneTrip ?? { prepared: this.#prepared, end: fence.end(this.#fenced) }
     try {
-      const sending = session.send([...prepared, ...fence.end(this.#fenced)])
+      const sending = session.send([...prepared, ...end])
       this.isCommitSent = true
       const answers = await sending
-      if (this.#oneTrip) this.#kept = fence.keptIn(answers.slice(0, prepared.length))
+      if (oneTrip) {
+        this.#kept = oneTrip.keptIn(answers) ?? (await fence.readKept(this.#fenced))
+        if (this.#kept === undefined) return { kind: 'unfit' }
+      }
     } catch (error) {
+      const cause = causeOf(error)
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
       const isBeforeCommit = error instanceof FailedStatement && error.index < prepared.length
-      if (isBeforeCommit || isTooLarge(error)) return this.#failed(error)
-      const cause = causeOf(error)
+      if (isBeforeCommit || isTooLarge(error) || hasErrorNumber(cause, ...READ_ONLY))
+        return this.#failed(error)
       if (hasErrorNumber(cause, ...fence.ROLLED_BACK)) {
         // The next START TRANSACTION would commit what may still be open.
         await fence.rollBack(session)
@@ -216,7 +219,7 @@ class FlushTransaction implements Transaction {
       else health.unanswered()
       const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
       if (!last) return { kind: 'unknown', cause }
-      if (!last.isCommitted) return { kind: 'lost', cause }
+      if (!last.isCommitted) return { kind: hasErrorNumber(cause, ...LOCKED) ? 'locked' : 'lost', cause }
       this.#kept = last.kept
       reportWriting(true)
       return { kind: 'committed' }
@@ -311,54 +314,4 @@ const SELECT_VERSIONS = `select counter_id, version
 
 function lockOne(table: string, which: string, how = 'for update nowait'): string {
   return `select 1 from ${table} force index (primary) where ${which} ${how}`
-}
-
-/** Beyond it, what the statement of one trip takes longer is most of what the trip would take. */
-const MAX_COUNTERS = 256
-/** Maximum different additions: each is compared with each row. */
-const MAX_ADDITIONS = 4
-
-/** Counters that can be changed in one trip. */
-type OneTrip = readonly [CoalescedWork, ...CoalescedWork[]]
-
-/** The counters, if all of them are additions to rows that surely have the running periods; else undefined. */
-function oneTripOf(counters: readonly CounterWork[]): OneTrip | undefined {
-  const [first, ...others] = counters.filter(isCoalesced)
-  if (!first || others.length + 1 < counters.length || counters.length > MAX_COUNTERS) return undefined
-  const works: OneTrip = [first, ...others]
-  const { running } = first
-  const begunAt = Math.max(...running.map(({ start }) => start))
-  const areSure = works.every((work) => work.running === running && work.row.changedAt >= begunAt)
-  const additions = new Set(works.map(({ path }) => `${path.sum} ${path.raise}`))
-  return areSure && additions.size <= MAX_ADDITIONS ? works : undefined
-}
-
-/**
- * The statements of a flush that is sent in one trip, before COMMIT. If a row does not fit its addition, the transaction
- * fails as a whole: it was deleted or redefined, its periods have turned, or a total is large.
- */
-function addInOneTrip(fenced: fence.Fenced, works: OneTrip, at: Date): string[] {
-  const columns = ['counter_id', 'value', 'revision', ...periodColumns(works)]
-  const rows = `(
-          select group_concat(concat_ws(' ', ${columns.join(', ')}) order by counter_id)
-            from counter_value
-           where counter_id in (${idsOf(works)}) and slot = 0)`
-  return [...fence.begin(fenced), addToEach(works, at), ...fence.keep(fenced, works.length, rows)]
-}
-
-/** Reads what such a flush has kept: all rows, with their additions. */
-function readKept(works: OneTrip, kept: string): Reading {
-  const columns = periodColumns(works)
-  const rows = new Map(
-    kept.split(',').map((text) => {
-      const [id, value = null, revision = null, ...periods] = text.split(' ')
-      const inPeriods = Object.fromEntries(columns.map((column, index) => [column, periods[index] ?? null]))
-      return [Number(id), { value, revision, ...inPeriods }]
-    }),
-  )
-  const counters = works.flatMap((work): [CounterWork, CounterReading][] => {
-    const row = rows.get(work.row.id)
-    return row ? [[work, readingIn(row, work, true)]] : []
-  })
-  return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier: [] }
 }

@@ -142,8 +142,6 @@ export interface StoredReservation extends Reservation {
 
 /** A sequence group as a flush reads it. */
 export interface SequenceGroupReading extends Position {
-  /** Whether a statement has already advanced the row for all operations. `last` is the number before that. */
-  readonly isAdvanced: boolean
   /** Its generation: how often it was restarted in the current period. */
   generation: number
   /** Time by the database's clock, in milliseconds since 1970. */
@@ -194,20 +192,6 @@ export function numberState(
     /** New reservations, and those that were closed. */
     changed: new Set<StoredReservation>(),
   }
-}
-
-/** The position of a sequence group in a period in which it has issued nothing. */
-export const EMPTY_POSITION: SequenceGroupReading = {
-  isAdvanced: false,
-  last: null,
-  next: null,
-  generation: 0,
-  now: 0,
-  free: [],
-  reservations: [],
-  subjects: undefined,
-  revision: undefined,
-  first: undefined,
 }
 
 export function noSuchReservation(): NthError {

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { CLASSES } from '../../src/mysql/errors.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -12,7 +12,9 @@ import { openTestNth } from '../support/server/nth.ts'
 
 stopClock()
 
-const IN_ONE_TRIP = /^start transaction;[\s\S]*group_concat[\s\S]*;\ncommit$/
+const IN_ONE_STATEMENT = /^update fence straight_join counter_value/
+const IN_ONE_TEXT = /^start transaction;[\s\S]*group_concat[\s\S]*;\ncommit$/
+const IN_ONE_TRIP = new RegExp(`${IN_ONE_STATEMENT.source}|${IN_ONE_TEXT.source}`)
 const FIRST_OF_TWO = /^start transaction;(?![\s\S]*group_concat)/
 const LOOK = /update fence set epoch/
 const NEW_SESSION = /^set session\s+sql_mode/
@@ -22,24 +24,36 @@ const HOUR_MS = 3_600_000
 const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ namespace: 'n', name })) as [Key, Key, Key]
 type Key = { namespace: string; name: string }
 
+/** How many counters a flush changes. */
+const FORMS = [
+  ['one statement', 1],
+  ['one text', 2],
+] as const
+
 /** Three counters at 0 that this process has changed, far away. `strike`: the fates of the next such statements. */
 async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
   const due: [RegExp, Delivery][] = []
   let sessions = 0
-  let isOneTrip = false
+  let isFar = false
   const database = await freshDatabase()
   const target = await farAway(database, (statement) => {
     if (NEW_SESSION.test(statement)) sessions += 1
-    isOneTrip ||= IN_ONE_TRIP.test(statement)
+    isFar ||= IN_ONE_TEXT.test(statement)
     const index = due.findIndex(([pattern]) => pattern.test(statement))
     return index < 0 ? 'passes' : (due.splice(index, 1)[0]?.[1] ?? 'passes')
   })
   const { counters, faults } = openTestNth(target, options)
   for (const key of [a, b, c]) await counters.reset(key, 0)
+  /** Adds to so many counters at once. Returns their values. */
+  const addEach = async (count: number, delta = 1) => {
+    const changes = await Promise.all([a, b].slice(0, count).map((key) => counters.incrementBy(key, delta)))
+    return changes.map(({ value }) => value)
+  }
   // A busy machine may take longer to find that it is far.
-  await expect.poll(() => counters.incrementBy(c, 0).then(() => isOneTrip)).toBe(true)
+  await expect.poll(() => addEach(2, 0).then(() => isFar)).toBe(true)
   return {
     counters,
+    addEach,
     database,
     faults,
     strike: (...strokes: [RegExp, Delivery][]) => void due.push(...strokes),
@@ -59,7 +73,7 @@ it('changes counters in one trip with COMMIT, and returns values, revisions and 
     counters.incrementBy(c, 2, withPeriodValues),
     counters.incrementBy(b, 0, withBoth),
   ])
-  expect(statements).toEqual([expect.stringMatching(IN_ONE_TRIP)])
+  expect(statements).toEqual([expect.stringMatching(IN_ONE_TEXT)])
   expect(changes.map(({ value, previousValue }) => [previousValue, value])).toEqual([
     [0, 2],
     [0, 5],
@@ -107,12 +121,12 @@ it('takes one trip or two as the database is far or near at that time, not when 
     () => delayMs,
   )
   const { counters } = openTestNth(await proxy)
-  await counters.reset(a, 0)
+  for (const key of [a, b]) await counters.reset(key, 0)
   const statements = collectStatements()
   const isOneTrip = async () => {
     statements.length = 0
-    await counters.incrementBy(a, 1)
-    return statements.some((text) => IN_ONE_TRIP.test(text))
+    await Promise.all([a, b].map((key) => counters.incrementBy(key, 1)))
+    return statements.some((text) => IN_ONE_TEXT.test(text))
   }
   for (const isFar of [true, false, true, false]) {
     delayMs = isFar ? 5 : 0
@@ -135,8 +149,8 @@ it('finds that another process has redefined or deleted a counter, which keeps n
   expect(await counters.incrementBy(a, 5)).toMatchObject({ previousValue: 0, value: 5 })
 })
 
-it.each<[string, [RegExp, Delivery][]]>([
-  ['its statements', [[IN_ONE_TRIP, 'is cut off']]],
+const CUTS: [string, [RegExp, Delivery][]][] = [
+  ['what was sent', [[IN_ONE_TRIP, 'is cut off']]],
   ['the answer', [[IN_ONE_TRIP, 'stays unanswered']]],
   [
     'the answer, and then the look',
@@ -153,107 +167,112 @@ it.each<[string, [RegExp, Delivery][]]>([
       [NEW_SESSION, 'is cut off'],
     ],
   ],
-])('counts once, and returns the number, when the connection is cut at %s', async (_, strokes) => {
-  const { counters, database, strike, due, faults } = await farCounters()
-  strike(...strokes)
-  const changes = await Promise.all([
-    counters.incrementBy(a, 1),
-    counters.incrementBy(b, 2, withPeriodValues),
-  ])
-  expect(changes).toMatchObject([{ value: 1 }, { value: 2, valuesIn: { HOUR: 2, DAY: 2, MONTH: 2 } }])
-  expect(due).toEqual([])
-  expect(await sums(database)).toEqual([3, 3, 3, 3])
-  expect(faults).toEqual([])
-})
+]
 
-it('does not mistake what the previous flush has applied for a flush that was cut off on its way', async () => {
-  const { counters, database, strike, due } = await farCounters()
-  expect(await counters.incrementBy(a, 1)).toMatchObject({ value: 1 })
-  strike([IN_ONE_TRIP, 'is cut off'])
-  expect(await counters.incrementBy(a, 1)).toMatchObject({ value: 2 })
-  expect(due).toEqual([])
-  expect(await sums(database)).toEqual([2, 2, 2, 2])
-})
+describe.each(FORMS)('with %s', (_, count) => {
+  const all = (value: number) => Array(count).fill(value)
+  const sumsOf = (value: number) => Array(4).fill(count * value)
 
-it.each([
-  ['before it is sent again', 1],
-  ['after it was sent again, and committed', 2],
-])('does not count what arrives after the look that found nothing, %s', async (_, arrivesBefore) => {
-  const { counters, database, strike, due } = await farCounters()
-  // Else the old connection would be ended.
-  strike([IN_ONE_TRIP, { arrivesBefore }], [/^kill /, { errno: ER_KILL_DENIED }])
-  expect(await counters.incrementBy(a, 1)).toMatchObject({ previousValue: 0, value: 1 })
-  expect(await counters.incrementBy(a, 1)).toMatchObject({ previousValue: 1, value: 2 })
-  // Nth sends no `kill` to a server that has just started.
-  expect(due.map(([pattern]) => pattern)).not.toContain(IN_ONE_TRIP)
-  expect(await sums(database)).toEqual([2, 2, 2, 2])
-})
+  it.each(CUTS)(
+    'counts once, and returns the number, when the connection is cut at %s',
+    async (_, strokes) => {
+      const { addEach, database, strike, due, faults } = await farCounters()
+      expect(await addEach(count, 3)).toEqual(all(3))
+      strike(...strokes)
+      expect(await addEach(count, 2)).toEqual(all(5))
+      expect(due).toEqual([])
+      expect(await sums(database)).toEqual(sumsOf(5))
+      expect(faults).toEqual([])
+    },
+  )
 
-const STEP = Math.ceil(1000 / runSize(16, 60))
+  it('does not mistake what the previous flush has applied for a flush that was cut off on its way', async () => {
+    const { addEach, database, strike, due } = await farCounters()
+    expect(await addEach(count)).toEqual(all(1))
+    strike([IN_ONE_TRIP, 'is cut off'])
+    expect(await addEach(count)).toEqual(all(2))
+    expect(due).toEqual([])
+    expect(await sums(database)).toEqual(sumsOf(2))
+  })
 
-it('counts once, and returns the number, wherever in the answer the connection is cut', {
-  tags: 'random',
-}, async () => {
-  const { counters, database, strike, sessions } = await farCounters()
-  let bytes = 0
-  for (let isCut = true; isCut; bytes += STEP) {
-    const before = sessions()
-    strike([IN_ONE_TRIP, { answeredBytes: bytes }])
-    const expected = bytes / STEP + 1
-    const changes = await Promise.all([counters.incrementBy(a, 1), counters.incrementBy(b, 2)])
-    expect(changes.map(({ value }) => value)).toEqual([expected, 2 * expected])
-    isCut = sessions() > before
-  }
-  expect(bytes).toBeGreaterThan(100)
-  expect(await sums(database)).toEqual(Array(4).fill((3 * bytes) / STEP))
-})
+  it.each([
+    ['before it is sent again', 1],
+    ['after it was sent again, and committed', 2],
+  ])('does not count what arrives after the look that found nothing, %s', async (_, arrivesBefore) => {
+    const { addEach, database, strike, due } = await farCounters()
+    // Else the old connection would be ended.
+    strike([IN_ONE_TRIP, { arrivesBefore }], [/^kill /, { errno: ER_KILL_DENIED }])
+    expect(await addEach(count)).toEqual(all(1))
+    expect(await addEach(count)).toEqual(all(2))
+    // Nth sends no `kill` to a server that has just started.
+    expect(due.map(([pattern]) => pattern)).not.toContain(IN_ONE_TRIP)
+    expect(await sums(database)).toEqual(sumsOf(2))
+  })
 
-it('counts once when it is answered with any error of a server', { tags: 'slow' }, async () => {
-  const { counters, database, strike } = await farCounters()
-  const errors = Object.values(CLASSES).flatMap((numbers) => Object.entries<number>(numbers))
-  for (const [index, [name, errno]] of errors.entries()) {
-    strike([IN_ONE_TRIP, { errno }])
-    expect([name, (await counters.incrementBy(a, 1)).value]).toEqual([name, index + 1])
-  }
-  expect(await sums(database)).toEqual(Array(4).fill(errors.length))
+  it('counts once, and returns the number, wherever in the answer the connection is cut', {
+    tags: 'random',
+  }, async () => {
+    const { addEach, database, strike, sessions } = await farCounters()
+    const step = Math.ceil((count === 1 ? 100 : 1000) / runSize(16, 60))
+    let bytes = 0
+    for (let isCut = true; isCut; bytes += step) {
+      const before = sessions()
+      strike([IN_ONE_TRIP, { answeredBytes: bytes }])
+      expect(await addEach(count)).toEqual(all(bytes / step + 1))
+      isCut = sessions() > before
+    }
+    expect(bytes).toBeGreaterThan(count === 1 ? 7 : 100)
+    expect(await sums(database)).toEqual(sumsOf(bytes / step))
+  })
+
+  it('counts once when it is answered with any error of a server', { tags: 'slow' }, async () => {
+    const { addEach, database, strike } = await farCounters()
+    const errors = Object.values(CLASSES).flatMap((numbers) => Object.entries<number>(numbers))
+    for (const [index, [name, errno]] of errors.entries()) {
+      strike([IN_ONE_TRIP, { errno }])
+      expect([name, await addEach(count)]).toEqual([name, all(index + 1)])
+    }
+    expect(await sums(database)).toEqual(sumsOf(errors.length))
+  })
+
+  it('answers UNAVAILABLE for a change that waits for a row locked by another session', async () => {
+    const { addEach, counters, database } = await farCounters({ timeoutMs: 3000 })
+    const holder = await hold(database, 'a')
+    const held = Promise.allSettled([addEach(count), counters.incrementBy(a, 1)])
+    await expect.poll(() => counters.incrementBy(c, 1).catch(() => undefined)).toMatchObject({ value: 1 })
+    const codes = (await held).map((one) => one.status === 'rejected' && one.reason.code)
+    expect(codes).toEqual(['UNAVAILABLE', 'UNAVAILABLE'])
+    await holder.query('rollback')
+    await expect.poll(() => counters.incrementBy(a, 1).catch(() => undefined)).toMatchObject({ value: 1 })
+  })
+
+  it.each(['before', 'after'])('counts on a table with a trigger %s each change', async (time) => {
+    const { addEach, database } = await farCounters()
+    await query(
+      database,
+      'create table log (id bigint auto_increment primary key, value bigint)',
+      `create trigger logged ${time} update on counter_value for each row insert into log (value) values (new.value)`,
+    )
+    for (const value of upTo(5)) expect(await addEach(count)).toEqual(all(value))
+    expect(await sums(database)).toEqual(sumsOf(5))
+  })
 })
 
 it('looks whether COMMIT took effect when it is answered with an error', async () => {
   let isDue = false
   const database = await freshDatabase()
   const target = await farAway(database, (statement) => {
-    if (!isDue || !IN_ONE_TRIP.test(statement)) return 'passes'
+    if (!isDue || !IN_ONE_TEXT.test(statement)) return 'passes'
     isDue = false
     return { instead: statement.replace(/commit$/, "signal sqlstate '45000'") }
   })
   const { counters } = openTestNth(target)
-  await counters.reset(a, 0)
+  for (const key of [a, b]) await counters.reset(key, 0)
   isDue = true
   const statements = collectStatements()
-  expect((await counters.incrementBy(a, 1)).value).toBe(1)
-  expect(isDue).toBe(false)
+  const changes = () => Promise.all([a, b].map((key) => counters.incrementBy(key, 1)))
+  await expect.poll(() => changes().then(() => isDue)).toBe(false)
   expect(statements.filter((text) => LOOK.test(text))).toHaveLength(1)
-})
-
-it('answers UNAVAILABLE for a change that waits for a row locked by another session', async () => {
-  const { counters, database } = await farCounters({ timeoutMs: 3000 })
-  const holder = await hold(database, 'a')
-  const held = Promise.allSettled([counters.incrementBy(a, 1), counters.incrementBy(a, 1)])
-  await expect.poll(() => counters.incrementBy(b, 1).catch(() => undefined)).toMatchObject({ value: 1 })
-  const codes = (await held).map((one) => one.status === 'rejected' && one.reason.code)
-  expect(codes).toEqual(['UNAVAILABLE', 'UNAVAILABLE'])
-  await holder.query('rollback')
-  await expect.poll(() => counters.incrementBy(a, 1).catch(() => undefined)).toMatchObject({ value: 1 })
-})
-
-it('counts on a table with a trigger', async () => {
-  const { counters, database } = await farCounters()
-  await query(
-    database,
-    'create table log (id bigint auto_increment primary key, value bigint)',
-    'create trigger logged before update on counter_value for each row insert into log (value) values (new.value)',
-  )
-  for (const value of upTo(5)) expect(await counters.incrementBy(a, 1)).toMatchObject({ value })
-  const changes = await Promise.all([counters.incrementBy(a, 1), counters.incrementBy(b, 1)])
-  expect(changes.map(({ value }) => value)).toEqual([6, 1])
+  const [after] = await counters.readMany([{ namespace: 'n', name: 'a' }])
+  expect(await sums(database)).toEqual(Array(4).fill(2 * (after?.value ?? 0)))
 })

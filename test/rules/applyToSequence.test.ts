@@ -26,7 +26,6 @@ const justExpired: StoredReservation = {
 function found(reservation: StoredReservation): NumberState {
   const definition = { ...defaults, gapless: true }
   const position = {
-    isAdvanced: false,
     last: 9,
     next: null,
     generation: 0,

@@ -1,3 +1,4 @@
+import type { ResultSetHeader } from 'mysql2'
 import type { Answer } from '../../src/mysql/session.ts'
 import { ServerError, type ServerSession, type StoredRow } from './database.ts'
 
@@ -109,10 +110,24 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
   // Counters.
   [
     new RegExp(
-      `^update counter_value (?:force index \\(primary\\) )?set .*?\\bvalue = (.+?) ${BY_IDS} and slot = 0(?: and version = (\\d+))?(?: and \\(counter_id, version\\) in \\((.*?\\))\\))?( and value between .*)?$`,
+      `^update counter_value force index \\(primary\\) set .*?\\bvalue = (.+?) ${BY_IDS} and slot = 0(?: and \\(counter_id, version\\) in \\(\\((.*?)\\)\\))?( and value between .*)?$`,
     ),
-    (session, value = '', ids, version, versions, isRoomy) =>
-      change(session, { value, ids: idsIn(ids), version, versions, isRoomy: isRoomy !== undefined }),
+    (session, value = '', ids, versions, isRoomy) =>
+      change(session, { value, ids: idsIn(ids), versions, isRoomy: isRoomy !== undefined }),
+  ],
+  [
+    new RegExp(
+      `^update fence straight_join counter_value set seq = (\\d+), found = value, .* value = (.+?) ${LEFT} and counter_id = (\\d+) and slot = 0 and version = (\\d+) and value between .*$`,
+    ),
+    async (session, next, value = '', id = '', seq = '', epoch = '', counterId, version) => {
+      const fence = await lockLeft(session, id, [seq, epoch])
+      if (!fence) return changed(0)
+      const versions = `${counterId}, ${version}`
+      const answer = await change(session, { value, ids: idsIn(counterId), versions, isRoomy: true })
+      if (!answer.affectedRows) return answer
+      write(session, `fence ${id}`, { ...fence, seq: Number(next), found: String(answer.insertId) })
+      return changed(2, answer.insertId)
+    },
   ],
   [
     new RegExp(
@@ -201,22 +216,6 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     (_, ids) => found(...idsIn(ids).map((id) => ({ id, version: 1, definitions: 0 }))),
   ],
   [/^select 1 from sequence force index \(primary\) where id = \d+ .*nowait \*\/$/, () => found()],
-  [
-    /^update sequence_value set updated_at = .*, value = cast\(last_insert_id\(value\) as signed\) \+ (\d+) where group_id = (\d+) and period_key = \S+ and identity = (\d+)( and value <> 0 and next_value is null)?$/,
-    async (session, count, id, identity, isNext) => {
-      const key = `position ${id}`
-      const hadLock = session.locks.has(key)
-      await session.lock(key)
-      const row = session.read(key)
-      if (!row?.value || row.identity !== Number(identity) || (isNext && row.next !== null)) {
-        if (!hadLock) session.server.unlock(session, key)
-        return changed(0)
-      }
-      refuseIfTriggered(session, id)
-      session.write(key, { ...row, value: Number(row.value) + Number(count) })
-      return changed(1, Number(row.value))
-    },
-  ],
   [
     /^insert into sequence_value \(group_id, period_key, identity\) select id, .* where id in \((.*)\) order by id on duplicate key update .*$/,
     async (session, ids) => {
@@ -355,7 +354,7 @@ export async function answerTo(session: ServerSession, statement: string): Promi
 interface Change {
   value: string
   ids: number[]
-  version: string | undefined
+  /** `id, version` of each row, as in a list of rows; undefined: of any version. */
   versions: string | undefined
   isRoomy: boolean
 }
@@ -363,8 +362,8 @@ interface Change {
 /** Most of the safe range: a value that small additions can't take out of it. */
 const ROOMY = Number.MAX_SAFE_INTEGER - 2 ** 42
 
-async function change(session: ServerSession, { value, ids, version, versions, isRoomy }: Change) {
-  const wanted = new Set(Array.from((versions ?? '').matchAll(/\d+, \d+/g), String))
+async function change(session: ServerSession, { value, ids, versions, isRoomy }: Change) {
+  const wanted = versions === undefined ? undefined : new Set(versions.split('), ('))
   let count = 0
   let insertId = 0
   for (const id of ids) {
@@ -372,8 +371,7 @@ async function change(session: ServerSession, { value, ids, version, versions, i
     const hadLock = session.locks.has(key)
     await session.lock(key)
     const row = session.read(key)
-    const isVersion = version === undefined || row?.version === Number(version)
-    const matches = isVersion && (wanted.size === 0 || wanted.has(`${id}, ${row?.version}`))
+    const matches = wanted === undefined || wanted.has(`${id}, ${row?.version}`)
     if (!row || !matches || (isRoomy && Math.abs(Number(row.value)) > ROOMY)) {
       // As at READ COMMITTED.
       if (!hadLock) session.server.unlock(session, key)
@@ -442,9 +440,9 @@ function failUnless(isTrue: boolean): Answer {
   return found({ failure: 0 })
 }
 
-function changed(affectedRows: number, insertId = 0): Answer {
+function changed(affectedRows: number, insertId = 0): ResultSetHeader {
   // The rest of such an answer is not read.
-  return { affectedRows, insertId } as Answer
+  return { affectedRows, insertId } as ResultSetHeader
 }
 
 function found(...rows: (object | undefined)[]): Answer {
