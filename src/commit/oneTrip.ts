@@ -40,15 +40,15 @@ type Works = readonly [CoalescedWork, ...CoalescedWork[]]
  */
 export function oneTripOf(fenced: fence.Fenced, batch: Batch): OneTrip | undefined {
   const { counters, claims, sequenceGroups, precautions, at } = batch
-  if (!precautions.mayCommitAtOnce || claims.length > 0 || sequenceGroups.length > 0) return undefined
-  const [first, ...others] = counters.filter(isCoalesced)
-  if (!first || others.length + 1 < counters.length) return undefined
   const { isFar, isGalera, identity } = fenced.session
-  const isAlone = counters.length === 1 && !isGalera && identity.cluster === '' && !wantsState(first)
-  if (!isAlone && (!isFar || counters.length > MAX_COUNTERS)) return undefined
+  if (counters.length > (isFar ? MAX_COUNTERS : 1) || !precautions.mayCommitAtOnce) return undefined
+  const [first, ...others] = counters.filter(isCoalesced)
+  if (!first || others.length + 1 < counters.length + claims.length + sequenceGroups.length) return undefined
   const works: Works = [first, ...others]
   if (!areSure(works)) return undefined
-  return isAlone ? addInOneStatement(fenced, first, at) : addInOneText(fenced, works, at)
+  const isAlone = others.length === 0 && !isGalera && identity.cluster === '' && !wantsState(first)
+  if (isAlone) return addInOneStatement(fenced, first, at)
+  return isFar ? addInOneText(fenced, works, at) : undefined
 }
 
 /** Whether rows surely have the running periods, and few of their additions differ. */
