@@ -189,7 +189,7 @@ class FlushTransaction implements Transaction {
 
   /** Sends what is prepared, and COMMIT. */
   async #commit(): Promise<Outcome> {
-    const { connection, health, reportWriting } = this.#context
+    const { connection, reportWriting } = this.#context
     const { session } = this.#fenced
     const oneTrip = this.#oneTrip
     const { prepared, end } = oneTrip ?? { prepared: this.#prepared, end: fence.end(this.#fenced) }
@@ -197,10 +197,7 @@ class FlushTransaction implements Transaction {
       const sending = session.send([...prepared, ...end])
       this.isCommitSent = true
       const answers = await sending
-      if (oneTrip) {
-        this.#kept = oneTrip.keptIn(answers) ?? (await fence.readKept(this.#fenced))
-        if (this.#kept === undefined) return { kind: 'unfit' }
-      }
+      this.#kept = oneTrip?.keptIn(answers)
     } catch (error) {
       const cause = causeOf(error)
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
@@ -214,17 +211,31 @@ class FlushTransaction implements Transaction {
         if (!session.isGalera && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) session.drop()
         return { kind: 'conflict', cause }
       }
-      session.drop()
-      if (isUnwritable(cause)) reportWriting(false, cause)
-      else health.unanswered()
-      const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
-      if (!last) return { kind: 'unknown', cause }
-      if (!last.isCommitted) return { kind: hasErrorNumber(cause, ...LOCKED) ? 'locked' : 'lost', cause }
-      this.#kept = last.kept
-      reportWriting(true)
-      return { kind: 'committed' }
+      return this.#readFence(cause)
+    }
+    if (oneTrip && this.#kept === undefined) {
+      try {
+        this.#kept = await fence.readKept(this.#fenced)
+      } catch (error) {
+        return this.#readFence(causeOf(error))
+      }
+      if (this.#kept === undefined) return { kind: 'unfit' }
     }
     connection.committed(this.#fenced.fence)
+    reportWriting(true)
+    return { kind: 'committed' }
+  }
+
+  /** Finds out on a new connection what came of a COMMIT whose answer doesn't show it. */
+  async #readFence(cause: unknown): Promise<Outcome> {
+    const { connection, health, reportWriting } = this.#context
+    this.#fenced.session.drop()
+    if (isUnwritable(cause)) reportWriting(false, cause)
+    else health.unanswered()
+    const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
+    if (!last) return { kind: 'unknown', cause }
+    if (!last.isCommitted) return { kind: hasErrorNumber(cause, ...LOCKED) ? 'locked' : 'lost', cause }
+    this.#kept = last.kept
     reportWriting(true)
     return { kind: 'committed' }
   }

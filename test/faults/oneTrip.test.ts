@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CLASSES } from '../../src/mysql/errors.ts'
+import { CLASSES, ER } from '../../src/mysql/errors.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
@@ -257,6 +257,17 @@ describe.each(FORMS)('with %s', (_, count) => {
     expect(await sums(database)).toEqual(sumsOf(5))
   })
 })
+
+it.each([ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.OPTION_PREVENTS_STATEMENT, ER.NEW_ABORTING_CONNECTION])(
+  'counts once when the value before is 0, and its reading is answered with error %i',
+  async (errno) => {
+    const { addEach, database, strike, due } = await farCounters()
+    strike([/^select found from fence/, { errno }])
+    expect(await addEach(1)).toEqual([1])
+    expect(due).toEqual([])
+    expect(await sums(database)).toEqual(Array(4).fill(1))
+  },
+)
 
 it('looks whether COMMIT took effect when it is answered with an error', async () => {
   let isDue = false
