@@ -224,8 +224,15 @@ export class ServerSession {
     this.rollBack()
   }
 
+  /** Its answer hides a value, so it counts as committed only when that was read. */
+  isHidden = false
+
   /** The answers to all that it has executed have arrived. */
   confirm(): void {
+    if (this.isHidden) {
+      this.isHidden = false
+      return
+    }
     for (const commit of this.unconfirmed.splice(0)) {
       commit.isConfirmed = true
       if (commit.isLost) this.server.tellOfLoss(this.machine)

@@ -126,6 +126,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
       const answer = await change(session, { value, ids: idsIn(counterId), versions, isRoomy: true })
       if (!answer.affectedRows) return answer
       write(session, `fence ${id}`, { ...fence, seq: Number(next), found: String(answer.insertId) })
+      session.isHidden = answer.insertId === 0
       return changed(2, answer.insertId)
     },
   ],
