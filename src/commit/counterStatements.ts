@@ -11,7 +11,7 @@ import {
   slotOf,
 } from './batch.ts'
 import { redefine, remove } from './counterDefinition.ts'
-import { type Fence, incrementing } from './fence.ts'
+import { asLeft, type Fence, incrementing } from './fence.ts'
 import {
   areRoomy,
   areRunning,
@@ -161,14 +161,12 @@ export function added(value: number): CounterReading {
 export function addWithFence(fence: Fence, { row, path, running }: CoalescedWork, at: Date): string {
   const sum = integer(path.sum)
   return `update fence straight_join counter_value
-${incrementing(fence, 'value', {
-  set: `,
+   set ${incrementing(fence, 'value')},
        ${marks({ at, raise: path.raise })},
-       ${addingInPeriods(running, sum)}value = cast(last_insert_id(value) as signed) + ${sum}`,
-  where: `
+       ${addingInPeriods(running, sum)}value = cast(last_insert_id(value) as signed) + ${sum}
+ where ${asLeft(fence)}
    and counter_id = ${integer(row.id)} and slot = 0 and version = ${integer(row.version)}
-   and ${isRoomy('value')}${andRoomyPeriods(running)}`,
-})}`
+   and ${isRoomy('value')}${andRoomyPeriods(running)}`
 }
 
 /**

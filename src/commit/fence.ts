@@ -41,19 +41,17 @@ const MAY_BE_SWEPT_MS = (RETENTION_DAYS - 1) * DAY_MS
  * was committed on others before; if it doesn't in time, the error is that of a locked row, 1205.
  */
 export function begin({ session, fence }: Fenced): string[] {
-  return [session.isGalera ? 'rollback' : 'start transaction', `update fence\n${incrementing(fence)}`]
+  const raise = `update fence
+   set ${incrementing(fence, 'null')}
+ where ${asLeft(fence)}`
+  return [session.isGalera ? 'rollback' : 'start transaction', raise]
 }
 
-/** The end of an update that increments `seq`, and keeps the text of an expression; with the changes of another table. */
-export function incrementing(
-  { id, seq, epoch }: Fence,
-  kept = 'null',
-  change = { set: '', where: '' },
-): string {
-  return `   set seq = ${integer(seq + 1)},
+/** Assignments that increment `seq`, and keep the text of an expression. */
+export function incrementing({ seq }: Fence, kept: string): string {
+  return `seq = ${integer(seq + 1)},
        found = ${kept},
-       touched_at = utc_timestamp()${change.set}
- where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}${change.where}`
+       touched_at = utc_timestamp()`
 }
 
 /** Index of the statement of `begin` that fails if its lock, or that of its node, is not free in time. */
@@ -64,9 +62,14 @@ export function hasBegun(answers: readonly Answer[]): boolean {
   return resultOf(answers[RAISE_INDEX]).affectedRows === 1
 }
 
-/** The fence as only the transaction that incremented `seq` leaves it: one that sends the same again has a later epoch. */
-function asLeft({ id, seq, epoch }: Fence): string {
-  return `id = ${integer(id)} and seq = ${integer(seq + 1)} and epoch = ${integer(epoch)}`
+/** The fence as its writer left it. */
+export function asLeft({ id, seq, epoch }: Fence): string {
+  return `id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
+}
+
+/** As only the transaction that incremented `seq` leaves it: one that sends the same again has a later epoch. */
+function asIncremented(fence: Fence): string {
+  return asLeft({ ...fence, seq: fence.seq + 1 })
 }
 
 /** Whether the server is the primary of a replication group: also one that has left it may accept changes. */
@@ -83,7 +86,8 @@ const IS_PRIMARY = `exists (
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
 export function end({ session, fence }: Fenced): string[] {
-  if (session.isGalera) return [failUnless(`exists (select 1 from fence where ${asLeft(fence)})`), 'commit']
+  if (session.isGalera)
+    return [failUnless(`exists (select 1 from fence where ${asIncremented(fence)})`), 'commit']
   return session.identity.cluster === '' ? COMMIT : [failUnless(IS_PRIMARY), 'commit']
 }
 
@@ -99,7 +103,7 @@ export function keep({ fence }: Fenced, changed: number, text: string): string[]
   return [
     `update fence
    set found = if(row_count() = ${integer(changed)}, ${text}, null)
- where ${asLeft(fence)}`,
+ where ${asIncremented(fence)}`,
     failUnless(`(${selectKept(fence)}) is not null`),
     selectKept(fence),
     // Shows whether the select fails, or what comes after it.
@@ -108,7 +112,7 @@ export function keep({ fence }: Fenced, changed: number, text: string): string[]
 }
 
 function selectKept(fence: Fence): string {
-  return `select found from fence where ${asLeft(fence)}`
+  return `select found from fence where ${asIncremented(fence)}`
 }
 
 /** Reads the answer to the statement that selects what was kept. */

@@ -39,11 +39,11 @@ type Works = readonly [CoalescedWork, ...CoalescedWork[]]
  * cluster commits, nor read what callers want besides the value.
  */
 export function oneTripOf(fenced: fence.Fenced, batch: Batch): OneTrip | undefined {
-  const { counters, claims, sequenceGroups, precautions, at } = batch
+  const { counters, sequenceGroups, precautions, at } = batch
   const { isFar, isGalera, identity } = fenced.session
   if (counters.length > (isFar ? MAX_COUNTERS : 1) || !precautions.mayCommitAtOnce) return undefined
   const [first, ...others] = counters.filter(isCoalesced)
-  if (!first || others.length + 1 < counters.length + claims.length + sequenceGroups.length) return undefined
+  if (!first || others.length + 1 < counters.length + sequenceGroups.length) return undefined
   const works: Works = [first, ...others]
   if (!areSure(works)) return undefined
   const isAlone = others.length === 0 && !isGalera && identity.cluster === '' && !wantsState(first)

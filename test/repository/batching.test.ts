@@ -91,6 +91,23 @@ it('changes many counters in one transaction, whatever the number of statements'
   expect(statements[0]?.match(/update counter_value/g)).toHaveLength(3)
 })
 
+it('changes a counter and a sequence in one transaction', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  const both = () =>
+    Promise.all([
+      counters.incrementBy({ namespace: 'n', name: 'c' }, 1),
+      sequences.next({ namespace: 'n', sequence: 's', group: 'g' }, 1),
+    ])
+  await both()
+  const statements = collectStatements()
+  const [{ value }, { issued }] = await both()
+  expect([value, issued.value]).toEqual([2, 2])
+  expect(statements).toEqual([
+    expect.stringMatching(/^start transaction;/),
+    expect.stringMatching(/;\ncommit$/),
+  ])
+})
+
 it('touches keys, counters and sequence groups in one order, whatever the order of the calls', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   const names = ['a', 'b', 'c', 'd']
