@@ -166,7 +166,7 @@ export function addWithFence(fence: Fence, { row, path, running }: CoalescedWork
        ${addingInPeriods(running, sum)}value = cast(last_insert_id(value) as signed) + ${sum}
  where ${asLeft(fence)}
    and counter_id = ${integer(row.id)} and slot = 0 and version = ${integer(row.version)}
-   and ${isRoomy('value')}${andRoomyPeriods(running)}`
+   and ${ROOMY_VALUE}${andRoomyPeriods(running)}`
 }
 
 /**
@@ -191,7 +191,7 @@ export function addToEach(works: readonly [CoalescedWork, ...CoalescedWork[]], a
   const versions = list(works, ({ row }) => `(${integer(row.id)}, ${integer(row.version)})`)
   const assignments = `${addingInPeriods(running, addition)}value = value + ${addition}`
   return `${change(works, assignments, { at, raise })}
-   and (counter_id, version) in (${versions}) and ${isRoomy('value')}${andRoomyPeriods(running)}`
+   and (counter_id, version) in (${versions}) and ${ROOMY_VALUE}${andRoomyPeriods(running)}`
 }
 
 /** Assignments that add to all running periods, each followed by a comma. */
@@ -203,6 +203,8 @@ function addingInPeriods(running: readonly RunningPeriod[], sum: string): string
   }
   return assignments
 }
+
+const ROOMY_VALUE = isRoomy('value')
 
 /** Cached, as all flushes until one of them ends have the same list. */
 const conditions = new WeakMap<readonly RunningPeriod[], string>()

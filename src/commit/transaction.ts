@@ -1,31 +1,41 @@
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../mysql/errors.ts'
 import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import { FailedStatement, rowsOf } from '../mysql/session.ts'
-import { hex, integer } from '../mysql/sql.ts'
+import { type Answer, FailedStatement } from '../mysql/session.ts'
 import { assertInvariant, isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
   type Batch,
+  type CoalescedWork,
   type CounterReading,
   type CounterWork,
+  isCoalesced,
   mayRedefine,
   type NotApplied,
   type Outcome,
   type Reading,
-  slotOf,
   type Transaction,
   type Writer,
   type Writes,
 } from './batch.ts'
-import { changeCounters, lockDefinitions, readAgain, slotsOf, writeCounters } from './counterStatements.ts'
+import {
+  added,
+  addToEach,
+  addWithFence,
+  changeCounters,
+  lockDefinitions,
+  readAgain,
+  readingIn,
+  wantsState,
+  writeCounters,
+} from './counterStatements.ts'
 import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
-import { type OneTrip, oneTripOf } from './oneTrip.ts'
-import { writeHistory } from './periodStatements.ts'
+import { periodColumns, writeHistory } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
-import { FlushText, idsOf, type Reader } from './statements.ts'
+import { FlushText, idsOf, resultOf } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'
+import { tryLocks } from './tryLocks.ts'
 
 interface WriterOptions extends fence.FencedConnectionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -278,51 +288,101 @@ function causeOf(error: unknown): unknown {
 
 const FULL = 'The total of a current period would leave the safe integer range; nothing was changed.'
 
-/** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
-const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
+/**
+ * A flush that one round trip makes and commits, as nothing has to be decided before: additions to rows that surely have
+ * the running periods. If a row does not fit its addition, nothing is changed: it was deleted or redefined, its periods
+ * have turned, or a total is large.
+ */
+interface OneTrip {
+  /** The statements before those that may commit. */
+  readonly prepared: readonly string[]
+  readonly end: readonly string[]
+  /** What was kept with the fence, if the answers show it. */
+  keptIn(answers: readonly Answer[]): string | undefined
+  /** What the flush would have read, by what was kept. */
+  read(kept: string): Reading
+}
+
+/** Beyond it, what the statement takes longer is most of what the second trip would take. */
+const MAX_COUNTERS = 256
+/** Maximum different additions: each is compared with each row. */
+const MAX_ADDITIONS = 4
+
+type Works = readonly [CoalescedWork, ...CoalescedWork[]]
 
 /**
- * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters are
- * known to exist, so locked ones are skipped: those are returned, and so are those that are gone. It fails at the first
- * locked claim or sequence group, as those may also be missing, and a reservation must not skip a number; and at the
- * quarantined row, before it locks any other.
+ * Undefined: something has to be decided, or two trips are faster. One statement can't have the condition with which a
+ * cluster commits, nor read what callers want besides the value.
  */
-function tryLocks(
-  { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
-  text: FlushText,
-): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
-  const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
-  if (quarantinedWork) text.add(lockOne('counter_value', slotsOf(quarantinedWork)))
-  for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
-  const lockedAt = counters.map((work) =>
-    text.add(`${SELECT_VERSIONS}${slotsOf(work)}\n   for update skip locked`),
-  )
-  const presentAt =
-    counters.length > 0 ? text.add(`${SELECT_VERSIONS}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
-  for (const { row, periodKey } of sequenceGroups) {
-    text.add(lockOne('sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT))
-    text.add(lockOne('sequence_group', `id = ${integer(row.id)}`))
-    text.add(
-      lockOne('sequence_value', `group_id = ${integer(row.id)} and period_key = ${integer(periodKey)}`),
-    )
-  }
-  return (answers) => {
-    const missing = counters.filter((work, index) => {
-      const locked = rowsOf(answers[lockedAt[index] ?? -1]).length
-      return locked < (slotOf(work) === undefined ? work.row.definition.slots : 1)
-    })
-    if (missing.length === 0) return undefined
-    const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
-    const keysOf = (areThere: boolean) =>
-      missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [row.key] : []))
-    return { kind: 'notLocked', locked: keysOf(true), gone: keysOf(false) }
+function oneTripOf(fenced: fence.Fenced, batch: Batch): OneTrip | undefined {
+  const { counters, sequenceGroups, precautions, at } = batch
+  const { isFar, isGalera, identity } = fenced.session
+  if (counters.length > (isFar ? MAX_COUNTERS : 1) || !precautions.mayCommitAtOnce) return undefined
+  const [first, ...others] = counters.filter(isCoalesced)
+  if (!first || others.length + 1 < counters.length + sequenceGroups.length) return undefined
+  const works: Works = [first, ...others]
+  if (!areSure(works)) return undefined
+  const isAlone = others.length === 0 && !isGalera && identity.cluster === '' && !wantsState(first)
+  if (isAlone) return addInOneStatement(fenced, first, at)
+  return isFar ? addInOneText(fenced, works, at) : undefined
+}
+
+/** Whether rows surely have the running periods, and few of their additions differ. */
+function areSure(works: Works): boolean {
+  const [{ running }] = works
+  const begunAt = Math.max(...running.map(({ start }) => start))
+  if (!works.every((work) => work.running === running && work.row.changedAt >= begunAt)) return false
+  return new Set(works.map(({ path }) => `${path.sum} ${path.raise}`)).size <= MAX_ADDITIONS
+}
+
+/**
+ * One statement changes the fence and a counter, and commits by itself. Beside two trips, a call took 0.62 of the processor
+ * time at one connection, and 0.86 at 64 on one counter; the rate was 1.17 and 1.16 (MariaDB 10.11 on the same two cores).
+ */
+function addInOneStatement(fenced: fence.Fenced, work: CoalescedWork, at: Date): OneTrip {
+  return {
+    prepared: [],
+    end: [addWithFence(fenced.fence, work, at)],
+    keptIn([answer]) {
+      const { affectedRows, insertId } = resultOf(answer)
+      return affectedRows > 0 && insertId !== 0 ? String(insertId) : undefined
+    },
+    read: (kept) => readingOf([[work, added(Number(kept))]]),
   }
 }
 
-const SELECT_VERSIONS = `select counter_id, version
-  from counter_value force index (primary)
- where `
+/** A transaction that changes several counters, and keeps their rows as a text. */
+function addInOneText(fenced: fence.Fenced, works: Works, at: Date): OneTrip {
+  const columns = periodColumns(works)
+  const kept = `(
+          select group_concat(concat_ws(' ', ${['counter_id', 'value', 'revision', ...columns].join(', ')}) order by counter_id)
+            from counter_value
+           where counter_id in (${idsOf(works)}) and slot = 0)`
+  const prepared = [...fence.begin(fenced), addToEach(works, at), ...fence.keep(fenced, works.length, kept)]
+  return {
+    prepared,
+    end: fence.end(fenced),
+    keptIn: (answers) => fence.keptIn(answers[prepared.length - 2]),
+    read(text) {
+      const rows = new Map(
+        text.split(',').map((row) => {
+          const [id, value = null, revision = null, ...periods] = row.split(' ')
+          const inPeriods = Object.fromEntries(
+            columns.map((column, index) => [column, periods[index] ?? null]),
+          )
+          return [Number(id), { value, revision, ...inPeriods }]
+        }),
+      )
+      return readingOf(
+        works.flatMap((work) => {
+          const row = rows.get(work.row.id)
+          return row ? [[work, readingIn(row, work, true)]] : []
+        }),
+      )
+    },
+  }
+}
 
-function lockOne(table: string, which: string, how = 'for update nowait'): string {
-  return `select 1 from ${table} force index (primary) where ${which} ${how}`
+function readingOf(counters: [CounterWork, CounterReading][]): Reading {
+  return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier: [] }
 }
