@@ -50,7 +50,7 @@ interface WriterContext extends WriterOptions {
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
-/** The server is read-only. It rolls back what it would commit, and the fence can't be read in a way that shows this. */
+/** A server that has become read-only rolls back what it is asked to commit, and the fence can't be read there. */
 const READ_ONLY = [
   ER.OPEN_AS_READONLY,
   ER.OPTION_PREVENTS_STATEMENT,
