@@ -54,25 +54,21 @@ export function lockSequenceGroups(
   lock in share mode`,
   )
   const gapless = works.filter(({ row }) => row.definition.gapless)
-  if (gapless.length > 0)
-    text.add(
-      `select id
-  from sequence_group force index (primary)
- where id in (${idsOf(gapless)})
- order by id
-   for update`,
-    )
+  if (gapless.length > 0) text.add(lockGroups(gapless))
   const periods = groupBy(works, ({ periodKey }) => periodKey)
   const positionsAt = [...periods].map(([periodKey, group]) => {
     if (!group.every(isOpen)) text.add(createPositions(idsOf(group), periodKey))
     return text.add(lockPositionsOf(idsOf(group), periodKey))
   })
+  // So that no lock wait comes after COMMIT is sent.
+  const revisionsAt = text.add(lockGroups(works))
   const readReserved = new Map(gapless.map((work) => [work, readReservations(work, text)]))
   const readSubjects = NUMBERS.lock(works, text)
   return (answers) => {
     const sequences = byId<Record<'id' | 'version' | 'definitions', number>>(answers[sequencesAt])
     const rows = positionsAt.flatMap((index) => rowsOf<PositionRow>(answers[index]))
     const positions = new Map(rows.map((row) => [`${row.id} ${row.period}`, row]))
+    const revisions = byId<RevisionRow>(answers[revisionsAt])
     const subjectsOf = readSubjects?.(answers)
     return works.flatMap((work) => {
       const { row, periodKey } = work
@@ -80,9 +76,11 @@ export function lockSequenceGroups(
       const position = positions.get(`${row.id} ${periodKey}`)
       if (sequence?.version !== row.version || position?.identity !== row.identity) return []
       const { last, next, generation } = position
-      const first = position.first === null ? undefined : Number(position.first)
+      const revised = revisions.get(row.id)
+      const first = revised?.first == null ? undefined : Number(revised.first)
+      const isWanted = revised && work.wantsRevision
       // The number of its sequence's definitions is part of the revision.
-      const revision = (first ?? Number(position.revision)) + sequence.definitions
+      const revision = isWanted ? (first ?? Number(revised.revision)) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
       return [[work, { last, next, generation, subjects, revision, first, ...reserved }] as const]
@@ -95,12 +93,7 @@ function isOpen({ row, periodKey }: Work): boolean {
   return row.issuedIn === periodKey
 }
 
-/** `first`: null, unless the group was never used; then its initial revision. */
-export type PositionRow = Position &
-  Record<'id' | 'period' | 'identity' | 'generation', number> & {
-    revision: string | number
-    first: string | number | null
-  }
+export type PositionRow = Position & Record<'id' | 'period' | 'identity' | 'generation', number>
 
 /**
  * Creates missing rows of one period for sequence groups. The insert also locks the existing ones, so that the lock order
@@ -115,12 +108,10 @@ select id, ${integer(periodKey)}, identity
     on duplicate key update definitions = sequence_value.definitions`
 }
 
-/** Locks and reads the rows of one period, and those of their groups, so that no lock wait comes after COMMIT is sent. */
+/** Locks and reads the rows of one period. */
 export function lockPositionsOf(groupIds: string, periodKey: number): string {
-  return `select group_id as id, period_key as period, v.identity, value as last, next_value as next, generation,
-       revision, if(is_used, null, ${REVISION_OF_NOW}) as first
-  from sequence_value v force index (primary)
-       straight_join sequence_group g force index (primary) on g.id = group_id
+  return `select group_id as id, period_key as period, identity, value as last, next_value as next, generation
+  from sequence_value force index (primary)
  where group_id in (${groupIds}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
@@ -155,6 +146,17 @@ function readReservations(
         .map(reservationIn),
     }
   }
+}
+
+/** `first`: null, unless it was never used; then the initial revision. */
+type RevisionRow = { id: number; revision: string | number; first: string | number | null }
+
+function lockGroups(works: readonly Work[]): string {
+  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
+  from sequence_group force index (primary)
+ where id in (${idsOf(works)})
+ order by id
+   for update`
 }
 
 function sequenceIdsOf(works: readonly Work[]): string {

@@ -90,7 +90,7 @@ export type SequenceResult = IssuedNumbers | RestartResult | Reservation
 /** Issued numbers and their format. */
 interface IssuedNumbers extends Block {
   kind: 'numbers'
-  /** Revision of the sequence group afterwards; undefined: an earlier call issued them. */
+  /** Revision of the sequence group afterwards; undefined: not requested, or an earlier call issued them. */
   revision?: number | undefined
   /** The number that comes next; null: the sequence is exhausted, or a subject's number was issued earlier. */
   nextValue: number | null
@@ -152,9 +152,9 @@ export interface SequenceGroupReading extends Position {
   reservations: readonly StoredReservation[]
   /** The numbers of the current period and generation that subjects of its operations have; undefined: no subjects. */
   subjects: ReadonlyMap<string, FirstNumber> | undefined
-  /** Its revision before. */
-  revision: number
-  /** The initial revision of one that was never used; undefined: it was. */
+  /** Its revision before; undefined: not requested. */
+  revision: number | undefined
+  /** The initial revision of one that was never used; undefined: it was, or this was not read. */
   first: number | undefined
 }
 

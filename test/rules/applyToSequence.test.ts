@@ -32,7 +32,7 @@ function found(reservation: StoredReservation): NumberState {
     now: 1000,
     free: [5],
     subjects: undefined,
-    revision: 1,
+    revision: undefined,
     first: undefined,
   }
   const ids = { id: 1, sequenceId: 1, identity: 1, version: 1, incarnation: 0 }

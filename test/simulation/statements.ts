@@ -230,15 +230,13 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select group_id as id, period_key as period, v.identity, value as last, .* from sequence_value v force index \(primary\) straight_join sequence_group g .* where group_id in \((.*)\) and period_key = (\S+) order by group_id( for update)?$/,
+    /^select group_id as id, period_key as period, identity, value as last, .* from sequence_value force index \(primary\) where group_id in \((.*)\) and period_key = (\S+) order by group_id( for update)?$/,
     async (session, ids, period, lock) => {
       const rows: object[] = []
       for (const id of idsIn(ids)) {
         if (lock) await session.lock(`position ${id}`)
         const row = session.read(`position ${id}`)
-        if (!row) continue
-        if (lock) await session.lock(`group ${id}`)
-        rows.push({ id, period: Number(period), ...row, last: row.value, revision: 1, first: null })
+        if (row) rows.push({ id, period: Number(period), ...row, last: row.value })
       }
       return found(...rows)
     },
@@ -261,6 +259,13 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     async (session, id) => {
       await session.lock(`position ${id}`, 'fail')
       return found()
+    },
+  ],
+  [
+    /^select id, revision, .* from sequence_group force index \(primary\) where id in \((.*)\) order by id for update$/,
+    async (session, ids) => {
+      for (const id of idsIn(ids)) await session.lock(`group ${id}`)
+      return found(...idsIn(ids).map((id) => ({ id, revision: 1, first: null })))
     },
   ],
   [
