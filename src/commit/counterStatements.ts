@@ -85,13 +85,7 @@ export function wantsState({ wantsRevision, wantsPeriodValues }: CounterWork): b
   return wantsRevision || wantsPeriodValues
 }
 
-/**
- * Locks rows whose value the answer did not show, or that did not have the running periods, and reads them with the
- * history of these periods.
- *
- * A statement that matched nothing holds no lock, so here rows are locked after later ones. When a period begins, two
- * processes may therefore deadlock, rarely: one of them is rolled back, and tries again.
- */
+/** Reads locked rows that did not have the running periods, with the history of these periods. */
 export function readAgain(
   changes: readonly CounterAnswer[],
   text: FlushText,

@@ -212,7 +212,9 @@ class FlushTransaction implements Transaction {
       const cause = causeOf(error)
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
       const isBeforeCommit = error instanceof FailedStatement && error.index < prepared.length
-      if (isBeforeCommit || isTooLarge(error) || hasErrorNumber(cause, ...READ_ONLY))
+      // One statement that waited for a lock in vain was rolled back. A COMMIT waits for none.
+      const rolledBack = oneTrip && prepared.length === 0 ? [...READ_ONLY, ...LOCKED] : READ_ONLY
+      if (isBeforeCommit || isTooLarge(error) || hasErrorNumber(cause, ...rolledBack))
         return this.#failed(error)
       if (hasErrorNumber(cause, ...fence.ROLLED_BACK)) {
         // The next START TRANSACTION would commit what may still be open.
@@ -244,7 +246,7 @@ class FlushTransaction implements Transaction {
     else health.unanswered()
     const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
     if (!last) return { kind: 'unknown', cause }
-    if (!last.isCommitted) return { kind: hasErrorNumber(cause, ...LOCKED) ? 'locked' : 'lost', cause }
+    if (!last.isCommitted) return { kind: 'lost', cause }
     this.#kept = last.kept
     reportWriting(true)
     return { kind: 'committed' }
