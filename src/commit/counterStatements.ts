@@ -26,7 +26,7 @@ import {
   startSecond,
   writingColumns,
 } from './periodStatements.ts'
-import { byId, type FlushText, idsOf, type Reader } from './statements.ts'
+import { byId, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
 
 /** What the first answers show of a counter that exists. */
 interface CounterAnswer {
@@ -305,12 +305,6 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
       { work, isAdded: false, reading: { value, revision, first: undefined, isAdded: false, periods, now } },
     ]
   }
-}
-
-/** The condition for the slots of a counter that its operations change. */
-export function slotsOf(work: CounterWork): string {
-  const slot = slotOf(work)
-  return `counter_id = ${integer(work.row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}`
 }
 
 /**

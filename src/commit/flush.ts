@@ -157,8 +157,8 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
 
 /**
  * Makes one attempt: reads, decides, writes and commits. In one trip, where nothing has to be decided: commits, and then
- * finds the results. A call that was answered as not applied must never be committed, so COMMIT
- * is sent in the tick in which all callers were seen waiting.
+ * finds the results. A call that was answered as not applied must never be committed, so COMMIT is sent in the tick in
+ * which all callers were seen waiting.
  */
 async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOutcome> {
   const { pending, keyTtlMs } = flush.context

@@ -1,6 +1,7 @@
 import type { ResultSetHeader } from 'mysql2'
 import { type Answer, rowsOf } from '../mysql/session.ts'
-import { integer, list } from '../mysql/sql.ts'
+import { hex, integer, list } from '../mysql/sql.ts'
+import { type Batch, type CounterWork, type NotApplied, slotOf } from './batch.ts'
 
 /** A text of statements, in the order in which they are sent, and how they are written. */
 export class FlushText {
@@ -28,6 +29,12 @@ export function idsOf(works: readonly { row: { id: number } }[]): string {
   return list(works, ({ row }) => integer(row.id))
 }
 
+/** The condition for the slots of a counter that its operations change. */
+export function slotsOf(work: CounterWork): string {
+  const slot = slotOf(work)
+  return `counter_id = ${integer(work.row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}`
+}
+
 /** The rows of an answer by their id. */
 export function byId<Row extends { id: number }>(answer: Answer | undefined): Map<number, Row> {
   return new Map(rowsOf<Row>(answer).map((row) => [row.id, row]))
@@ -39,3 +46,52 @@ export function resultOf(answer: Answer | undefined): Pick<ResultSetHeader, 'aff
 }
 
 const NO_RESULT = { affectedRows: 0, insertId: 0 }
+
+/** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
+const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
+
+/**
+ * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters are
+ * known to exist, so locked ones are skipped: those are returned, and so are those that are gone. It fails at the first
+ * locked claim or sequence group, as those may also be missing, and a reservation must not skip a number; and at the
+ * quarantined row, before it locks any other.
+ */
+export function tryLocks(
+  { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
+  text: FlushText,
+): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
+  const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
+  if (quarantinedWork) text.add(lockOne('counter_value', slotsOf(quarantinedWork)))
+  for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
+  const lockedAt = counters.map((work) =>
+    text.add(`${SELECT_VERSIONS}${slotsOf(work)}\n   for update skip locked`),
+  )
+  const presentAt =
+    counters.length > 0 ? text.add(`${SELECT_VERSIONS}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
+  for (const { row, periodKey } of sequenceGroups) {
+    text.add(lockOne('sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT))
+    text.add(lockOne('sequence_group', `id = ${integer(row.id)}`))
+    text.add(
+      lockOne('sequence_value', `group_id = ${integer(row.id)} and period_key = ${integer(periodKey)}`),
+    )
+  }
+  return (answers) => {
+    const missing = counters.filter((work, index) => {
+      const locked = rowsOf(answers[lockedAt[index] ?? -1]).length
+      return locked < (slotOf(work) === undefined ? work.row.definition.slots : 1)
+    })
+    if (missing.length === 0) return undefined
+    const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
+    const keysOf = (areThere: boolean) =>
+      missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [row.key] : []))
+    return { kind: 'notLocked', locked: keysOf(true), gone: keysOf(false) }
+  }
+}
+
+const SELECT_VERSIONS = `select counter_id, version
+  from counter_value force index (primary)
+ where `
+
+function lockOne(table: string, which: string, how = 'for update nowait'): string {
+  return `select 1 from ${table} force index (primary) where ${which} ${how}`
+}

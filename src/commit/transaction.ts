@@ -33,9 +33,8 @@ import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
 import { periodColumns, writeHistory } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
-import { FlushText, idsOf, resultOf } from './statements.ts'
+import { FlushText, idsOf, resultOf, tryLocks } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'
-import { tryLocks } from './tryLocks.ts'
 
 interface WriterOptions extends fence.FencedConnectionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -50,7 +49,7 @@ interface WriterContext extends WriterOptions {
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
-/** A server that has become read-only rolls back what it is asked to commit, and the fence can't be read there. */
+/** A server that has become read-only rolls back instead of committing. There the fence can't be read, as that writes it. */
 const READ_ONLY = [
   ER.OPEN_AS_READONLY,
   ER.OPTION_PREVENTS_STATEMENT,
@@ -293,7 +292,7 @@ const FULL = 'The total of a current period would leave the safe integer range; 
 /**
  * A flush that one round trip makes and commits, as nothing has to be decided before: additions to rows that surely have
  * the running periods. If a row does not fit its addition, nothing is changed: it was deleted or redefined, its periods
- * have turned, or a total is large.
+ * have ended, or a total is large.
  */
 interface OneTrip {
   /** The statements before those that may commit. */
@@ -334,6 +333,7 @@ function areSure(works: Works): boolean {
   const [{ running }] = works
   const begunAt = Math.max(...running.map(({ start }) => start))
   if (!works.every((work) => work.running === running && work.row.changedAt >= begunAt)) return false
+  if (works.length <= MAX_ADDITIONS) return true
   return new Set(works.map(({ path }) => `${path.sum} ${path.raise}`)).size <= MAX_ADDITIONS
 }
 

@@ -194,7 +194,6 @@ function writerWith(
         }),
         write: () => undefined,
         commit: () => commit(counters),
-        commitAtOnce: () => Promise.reject(new Error('It takes two trips')),
         rollBack: async () => undefined,
       }
     },
