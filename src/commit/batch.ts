@@ -67,6 +67,7 @@ type CounterPath =
 
 /** Work on a counter that takes the coalesced path. */
 export type CoalescedWork = CounterWork & { readonly path: CoalescedCounter }
+export type CoalescedWorks = readonly [CoalescedWork, ...CoalescedWork[]]
 
 export function isCoalesced(work: CounterWork): work is CoalescedWork {
   return work.path.kind === 'coalesced'
@@ -85,7 +86,7 @@ export interface Precautions {
   triesLocks: boolean
   /** The quarantined key of the calls: its lock is tried before all others. */
   readonly quarantined: string | undefined
-  /** COMMIT may be sent with the additions, before they are known to have been possible. */
+  /** COMMIT may be sent with the additions, before they are known to be possible, and before their locks are free. */
   mayCommitAtOnce: boolean
   /** Number of attempts after which the flush paused. */
   failures: number

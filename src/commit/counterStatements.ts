@@ -3,6 +3,7 @@ import { groupBy, instant, integer, list, REVISION_OF_NOW, raisedRevision } from
 import type { RunningPeriod } from '../rules/periods.ts'
 import {
   type CoalescedWork,
+  type CoalescedWorks,
   type CounterReading,
   type CounterWork,
   type CounterWrite,
@@ -167,7 +168,7 @@ export function addWithFence(fence: Fence, { row, path, running }: CoalescedWork
  * Adds the same to each of several locked rows, if it has the running periods: those of one definition. Without
  * `force index`, MariaDB 11 scans a small table, and waits for rows that others have locked.
  */
-function add(works: readonly [CoalescedWork, ...CoalescedWork[]], at: Date): string {
+function add(works: CoalescedWorks, at: Date): string {
   const [{ path, running }] = works
   const sum = integer(path.sum)
   const assignments = `${addingInPeriods(running, sum)}value = value + ${sum}`
@@ -178,7 +179,7 @@ function add(works: readonly [CoalescedWork, ...CoalescedWork[]], at: Date): str
  * Makes the additions of several counters with the same running periods, in the order of their primary key: to those
  * rows that have their version and the running periods, and whose totals leave room for small additions.
  */
-export function addToEach(works: readonly [CoalescedWork, ...CoalescedWork[]], at: Date): string {
+export function addToEach(works: CoalescedWorks, at: Date): string {
   const [{ running }] = works
   const addition = eachOf(works, ({ path }) => path.sum)
   const raise = eachOf(works, ({ path }) => path.raise)

@@ -63,6 +63,12 @@ type AttemptOutcome =
   | { kind: 'expired' }
 
 /**
+ * One trip that waits for a lock, for 2 seconds at most, may already commit. Calls whose deadline could pass meanwhile take
+ * two: then they are known not to be applied.
+ */
+const LOCK_PATIENCE_MS = 3000
+
+/**
  * Flushes calls until each is answered or has left. Returns whether anything was committed.
  *
  * @param quarantined the key of the calls, if it is quarantined
@@ -73,11 +79,12 @@ export function flushAll(
   context: FlushContext,
   quarantined?: string,
 ): Promise<boolean> {
+  const soon = context.clock.elapsedMs() + LOCK_PATIENCE_MS
   const precautions: Precautions = {
     lockedPath: new Set(),
     triesLocks: quarantined !== undefined,
     quarantined,
-    mayCommitAtOnce: quarantined === undefined,
+    mayCommitAtOnce: quarantined === undefined && calls.every(({ deadline }) => deadline > soon),
     failures: 0,
   }
   const work = () => ({ requests: calls.map(({ request }) => request) })

@@ -28,7 +28,7 @@ import { type FlushContext, flushAll } from './flush.ts'
  *   flushing → waiting      one of its rows or its claim fails: quarantined, and flushed by a writer of the quarantine
  *   flushing → resolving    one of its rows is gone, or was read from another database
  *   flushing → answered     INTERNAL_SERVER_ERROR: an exception of our own
- *   committing → flushing   the connection was lost, and the fence shows that COMMIT had no effect
+ *   committing → flushing   COMMIT had no effect, as the answer shows, or the fence after a lost connection
  *   resolving, waiting, flushing → answered   UNAVAILABLE, at its deadline
  *   committing → answered                     OUTCOME_UNKNOWN, at its deadline or if the fence cannot show it
  *

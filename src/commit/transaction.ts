@@ -7,6 +7,7 @@ import type { CounterRow } from '../rules/rows.ts'
 import {
   type Batch,
   type CoalescedWork,
+  type CoalescedWorks,
   type CounterReading,
   type CounterWork,
   isCoalesced,
@@ -100,8 +101,6 @@ class FlushTransaction implements Transaction {
   #hasBegun = false
   #prepared: readonly string[] = []
   #writes: Writes | undefined
-  /** What a committed transaction kept with its fence. */
-  #kept: string | undefined
 
   constructor(context: WriterContext, fenced: fence.Fenced, batch: Batch) {
     this.#context = context
@@ -187,9 +186,7 @@ class FlushTransaction implements Transaction {
     if (kind === 'unknown') return outcome
     for (const { work, after } of this.#writes?.sequenceGroups ?? [])
       if (after.isIssued) work.row.issuedIn = work.periodKey
-    if (!this.#oneTrip) return outcome
-    assertInvariant(this.#kept !== undefined, 'what one trip has committed is kept with the fence')
-    return { kind, reading: this.#oneTrip.read(this.#kept) }
+    return outcome
   }
 
   rollBack(): Promise<void> {
@@ -198,15 +195,17 @@ class FlushTransaction implements Transaction {
 
   /** Sends what is prepared, and COMMIT. */
   async #commit(): Promise<Outcome> {
-    const { connection, reportWriting } = this.#context
+    const { connection } = this.#context
     const { session } = this.#fenced
     const oneTrip = this.#oneTrip
     const { prepared, end } = oneTrip ?? { prepared: this.#prepared, end: fence.end(this.#fenced) }
+    let kept: string | undefined
     try {
       const sending = session.send([...prepared, ...end])
       this.isCommitSent = true
       const answers = await sending
-      this.#kept = oneTrip?.keptIn(answers)
+      if (oneTrip?.isUnfit(answers)) return { kind: 'unfit' }
+      kept = oneTrip?.keptIn(answers)
     } catch (error) {
       const cause = causeOf(error)
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
@@ -224,17 +223,23 @@ class FlushTransaction implements Transaction {
       }
       return this.#readFence(cause)
     }
-    if (oneTrip && this.#kept === undefined) {
+    if (oneTrip && kept === undefined) {
       try {
-        this.#kept = await fence.readKept(this.#fenced)
+        kept = await fence.readKept(this.#fenced)
+        assertInvariant(kept !== undefined, 'what one trip has committed is kept with the fence')
       } catch (error) {
         return this.#readFence(causeOf(error))
       }
-      if (this.#kept === undefined) return { kind: 'unfit' }
     }
     connection.committed(this.#fenced.fence)
-    reportWriting(true)
-    return { kind: 'committed' }
+    return this.#committed(kept)
+  }
+
+  #committed(kept: string | undefined): Outcome {
+    this.#context.reportWriting(true)
+    if (!this.#oneTrip) return { kind: 'committed' }
+    assertInvariant(kept !== undefined, 'what one trip has committed is kept with the fence')
+    return { kind: 'committed', reading: this.#oneTrip.read(kept) }
   }
 
   /** Finds out on a new connection what came of a COMMIT whose answer doesn't show it. */
@@ -246,9 +251,7 @@ class FlushTransaction implements Transaction {
     const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
     if (!last) return { kind: 'unknown', cause }
     if (!last.isCommitted) return { kind: 'lost', cause }
-    this.#kept = last.kept
-    reportWriting(true)
-    return { kind: 'committed' }
+    return this.#committed(last.kept)
   }
 
   /** The fence is not as this writer left it. It is read in a new session. */
@@ -270,7 +273,7 @@ class FlushTransaction implements Transaction {
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause, index } = error
     // From `keep`.
-    if (hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
+    if (this.#oneTrip && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
     if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#batch.counters.some(mayRedefine))
       return { kind: 'broken', cause: new NthError('OUT_OF_RANGE', FULL) }
@@ -298,6 +301,8 @@ interface OneTrip {
   /** The statements before those that may commit. */
   readonly prepared: readonly string[]
   readonly end: readonly string[]
+  /** Whether the answers show that nothing was changed. A transaction that fits nothing fails instead. */
+  isUnfit(answers: readonly Answer[]): boolean
   /** What was kept with the fence, if the answers show it. */
   keptIn(answers: readonly Answer[]): string | undefined
   /** What the flush would have read, by what was kept. */
@@ -309,8 +314,6 @@ const MAX_COUNTERS = 256
 /** Maximum different additions: each is compared with each row. */
 const MAX_ADDITIONS = 4
 
-type Works = readonly [CoalescedWork, ...CoalescedWork[]]
-
 /**
  * Undefined: something has to be decided, or two trips are faster. One statement can't have the condition with which a
  * cluster commits, nor read what callers want besides the value.
@@ -321,7 +324,7 @@ function oneTripOf(fenced: fence.Fenced, batch: Batch): OneTrip | undefined {
   if (counters.length > (isFar ? MAX_COUNTERS : 1) || !precautions.mayCommitAtOnce) return undefined
   const [first, ...others] = counters.filter(isCoalesced)
   if (!first || others.length + 1 < counters.length + sequenceGroups.length) return undefined
-  const works: Works = [first, ...others]
+  const works: CoalescedWorks = [first, ...others]
   if (!areSure(works)) return undefined
   const isAlone = others.length === 0 && !isGalera && identity.cluster === '' && !wantsState(first)
   if (isAlone) return addInOneStatement(fenced, first, at)
@@ -329,7 +332,7 @@ function oneTripOf(fenced: fence.Fenced, batch: Batch): OneTrip | undefined {
 }
 
 /** Whether rows surely have the running periods, and few of their additions differ. */
-function areSure(works: Works): boolean {
+function areSure(works: CoalescedWorks): boolean {
   const [{ running }] = works
   const begunAt = Math.max(...running.map(({ start }) => start))
   if (!works.every((work) => work.running === running && work.row.changedAt >= begunAt)) return false
@@ -345,16 +348,17 @@ function addInOneStatement(fenced: fence.Fenced, work: CoalescedWork, at: Date):
   return {
     prepared: [],
     end: [addWithFence(fenced.fence, work, at)],
+    isUnfit: ([answer]) => resultOf(answer).affectedRows === 0,
     keptIn([answer]) {
-      const { affectedRows, insertId } = resultOf(answer)
-      return affectedRows > 0 && insertId !== 0 ? String(insertId) : undefined
+      const { insertId } = resultOf(answer)
+      return insertId === 0 ? undefined : String(insertId)
     },
     read: (kept) => readingOf([[work, added(Number(kept))]]),
   }
 }
 
 /** A transaction that changes several counters, and keeps their rows as a text. */
-function addInOneText(fenced: fence.Fenced, works: Works, at: Date): OneTrip {
+function addInOneText(fenced: fence.Fenced, works: CoalescedWorks, at: Date): OneTrip {
   const columns = periodColumns(works)
   const kept = `(
           select group_concat(concat_ws(' ', ${['counter_id', 'value', 'revision', ...columns].join(', ')}) order by counter_id)
@@ -364,6 +368,7 @@ function addInOneText(fenced: fence.Fenced, works: Works, at: Date): OneTrip {
   return {
     prepared,
     end: fence.end(fenced),
+    isUnfit: () => false,
     keptIn: (answers) => fence.keptIn(answers[prepared.length - 2]),
     read(text) {
       const rows = new Map(

@@ -38,7 +38,7 @@ export const waitMeasure: Measure<number> = channel('nth:wait')
 /** An attempt of a flush was not committed, and is repeated. */
 export const retryMeasure: Measure<undefined> = channel('nth:retry')
 
-/** The fence was read, as the answer to a COMMIT was lost. */
+/** The fence was read, as a commit got no clear answer. */
 export const fenceReadMeasure: Measure<undefined> = channel('nth:fence-read')
 
 /** A text of statements is sent to the database. */

@@ -99,7 +99,7 @@ export function openMetrics(version: string) {
         answered,
       ],
       nth_flush_retries_total: ['Attempts of a transaction that were repeated', retries],
-      nth_fence_reads_total: ['Answers to COMMIT that were lost and looked up', fenceReads],
+      nth_fence_reads_total: ['Commits without a clear answer, which were looked up', fenceReads],
       nth_database_round_trips_total: ['Texts of statements sent to the database', trips],
       nth_refusals_total: ['Requests and fields refused by a limit', refused],
     }

@@ -74,28 +74,35 @@ it('answers UNAVAILABLE where a trigger refuses, without its words, and goes on 
   expect((await ask('mutation { increment(name: "bad") { value } }')).increment.value).toBe(2)
 })
 
-it('does not call the database unavailable where a trigger refuses one of several counters', async () => {
-  const { send, warnings, target } = await startService()
-  const names = ['a', 'b', 'bad', 'c']
-  const increment = (name: string) => send(`mutation { increment(name: "${name}") { value } }`)
-  await Promise.all(names.map(increment))
-  const [bad] = await query(target, "select id from counter where name = 'bad'")
-  await query(
-    target,
-    `create trigger refuse before update on counter_value for each row
-     if new.counter_id = ${bad?.id} then signal sqlstate '45000' set message_text = 'secret'; end if`,
-  )
-  for (const time of upTo(5)) {
-    const answers = await Promise.all(names.map(increment))
-    expect(answers.map(({ data }) => data.increment?.value)).toEqual([
-      1 + time,
-      1 + time,
-      undefined,
-      1 + time,
-    ])
-  }
-  expect(warnings).toEqual([])
-})
+it.each([
+  "signal sqlstate '45000' set message_text = 'secret'",
+  // Its error is that of Nth's own conditions.
+  'set @refused = (select 1 union select 2)',
+])(
+  'does not call the database unavailable where a trigger refuses one of several counters by %s',
+  async (refuses) => {
+    const { send, warnings, target } = await startService()
+    const names = ['a', 'b', 'bad', 'c']
+    const increment = (name: string) => send(`mutation { increment(name: "${name}") { value } }`)
+    await Promise.all(names.map(increment))
+    const [bad] = await query(target, "select id from counter where name = 'bad'")
+    await query(
+      target,
+      `create trigger refuse before update on counter_value for each row
+     if new.counter_id = ${bad?.id} then ${refuses}; end if`,
+    )
+    for (const time of upTo(5)) {
+      const answers = await Promise.all(names.map(increment))
+      expect(answers.map(({ data }) => data.increment?.value)).toEqual([
+        1 + time,
+        1 + time,
+        undefined,
+        1 + time,
+      ])
+    }
+    expect(warnings).toEqual([])
+  },
+)
 
 it('goes on with the others where a trigger takes the total away that a period ended with', async () => {
   const { ask, send, target } = await startService()

@@ -45,6 +45,17 @@ const ASSUMPTIONS: readonly Assumption[] = [
     },
   },
   {
+    text: 'an update of two rows keeps in one what the other was, or changes none',
+    async holds({ sessions: [one] }) {
+      const both = `update ${TABLE} as kept straight_join ${TABLE} as counted
+        set kept.value = counted.value, counted.value = last_insert_id(counted.value) + 5
+        where kept.id = 2 and counted.id = `
+      const [, changed, none] = await one.send([set(1, '20'), `${both}1`, `${both}9`, 'commit'])
+      const values = [insertIdIn(changed), await valueIn(one), await valueIn(one, 2)]
+      return values.join() === '20,25,20' && Object(none).affectedRows === 0
+    },
+  },
+  {
     text: 'a text of several statements ends at the first that fails',
     async holds({ sessions: [one] }) {
       const index = await failingIndex(one.send(['start transaction', ADD, FAIL, ADD, 'commit']))
@@ -298,6 +309,7 @@ it.each(ASSUMPTIONS)('runs on an engine where it holds that $text', async (assum
 /** Engines and proxies that are not what Nth needs, each by a statement that becomes another. */
 const STRANGE: [assumption: string, of: RegExp, becomes: string][] = [
   ['has the value of last_insert_id', /last_insert_id\(value\)/, 'value'],
+  ['keeps in one what the other was', /kept.value = counted.value,/, ''],
   ['ends at the first that fails', /select if\(0, 0, \(select 1 union select 2\)\)/, 'do 0'],
   ['a transaction is rolled back as a whole', /;\nrollback/, ';\ncommit'],
   [
