@@ -156,7 +156,7 @@ it.each(ENDS)(
   'reports an unknown outcome of %s only where the fence could not be read in time',
   async (_, end, options) => {
     const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
-    const { counters } = await counterWith([[end, 'stays unanswered'], ...strokes], { timeoutMs: 2000 })
+    const { counters } = await counterWith([[end, 'stays unanswered'], ...strokes], { timeoutMs: 4000 })
     const refusal = await counters
       .incrementBy(key, 1, options)
       .catch(({ code, details }) => ({ code, details }))
