@@ -250,7 +250,7 @@ it('refuses to start on a database that lost commits, and says how that is accep
 
 it('issues nothing through a worker that replaces another one after a loss', async () => {
   const target = await freshDatabase()
-  const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '300', WORKERS: '2' })
+  const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '2000', WORKERS: '2' })
   const increment = 'mutation { increment(name: "a") { value } }'
   await nth.ask(increment)
   await query(
