@@ -50,6 +50,7 @@ interface Opened {
   host: Host
   /** One of an earlier incarnation may lead to a replaced server. */
   incarnation: number
+  openedAt: number
   answeredAt: number
   /** The most bytes of a statement; undefined: it doesn't have its settings yet. */
   maxStatement: number | undefined
@@ -86,6 +87,8 @@ export class Database {
   readonly #opened = new WeakMap<object, Opened>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
   #failedAt = Number.NEGATIVE_INFINITY
+  /** When a server last rejected changes. Connections that were opened before may lead to it. */
+  #switchedAt = Number.NEGATIVE_INFINITY
   #succeededAt = Number.NEGATIVE_INFINITY
   #pending = 0
   #open = 0
@@ -183,6 +186,7 @@ export class Database {
     } catch (error) {
       if (error instanceof LostAnswerError || isSwitchover(error)) {
         this.#failedAt = performance.now()
+        if (isSwitchover(error)) this.#switchedAt = this.#failedAt
         opened.host.failed()
       }
       // The work itself throws NthErrors.
@@ -252,7 +256,8 @@ export class Database {
         this.#open -= 1
       })
       const { incarnation } = this.#options.failover
-      const opened: Opened = { host, incarnation, answeredAt: performance.now(), maxStatement: undefined }
+      const now = performance.now()
+      const opened: Opened = { host, incarnation, openedAt: now, answeredAt: now, maxStatement: undefined }
       this.#opened.set(connection, opened)
       // All that is sent on it goes through here, as the driver's promises call it. It is never given values.
       const send = connection.query.bind(connection)
@@ -281,8 +286,9 @@ export class Database {
   async #isLive(connection: Connection, deadline: number): Promise<boolean> {
     const { failover, health } = this.#options
     const now = performance.now()
-    const { host, incarnation, answeredAt } = this.#openedOf(connection)
-    if (host.isLeft() || incarnation !== failover.incarnation || answeredAt <= this.#failedAt) return false
+    const { host, incarnation, openedAt, answeredAt } = this.#openedOf(connection)
+    if (host.isLeft() || incarnation !== failover.incarnation) return false
+    if (openedAt <= this.#switchedAt || answeredAt <= this.#failedAt) return false
     if (now - answeredAt < IDLE_MS) return true
     try {
       await withTimeout(Math.min(PING_MS, (deadline - now) / 2), connection.ping())

@@ -1,14 +1,17 @@
 // @module-tag slow
+import { EventEmitter, once } from 'node:events'
 import { createConnection } from 'mysql2/promise'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { ER } from '../../src/mysql/errors.ts'
+import { openHosts } from '../../src/mysql/hosts.ts'
+import { openDatabase } from '../../src/mysql/pool.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startLoad } from '../support/client/load.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
 import { startProxy } from '../support/database/proxy.ts'
-import { openTestNth } from '../support/server/nth.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const key = { namespace: 'n', name: 'c' }
@@ -64,6 +67,49 @@ it('asks another server whether a COMMIT took effect that the previous one refus
   switchOver()
   expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
   expect(said).toEqual([])
+})
+
+it('uses no other connection of before a switchover, though it was answered after the first rejection', {
+  tags: 'quick',
+}, async () => {
+  const old = new Set<number>()
+  let isSwitched = false
+  const target = await startProxy(await freshDatabase(), (statement, connection) => {
+    if (!isSwitched) old.add(connection)
+    return isSwitched && old.has(connection) && CHANGE.test(statement)
+      ? { errno: ER.READ_ONLY_MODE }
+      : 'passes'
+  })
+  const hosts = openHosts([target])
+  const database = openDatabase(hosts, { timeLimitMs: AMPLE_MS, maxPending: 10 })
+  onTestFinished(async () => {
+    await database.close()
+    hosts.close()
+  })
+  // The longest pause before the second attempt.
+  vi.spyOn(Math, 'random').mockReturnValue(1)
+  const events = new EventEmitter()
+  const [begun, rejected] = [once(events, 'begun'), once(events, 'rejected')]
+  const reading = database.withRetry(async (connection) => {
+    await connection.query('select 1')
+    events.emit('begun')
+    await rejected
+    await connection.query('select 1')
+  })
+  await begun
+  await database.select('select 1')
+  isSwitched = true
+  let rejections = 0
+  await database.withRetry(async (connection) => {
+    await connection.query('insert into deleted_counter (id) values (1)').catch((error) => {
+      rejections += 1
+      // Only then has the pool noted the rejection.
+      setImmediate(() => events.emit('rejected'))
+      throw error
+    })
+  })
+  await reading
+  expect(rejections).toBe(1)
 })
 
 /** A server of its own, and a user that its `read_only` holds for, as it does not for those who may set it. */
