@@ -44,7 +44,8 @@ export interface CounterWork extends Readonly<CounterRowWork> {
   readonly subjects: ReadonlyMap<string, string> | undefined
 }
 
-export interface SequenceGroupWork extends Readonly<SequenceGroupRowWork> {
+export interface SequenceGroupWork
+  extends Pick<Readonly<SequenceGroupRowWork>, 'row' | 'operations' | 'wantsRevision'> {
   /** Key of its current period. */
   readonly periodKey: number
   /** As those of a counter. */
@@ -231,13 +232,15 @@ function withSubject(subjects = new Map<string, string>(), { salt }: Row, subjec
 /** The locked path of a counter without slots. */
 const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
 
-function workOnSequenceGroup(work: SequenceGroupRowWork, at: Date): SequenceGroupWork {
-  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = work
+function workOnSequenceGroup(
+  { row, operations, wantsRevision }: SequenceGroupRowWork,
+  at: Date,
+): SequenceGroupWork {
   let subjects: Map<string, string> | undefined
   for (const operation of operations)
     if (operation.kind === 'nextOnce') subjects = withSubject(subjects, row, operation.subject)
   const periodKey = periodKeyOf(row.definition.restartEvery, row.definition.timeZone, at)
-  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, periodKey, subjects }
+  return { row, operations, wantsRevision, periodKey, subjects }
 }
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */

@@ -120,9 +120,15 @@ export function keptIn(answer: Answer | undefined): string | undefined {
   return firstRow<{ found: string | null }>(answer)?.found ?? undefined
 }
 
-/** Reads what was kept by the transaction that incremented `seq`; undefined: it had no effect. */
-export async function readKept({ session, fence }: Fenced): Promise<string | undefined> {
-  return keptIn((await session.send([selectKept(fence)]))[0])
+/**
+ * Reads what was kept by the transaction that incremented `seq`.
+ *
+ * @throws if it can't be read, or nothing was kept
+ */
+export async function readKept({ session, fence }: Fenced): Promise<string> {
+  const kept = keptIn((await session.send([selectKept(fence)]))[0])
+  if (kept === undefined) throw new Error('The fence does not have what a committed transaction kept')
+  return kept
 }
 
 /** Errors of the last statements that mean that the transaction had no effect. */

@@ -204,7 +204,7 @@ class FlushTransaction implements Transaction {
       const sending = session.send([...prepared, ...end])
       this.isCommitSent = true
       const answers = await sending
-      if (oneTrip?.isUnfit(answers)) return { kind: 'unfit' }
+      if (oneTrip?.isUnfit?.(answers)) return { kind: 'unfit' }
       kept = oneTrip?.keptIn(answers)
     } catch (error) {
       const cause = causeOf(error)
@@ -226,7 +226,6 @@ class FlushTransaction implements Transaction {
     if (oneTrip && kept === undefined) {
       try {
         kept = await fence.readKept(this.#fenced)
-        assertInvariant(kept !== undefined, 'what one trip has committed is kept with the fence')
       } catch (error) {
         return this.#readFence(causeOf(error))
       }
@@ -301,8 +300,8 @@ interface OneTrip {
   /** The statements before those that may commit. */
   readonly prepared: readonly string[]
   readonly end: readonly string[]
-  /** Whether the answers show that nothing was changed. A transaction that fits nothing fails instead. */
-  isUnfit(answers: readonly Answer[]): boolean
+  /** Whether the answers show that nothing was changed. Undefined: the transaction fails instead. */
+  isUnfit?(answers: readonly Answer[]): boolean
   /** What was kept with the fence, if the answers show it. */
   keptIn(answers: readonly Answer[]): string | undefined
   /** What the flush would have read, by what was kept. */
@@ -368,7 +367,6 @@ function addInOneText(fenced: fence.Fenced, works: CoalescedWorks, at: Date): On
   return {
     prepared,
     end: fence.end(fenced),
-    isUnfit: () => false,
     keptIn: (answers) => fence.keptIn(answers[prepared.length - 2]),
     read(text) {
       const rows = new Map(

@@ -123,7 +123,7 @@ function repeatsFields({ selections }: SelectionSetNode): boolean {
 
 /**
  * Whether the introspection of a valid document returns too many values. They are resolved synchronously, and a type has
- * fields that have types: 5 kB could request 68 MB, and block all other requests. Walks through the schema as the executor
+ * fields that have types: 5 kB could request 68 MB, and block all other requests. Traverses the schema as the executor
  * would, up to the limit; counts deprecated and conditional fields, and all types if a variable selects the type.
  */
 function introspectsTooMuch(schema: GraphQLSchema, document: DocumentNode): boolean {

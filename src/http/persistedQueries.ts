@@ -58,7 +58,7 @@ export function openPersistedQueries({ cache, trusted, trustedOnly }: PersistedQ
     /**
      * The parameters of a request with the text of its document.
      *
-     * @throws {HttpError} 403 if the caller may run trusted documents only, and this is none; for an unknown ID like a
+     * @throws {HttpError} 403 if the caller may run trusted documents only, and this is not one; for an unknown ID like a
      *   syntax error, with a status by the type of the response
      */
     resolve(params: SentParams, caller: Caller, type: JsonType): GraphQLParams | Promise<GraphQLParams> {

@@ -14,7 +14,7 @@ interface HealthOptions {
   hasRoom?: (() => Promise<boolean>) | undefined
 }
 
-/** How long no change must have met a full disk, until it counts as one with room: less where room can be seen. */
+/** How long no change must have failed for a full disk until the disk counts as roomy: less where its room can be seen. */
 const FULL_MS = 10_000
 const FULL_IN_SIGHT_MS = 2000
 const CHECK_MS = 500
@@ -28,8 +28,9 @@ const CONNECT_TIMEOUT = 'ETIMEDOUT'
  * Connecting and writing are reported separately: a read-only or full database is reachable, and only a change shows
  * that it can be written again.
  *
- * States: healthy, or failing for one or more reasons. A success ends the failure to connect or to write. It doesn't end
- * that of a full disk, as only some changes need room: that ends when none has met it for a while, and there is room.
+ * States: healthy, or failing for one or more reasons. A success ends the failure to connect or to write. It doesn't show
+ * that a full disk has room again, as only some changes need room. The disk stays full until no change has failed for it
+ * for a while, and there is room.
  *
  * Several connections are opened side by side, and their reports arrive late where the machine is busy. So a failure to
  * connect counts only if the database hasn't answered since the attempt began. Otherwise the state would flap.
