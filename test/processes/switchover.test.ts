@@ -80,14 +80,15 @@ it('uses no other connection of before a switchover, though it was answered afte
       ? { errno: ER.READ_ONLY_MODE }
       : 'passes'
   })
+  // The longest pause before the second attempt.
+  const random = vi.spyOn(Math, 'random').mockReturnValue(1)
   const hosts = openHosts([target])
   const database = openDatabase(hosts, { timeLimitMs: AMPLE_MS, maxPending: 10 })
   onTestFinished(async () => {
+    random.mockRestore()
     await database.close()
     hosts.close()
   })
-  // The longest pause before the second attempt.
-  vi.spyOn(Math, 'random').mockReturnValue(1)
   const events = new EventEmitter()
   const [begun, rejected] = [once(events, 'begun'), once(events, 'rejected')]
   const reading = database.withRetry(async (connection) => {
