@@ -165,6 +165,8 @@ const SILENCE_MS = 45_000
 
 /** How many objects' newest states are kept. */
 const MAX_OBJECTS = 10_000
+/** How many fields of each, with different arguments. */
+const MAX_FIELDS = 200
 
 const EVENT_STREAM = 'text/event-stream'
 
@@ -388,9 +390,11 @@ function createNewest() {
   return (result: unknown, operation: Operation): unknown => {
     /** What the names of fields with an alias or arguments stand for. */
     const meanings: Record<string, string> = {}
+    const variables = isObject(operation.variables) ? operation.variables : {}
     const calls = operation.query?.matchAll(/(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g) ?? []
     for (const [, name = '', call = ''] of calls) {
-      const meaning = call + (call.includes('$') ? JSON.stringify(operation.variables) : '')
+      const values = [...call.matchAll(/\$(\w+)/g)].map(([, variable = '']) => variables[variable])
+      const meaning = call + JSON.stringify(values)
       const others = meanings[name] ?? ''
       if (!others.includes(meaning)) meanings[name] = others + meaning
     }
@@ -405,8 +409,11 @@ function createNewest() {
         if (Array.isArray(value) ? value.some((item) => item?.id) : isObject(value)) continue
         const meaning = `${name} ${meanings[name]}`
         const known = fields.get(meaning)
-        if (known?.revision > revision) object[name] = known.value
-        else fields.set(meaning, { revision, value })
+        const newest = known?.revision > revision ? known : { revision, value }
+        object[name] = newest.value
+        fields.delete(meaning)
+        fields.set(meaning, newest)
+        if (fields.size > MAX_FIELDS) fields.delete(fields.keys().next().value)
       }
       seen.delete(id)
       seen.set(id, fields)

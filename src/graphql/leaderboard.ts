@@ -10,7 +10,7 @@ import type { Context } from './context.ts'
 import { Counter, type CounterSource, Period } from './counter.ts'
 import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
 import { on } from './rights.ts'
-import { chargeList, refuseInSubscription, room } from './selections.ts'
+import { charge, chargeList, refuseInSubscription, room } from './selections.ts'
 
 export const CounterOrder = builder.enumType('CounterOrder', {
   description: 'The order of a list of counters.',
@@ -159,6 +159,8 @@ async function keyOn(
 
 const extensions = { check: checks.leaderboard, right: toSeeOthers }
 const MAX_NEIGHBORS = 50
+/** Work of a place, in values: some 0.5 ms of the database. A list charges as many for itself, before it is read. */
+const VALUES_OF_A_PLACE = 20
 
 builder.objectFields(Counter, (t) => ({
   place: t.int({
@@ -167,8 +169,11 @@ builder.objectFields(Counter, (t) => ({
       'The place by value in its namespace, or by period total, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. It may be about a second behind. Null if the counter is not on that leaderboard: it was never changed or defined, or nothing was added in the period, or the namespace has no such leaderboard, or not with all counters yet. Not in subscriptions.',
     args: chosen,
     extensions,
-    async resolve(counter, args, { nth }, info) {
+    async resolve(counter, args, context, info) {
       refuseInSubscription(info)
+      charge(context, VALUES_OF_A_PLACE)
+      await room(context, VALUES_OF_A_PLACE)
+      const { nth } = context
       const key = await keyOn(counter, args, nth)
       return key ? nth.leaderboard.place(key) : null
     },

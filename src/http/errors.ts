@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type ArgumentNode,
   type ASTNode,
+  type DirectiveNode,
   type DocumentNode,
   type ExecutionArgs,
   type ExecutionResult,
@@ -12,12 +13,14 @@ import {
   type ObjectFieldNode,
   type OperationDefinitionNode,
   type ValueNode,
+  type VariableDefinitionNode,
   visit,
 } from 'graphql'
 import { FieldError, type FieldErrorOptions, isGraphQLError, reportedErrors } from '../graphql/fieldError.ts'
 import type { Notices } from '../operations/log.ts'
 import { refusalMeasure } from '../operations/measures.ts'
 import { type ErrorCode, errorCodes, NthError, unavailable } from '../rules/errors.ts'
+import type { Fault } from '../rules/names.ts'
 import { createVariableCheck } from './variables.ts'
 
 /** Names and values of headers, alternating. */
@@ -241,7 +244,8 @@ export function withArguments(
  */
 export function assertVariables(args: ExecutionArgs, operation: OperationDefinitionNode): void {
   if (!operation.variableDefinitions?.length) return
-  const fault = createVariableCheck(args.schema, operation)(args.variableValues)
+  const fault =
+    createVariableCheck(args.schema, operation)(args.variableValues) ?? nullCondition(args, operation)
   if (!fault) return
   const { definition, path = [], message, limit } = fault
   const name = definition.variable.name.value
@@ -253,6 +257,27 @@ export function assertVariables(args: ExecutionArgs, operation: OperationDefinit
   const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, { nodes: definition, extensions })
   mark(error, fullPath)
   throw error
+}
+
+/**
+ * A variable with a default may be used where null is not allowed. In `@include` or `@skip`, its null would be found only
+ * when the selection is read: in a mutation, after the change.
+ */
+function nullCondition(
+  { document, variableValues }: ExecutionArgs,
+  { variableDefinitions = [] }: OperationDefinitionNode,
+): (Fault & { definition: VariableDefinitionNode }) | undefined {
+  const isNull = ({ variable }: VariableDefinitionNode) => variableValues?.[variable.name.value] === null
+  const nulls = variableDefinitions.filter(isNull)
+  let definition: VariableDefinitionNode | undefined
+  const find = ({ arguments: given = [] }: DirectiveNode) => {
+    for (const { value } of given)
+      definition ??= nulls.find(
+        ({ variable }) => value.kind === Kind.VARIABLE && value.name.value === variable.name.value,
+      )
+  }
+  if (nulls.length > 0) visit(document, { Directive: find })
+  return definition && { definition, message: 'must be true or false, not null' }
 }
 
 /** The argument that was rejected because its variable is null. */

@@ -88,10 +88,12 @@ function loadPerTick<Key, Value>(
   return (key) => loader.load(key)
 }
 
-/** Memory of a cached row with its name, in bytes: measured with short names. */
+/** Memory of a cached row with a short name, in bytes: measured. */
 const BYTES_PER_ROW = 350
-/** Maximum cached rows of a kind: an eighth of the heap, so a million in the 4 GB that Node has by default. */
-const MAX_CACHED = Math.floor(getHeapStatistics().heap_size_limit / 8 / BYTES_PER_ROW)
+/** Memory of a character of its name, in bytes: the row of a sequence group has a part of it once more. */
+const BYTES_PER_CHARACTER = 3
+/** Maximum memory of the cached rows of a kind: an eighth of the heap, so a million in the 4 GB that Node has by default. */
+const MAX_BYTES = Math.floor(getHeapStatistics().heap_size_limit / 8)
 
 interface RowCacheOptions<Name, R> {
   textOf: (name: Name) => string
@@ -110,7 +112,10 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   { textOf, read, create }: RowCacheOptions<Name, R>,
 ): Rows<Name, R> {
   // With `max`, space for all of them would be allocated at once.
-  const cache = new LRUCache<string, R>({ maxSize: MAX_CACHED, sizeCalculation: () => 1 })
+  const cache = new LRUCache<string, R>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: (_, text) => BYTES_PER_ROW + BYTES_PER_CHARACTER * text.length,
+  })
   const load = loadInBatches<Name, R>(textOf, (names, results) =>
     cacheAll(results, (connection) => read(connection, names, failover.incarnation)),
   )

@@ -162,6 +162,20 @@ it('compares answers in the order in which a client reads them', { tags: 'quick'
   expect([revisionOf(await newest?.json()), revisionOf(await oldest?.json())]).toEqual([3, 3])
 })
 
+it('compares a field by the variables that it has, not by others', { tags: 'quick' }, async () => {
+  const state = (revision: number, valueIn: number) =>
+    Response.json({ data: { increment: { counter: { id: 'c', revision, valueIn } } } })
+  const { client } = clientWith([state(2, 20), state(1, 10), state(1, 5)])
+  const valueIn = async (order: string, period = 'DAY') => {
+    const query =
+      'mutation ($p: Period!, $order: String!) { increment(name: "c", idempotencyKey: $order) { counter { id revision valueIn(period: $p) } } }'
+    const init = { method: 'POST', body: JSON.stringify({ query, variables: { p: period, order } }) }
+    const { data } = await (await client.fetch('http://nth.test/graphql', init)).json()
+    return data.increment.counter.valueIn
+  }
+  expect([await valueIn('a'), await valueIn('b'), await valueIn('c', 'HOUR')]).toEqual([20, 20, 5])
+})
+
 it('repeats a mutation with a key in its header', { tags: 'quick' }, async () => {
   const { client, requests } = clientWith([lost(), ANSWERED.clone()])
   const keyed = post('mutation { increment(name: "c") { value } }', { 'idempotency-key': 'k' })

@@ -105,6 +105,19 @@ it('answers a change whose selection exceeds a limit', async () => {
   }
 })
 
+it('refuses a condition that is null before the change', async () => {
+  const { ask, refusal } = await startService()
+  const change = 'increment(name: "c") { value ...F }'
+  for (const directive of ['@include(if: $b)', '@skip(if: $b)']) {
+    const inField = `mutation ($b: Boolean = true) { increment(name: "c") { value ${directive} } }`
+    const inFragment = `mutation ($b: Boolean = true) { ${change} } fragment F on CounterChange { counter { id ${directive} } }`
+    for (const document of [inField, inFragment])
+      expect(await refusal(document, { b: null })).toEqual({ code: 'BAD_USER_INPUT', argument: 'if' })
+  }
+  const document = 'mutation ($b: Boolean = true) { increment(name: "c") { value @include(if: $b) } }'
+  expect(await ask(document)).toEqual({ increment: { value: 1 } })
+})
+
 it('says that a query can be sent again', async () => {
   const { refusal } = await startWithoutReads()
   const queries = ['{ counter(name: "c") { value } }', '{ sequence(name: "s") { step } }']

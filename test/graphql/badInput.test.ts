@@ -307,6 +307,16 @@ it.each([
   expect(errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
 })
 
+it('refuses more places than a request may read, also outside of lists', async () => {
+  const { send } = await startService()
+  const places = Array.from({ length: 49 }, (_, index) => `p${index}: place(lowestFirst: ${index % 2 === 1})`)
+  const counters = Array.from({ length: 40 }, (_, index) => `c${index}: counter(name: "a") { ...P }`)
+  const { errors = [] } = await send(
+    `{ ${counters.join(' ')} } fragment P on Counter { ${places.join(' ')} }`,
+  )
+  expect(errors[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
+})
+
 it('takes no block whose numbers would be too many to list', async () => {
   const { send, ask } = await startService()
   const blocks = Array.from(
