@@ -287,8 +287,10 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
       pending.add(call)
       operations += request.operations.length
       if (!isWatched) watch()
-      if (request.deadline !== undefined)
-        clock.afterSockets(request.deadline - now, () => call.settle(expired(call)))
+      if (request.deadline !== undefined) {
+        const cancel = clock.afterSockets(request.deadline - now, () => call.settle(expired(call)))
+        call.answer.then(cancel, cancel)
+      }
       return call
     },
 

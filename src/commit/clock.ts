@@ -9,9 +9,9 @@ export interface Clock {
   endOfTick(): Promise<void>
   /**
    * Runs work after a delay, once the sockets that are ready have been read: after a pause of the whole process they may
-   * hold the answers. Doesn't keep the process alive.
+   * hold the answers. Doesn't keep the process alive. The returned function cancels it.
    */
-  afterSockets(delayMs: number, work: () => void): void
+  afterSockets(delayMs: number, work: () => void): () => void
   /** Runs work again and again, until the returned function is called. */
   repeat(everyMs: number, work: () => void): () => void
 }
@@ -22,7 +22,8 @@ export const SYSTEM_CLOCK: Clock = {
   pause,
   endOfTick,
   afterSockets(delayMs, work) {
-    setTimeout(() => setImmediate(work), Math.max(0, delayMs)).unref()
+    const timer = setTimeout(() => setImmediate(work), Math.max(0, delayMs)).unref()
+    return () => clearTimeout(timer)
   },
   repeat(everyMs, work) {
     const timer = setInterval(work, everyMs)

@@ -1,3 +1,4 @@
+import { groupBy } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
 import { apply, applyAll, RowState } from '../rules/counter.ts'
@@ -49,8 +50,8 @@ export interface FlushContext extends BatchContext {
   notices: Notices
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
-  /** One of the keys failed. The calls, which touch them, go to the first. */
-  quarantine(keys: readonly string[], calls: readonly Call[]): void
+  /** These keys failed. The calls of each wait for it, before those that arrive. */
+  quarantine(failed: ReadonlyMap<string, readonly Call[]>): void
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
 }
@@ -63,12 +64,6 @@ type AttemptOutcome =
   | { kind: 'expired' }
 
 /**
- * One trip that waits for a lock, for 2 seconds at most, may already commit. Calls whose deadline could pass meanwhile take
- * two: then they are known not to be applied.
- */
-const LOCK_PATIENCE_MS = 3000
-
-/**
  * Flushes calls until each is answered or has left. Returns whether anything was committed.
  *
  * @param quarantined the key of the calls, if it is quarantined
@@ -79,12 +74,11 @@ export function flushAll(
   context: FlushContext,
   quarantined?: string,
 ): Promise<boolean> {
-  const soon = context.clock.elapsedMs() + LOCK_PATIENCE_MS
   const precautions: Precautions = {
     lockedPath: new Set(),
     triesLocks: quarantined !== undefined,
     quarantined,
-    mayCommitAtOnce: quarantined === undefined && calls.every(({ deadline }) => deadline > soon),
+    mayCommitAtOnce: quarantined === undefined,
     failures: 0,
   }
   const work = () => ({ requests: calls.map(({ request }) => request) })
@@ -138,15 +132,21 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
       case 'refused':
         for (const id of outcome.ids) precautions.lockedPath.add(id)
         break
-      case 'notLocked':
+      case 'notLocked': {
         open = without(open, outcome.gone, resolveAgain)
-        for (const key of outcome.locked) open = without(open, [key], (leaving) => quarantine([key], leaving))
+        const locked = new Map<string, Call[]>(outcome.locked.map((key) => [key, []]))
+        open = open.filter((call) => {
+          const queue = locked.get(call.keys.find((key) => locked.has(key)) ?? '')
+          queue?.push(call)
+          return queue === undefined
+        })
+        quarantine(locked)
         break
+      }
       case 'locked':
         if (precautions.triesLocks) {
-          // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
-          for (const call of open.toReversed())
-            quarantine([precautions.quarantined ?? call.keys[0] ?? ''], [call])
+          // Which one is locked is not known, so the calls of each key are tried apart.
+          quarantine(groupBy(open, (call) => precautions.quarantined ?? call.keys[0] ?? ''))
           return false
         }
         precautions.triesLocks = true
@@ -210,9 +210,9 @@ async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOut
 }
 
 /**
- * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
- * they would delay others; where it is quarantined, it fails. A call that causes an exception of our own fails, and so
- * does one that is refused.
+ * Bisects calls that are too large for one flush, or of which one causes an error. Where all touch the same keys,
+ * quarantines those, as they would delay others. There bisects further, until a call that the database refuses is alone,
+ * and fails. A call that causes an exception of our own fails as well.
  */
 async function flushApart(
   { writer, context, precautions: { quarantined } }: Flush,
@@ -220,14 +220,15 @@ async function flushApart(
   { kind, cause }: Extract<AttemptOutcome, { kind: 'broken' | 'fault' }>,
 ): Promise<boolean> {
   const [call, ...others] = calls
-  if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
+  const isFound =
+    quarantined === undefined ? new Set(calls.map(({ keys }) => keys.join())).size === 1 : others.length === 0
+  if (call && kind === 'fault' && isFound) {
     if (quarantined === undefined) {
-      context.quarantine(call.keys, calls)
+      context.quarantine(new Map(call.keys.map((key, index) => [key, index === 0 ? calls : []])))
       return false
     }
     context.notices.fault(cause)
-    const refusal = unavailable('The database refuses this change; nothing was done.', cause)
-    for (const refused of calls) refused.settle(refusal)
+    call.settle(unavailable('The database refuses this change; nothing was done.', cause))
     return false
   }
   if (call && others.length === 0) {
@@ -235,7 +236,7 @@ async function flushApart(
     if (cause instanceof NthError) return false
     // The definition that was cached may be the cause.
     for (const named of call.request.operations) named.rows.forget(named.name)
-    if (call.operations.length === 1) context.quarantine(call.keys.slice(-1), [])
+    if (call.operations.length === 1) context.quarantine(new Map([[call.keys.at(-1) ?? '', []]]))
     return false
   }
   const half = Math.ceil(calls.length / 2)

@@ -27,7 +27,8 @@ import { type FlushContext, flushAll } from './flush.ts'
  *   flushing → flushing     rolled back: because of another call, or a conflict
  *   flushing → waiting      one of its rows or its claim fails: quarantined, and flushed by a writer of the quarantine
  *   flushing → resolving    one of its rows is gone, or was read from another database
- *   flushing → answered     INTERNAL_SERVER_ERROR: an exception of our own
+ *   flushing → answered     INTERNAL_SERVER_ERROR: an exception of our own; UNAVAILABLE: the database refuses it
+ *   resolving → answered    its rows can't be read, or don't exist
  *   committing → flushing   COMMIT had no effect, as the answer shows, or the fence after a lost connection
  *   resolving, waiting, flushing → answered   UNAVAILABLE, at its deadline
  *   committing → answered                     OUTCOME_UNKNOWN, at its deadline or if the fence cannot show it
@@ -69,7 +70,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
     /**
      * Applies operations exactly once. With a claim, a repeat returns the first result.
      *
-     * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE or, for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if nothing was
+     * @throws {NthError} the errors of the operations; for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if nothing was
      *   applied; OUTCOME_UNKNOWN if that is not known
      */
     change(request: Request): Promise<Applied> {
@@ -180,9 +181,9 @@ export function openGroupCommit(options: GroupCommitOptions) {
   }
 
   /** Quarantines keys, with the calls of a flush before those that wait. */
-  function isolate(keys: readonly string[], calls: readonly Call[]): void {
-    for (const [index, key] of keys.entries()) quarantine.add(key, index === 0 ? calls : [], true)
-    for (const call of [...waiting]) if (call.touches(keys)) enqueue(call)
+  function isolate(failed: ReadonlyMap<string, readonly Call[]>): void {
+    for (const [key, calls] of failed) quarantine.add(key, calls, true)
+    for (const call of [...waiting]) if (quarantine.keyOf(call) !== undefined) enqueue(call)
     flushQuarantine()
   }
 

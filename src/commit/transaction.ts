@@ -19,6 +19,7 @@ import {
   type Writer,
   type Writes,
 } from './batch.ts'
+import type { Clock } from './clock.ts'
 import {
   added,
   addToEach,
@@ -106,7 +107,7 @@ class FlushTransaction implements Transaction {
     this.#context = context
     this.#fenced = fenced
     this.#batch = batch
-    this.#oneTrip = oneTripOf(fenced, batch)
+    this.#oneTrip = oneTripOf(fenced, batch, context.clock)
   }
 
   get fitsOneTrip(): boolean {
@@ -312,19 +313,26 @@ interface OneTrip {
 const MAX_COUNTERS = 256
 /** Maximum different additions: each is compared with each row. */
 const MAX_ADDITIONS = 4
+/**
+ * One trip that waits for a lock, for 2 seconds at most, may already commit. Calls whose deadline could pass meanwhile take
+ * two: then they are known not to be applied.
+ */
+const LOCK_PATIENCE_MS = 3000
 
 /**
  * Undefined: something has to be decided, or two trips are faster. One statement can't have the condition with which a
  * cluster commits, nor read what callers want besides the value.
  */
-function oneTripOf(fenced: fence.Fenced, batch: Batch): OneTrip | undefined {
-  const { counters, sequenceGroups, precautions, at } = batch
+function oneTripOf(fenced: fence.Fenced, batch: Batch, clock: Clock): OneTrip | undefined {
+  const { calls, counters, sequenceGroups, precautions, at } = batch
   const { isFar, isGalera, identity } = fenced.session
   if (counters.length > (isFar ? MAX_COUNTERS : 1) || !precautions.mayCommitAtOnce) return undefined
   const [first, ...others] = counters.filter(isCoalesced)
   if (!first || others.length + 1 < counters.length + sequenceGroups.length) return undefined
   const works: CoalescedWorks = [first, ...others]
   if (!areSure(works)) return undefined
+  const soon = clock.elapsedMs() + LOCK_PATIENCE_MS
+  if (calls.some(({ deadline }) => deadline <= soon)) return undefined
   const isAlone = others.length === 0 && !isGalera && identity.cluster === '' && !wantsState(first)
   if (isAlone) return addInOneStatement(fenced, first, at)
   return isFar ? addInOneText(fenced, works, at) : undefined

@@ -61,7 +61,7 @@ export interface CounterChange extends CounterResult {
 }
 
 /** Options of a call. With a claim, a repeat returns the first result, or IDEMPOTENCY_KEY_REUSED if its arguments differ. */
-export type CallOptions = Pick<Request, 'claim' | 'wantsPeriodValues' | 'withRevision'>
+export type CallOptions = Pick<Request, 'claim' | 'wantsPeriodValues' | 'withRevision' | 'deadline'>
 
 export type CounterDelta = { name: string; delta: number }
 
@@ -109,8 +109,8 @@ export function openCounters({
      * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async countOnce(key: CounterKey, subject: string, options?: CallOptions) {
-      await subjects.ensureSalt(key)
-      return change(key, { kind: 'countOnce', subject }, options)
+      const deadline = await subjects.ensureSalt(key)
+      return change(key, { kind: 'countOnce', subject }, { ...options, ...deadline })
     },
 
     /** What a repeated `countOnce` would return now; null: the subject has not counted. */
@@ -126,8 +126,8 @@ export function openCounters({
      * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async uncount(key: CounterKey, subject: string, options?: CallOptions): Promise<CounterChange | null> {
-      await subjects.ensureSalt(key)
-      const done = await change(key, { kind: 'uncount', subject }, options)
+      const deadline = await subjects.ensureSalt(key)
+      const done = await change(key, { kind: 'uncount', subject }, { ...options, ...deadline })
       return done.isUncounted ? null : done
     },
 

@@ -116,8 +116,8 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      * @throws {NthError} as for `next`
      */
     async nextOnce(key: SequenceGroupKey, subject: string, options?: CallOptions): Promise<SequenceNumbers> {
-      await subjects.ensureSalt(key)
-      const applied = await change(key, { kind: 'nextOnce', subject }, options)
+      const deadline = await subjects.ensureSalt(key)
+      const applied = await change(key, { kind: 'nextOnce', subject }, { ...options, ...deadline })
       const issued = resultAs('numbers', applied)
       const at = issued.earlier ? new Date(issued.earlier.issuedAt) : applied.at
       return { key, issued, at, isReplayed: applied.isReplayed }

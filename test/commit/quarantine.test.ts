@@ -1,7 +1,11 @@
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { Call } from '../../src/commit/call.ts'
 import { openQuarantine } from '../../src/commit/groupCommit.ts'
 import { upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { hold } from '../support/database/hold.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
 it('keeps every key that calls wait for, however many there are', () => {
   const quarantine = openQuarantine()
@@ -18,4 +22,24 @@ it('keeps every key that calls wait for, however many there are', () => {
   const found: Call[] = []
   for (let tried = quarantine.next(); tried; tried = quarantine.next()) found.push(...tried.calls)
   expect(found).toEqual(waiting)
+})
+
+it('moves each call only a few times for an attempt to lock its row, however many wait', async () => {
+  const CALLERS = 200
+  const database = await freshDatabase()
+  let attempts = 0
+  const target = await startProxy(database, (statement) => {
+    if (statement.includes('skip locked')) attempts += 1
+    return 'passes'
+  })
+  const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
+  const key = { namespace: 'n', name: 'held' }
+  await counters.incrementBy(key, 0)
+  const holder = await hold(database, 'held')
+  const moves = vi.spyOn(Call.prototype, 'waitIn')
+  const held = Promise.all(upTo(CALLERS).map(() => counters.incrementBy(key, 1)))
+  await expect.poll(() => attempts).toBeGreaterThan(10)
+  expect(moves.mock.calls.length).toBeLessThan(4 * CALLERS * attempts)
+  await holder.end()
+  expect((await held).map(({ value }) => value)).toEqual(upTo(CALLERS))
 })

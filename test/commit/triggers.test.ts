@@ -124,3 +124,24 @@ it('goes on with the others where a trigger takes the total away that a period e
   const totals = (await periodTotals(target)).filter(({ id }) => id === bad?.id)
   expect(totals.map(({ value }) => value)).toEqual([1, 1, 1])
 })
+
+it('refuses only those changes of a counter that a trigger refuses', async () => {
+  const { ask, send, target } = await startService()
+  await ask('mutation { increment(name: "c") { value } }')
+  await query(
+    target,
+    `create trigger refuse before update on counter_value for each row
+     if new.value - old.value >= 1000 then signal sqlstate '45000' set message_text = 'secret'; end if`,
+  )
+  const answers = await Promise.all(
+    upTo(30).map((index) =>
+      send('mutation($delta: SafeInt!) { incrementBy(name: "c", delta: $delta) { value } }', {
+        delta: index % 3 === 0 ? 1000 : 1,
+      }),
+    ),
+  )
+  const values = answers.flatMap(({ data }) => (data.incrementBy ? [data.incrementBy.value] : []))
+  expect(sorted(values)).toEqual(upTo(21).slice(1))
+  const codes = answers.flatMap(({ errors }) => errors ?? []).map(({ extensions }) => extensions.code)
+  expect(codes).toEqual(Array(10).fill('UNAVAILABLE'))
+})

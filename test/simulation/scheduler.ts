@@ -78,7 +78,14 @@ export class Scheduler {
       pause: (delayMs) => this.pause(delayMs, machine),
       endOfTick: () => new Promise((resolve) => this.after(0, resolve, machine, 'tick')),
       afterSockets: (delayMs, work) => {
-        this.after(delayMs, () => this.after(0, work, machine, 'tick'), machine, 'timer')
+        let isCancelled = false
+        const run = () => {
+          if (!isCancelled) this.after(0, work, machine, 'tick')
+        }
+        this.after(delayMs, run, machine, 'timer')
+        return () => {
+          isCancelled = true
+        }
       },
       repeat: (everyMs, work) => {
         let isEnded = false
