@@ -12,7 +12,7 @@ import {
   slotOf,
 } from './batch.ts'
 import { redefine, remove } from './counterDefinition.ts'
-import { asLeft, type Fence, incrementing } from './fence.ts'
+import type { Fence } from './fence.ts'
 import {
   areRoomy,
   areRunning,
@@ -149,19 +149,38 @@ export function added(value: number): CounterReading {
 }
 
 /**
- * Adds to a counter, and increments the fence, which keeps the value before: both, or nothing. The value before is in the
- * answer as well: MySQL Cookbook, "single-row sequence generators". If `insertId` is 0, it may have been 0, or the table
- * may have a trigger. (The function is unsigned, hence the cast.)
+ * Adds to a counter that was changed before, and increments the fence, which keeps the value before: both, or nothing.
+ * Returns the statement, which stays the same until one of the periods ends, and what its question marks stand for.
+ *
+ * The value before is in the answer as well: MySQL Cookbook, "single-row sequence generators". If `insertId` is 0, it may
+ * have been 0, or the table may have a trigger. (The function is unsigned, hence the cast.)
  */
-export function addWithFence(fence: Fence, { row, path, running }: CoalescedWork, at: Date): string {
-  const sum = integer(path.sum)
-  return `update fence straight_join counter_value
-   set ${incrementing(fence, 'value')},
-       ${marks({ at, raise: path.raise })},
-       ${addingInPeriods(running, sum)}value = cast(last_insert_id(value) as signed) + ${sum}
- where ${asLeft(fence)}
-   and counter_id = ${integer(row.id)} and slot = 0 and version = ${integer(row.version)}
+export function addWithFence(fence: Fence, work: CoalescedWork, at: Date): [string, string[]] {
+  const { row, path, running } = work
+  const { id, seq, epoch } = fence
+  const statement = `update fence straight_join counter_value
+   set seq = ?,
+       found = value,
+       touched_at = utc_timestamp(),
+       revision = revision + ?, updated_at = ?,
+       ${addingInPeriods(running, '?')}value = cast(last_insert_id(value) as signed) + ?
+ where id = cast(? as unsigned) and seq = ? and epoch = ?
+   and counter_id = cast(? as unsigned) and slot = 0 and version = ? and created_at is not null
    and ${ROOMY_VALUE}${andRoomyPeriods(running)}`
+  const sums = Array<number>(running.length + 1).fill(path.sum)
+  const asLeft = [id, seq, epoch].map(integer)
+  return [
+    statement,
+    [
+      integer(seq + 1),
+      integer(path.raise),
+      instant(at),
+      ...sums.map(integer),
+      ...asLeft,
+      integer(row.id),
+      integer(row.version),
+    ],
+  ]
 }
 
 /**

@@ -42,16 +42,11 @@ const MAY_BE_SWEPT_MS = (RETENTION_DAYS - 1) * DAY_MS
  */
 export function begin({ session, fence }: Fenced): string[] {
   const raise = `update fence
-   set ${incrementing(fence, 'null')}
+   set seq = ${integer(fence.seq + 1)},
+       found = null,
+       touched_at = utc_timestamp()
  where ${asLeft(fence)}`
   return [session.isGalera ? 'rollback' : 'start transaction', raise]
-}
-
-/** Assignments that increment `seq`, and keep the text of an expression. */
-export function incrementing({ seq }: Fence, kept: string): string {
-  return `seq = ${integer(seq + 1)},
-       found = ${kept},
-       touched_at = utc_timestamp()`
 }
 
 /** Index of the statement of `begin` that fails if its lock, or that of its node, is not free in time. */
@@ -63,7 +58,7 @@ export function hasBegun(answers: readonly Answer[]): boolean {
 }
 
 /** The fence as its writer left it. */
-export function asLeft({ id, seq, epoch }: Fence): string {
+function asLeft({ id, seq, epoch }: Fence): string {
   return `id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
 }
 

@@ -51,6 +51,9 @@ interface WriterContext extends WriterOptions {
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
+/** The server, or a proxy, can't prepare a statement (any more). */
+const UNPREPARED = [ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED]
+
 /** A server that has become read-only rolls back instead of committing. There the fence can't be read, as that writes it. */
 const READ_ONLY = [
   ER.OPEN_AS_READONLY,
@@ -199,10 +202,10 @@ class FlushTransaction implements Transaction {
     const { connection } = this.#context
     const { session } = this.#fenced
     const oneTrip = this.#oneTrip
-    const { prepared, end } = oneTrip ?? { prepared: this.#prepared, end: fence.end(this.#fenced) }
+    const before = oneTrip?.before ?? this.#prepared.length
     let kept: string | undefined
     try {
-      const sending = session.send([...prepared, ...end])
+      const sending = oneTrip?.send() ?? session.send([...this.#prepared, ...fence.end(this.#fenced)])
       this.isCommitSent = true
       const answers = await sending
       if (oneTrip?.isUnfit?.(answers)) return { kind: 'unfit' }
@@ -210,9 +213,9 @@ class FlushTransaction implements Transaction {
     } catch (error) {
       const cause = causeOf(error)
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
-      const isBeforeCommit = error instanceof FailedStatement && error.index < prepared.length
+      const isBeforeCommit = error instanceof FailedStatement && error.index < before
       // One statement that waited for a lock in vain was rolled back. A COMMIT waits for none.
-      const rolledBack = oneTrip && prepared.length === 0 ? [...READ_ONLY, ...LOCKED] : READ_ONLY
+      const rolledBack = oneTrip && before === 0 ? [...READ_ONLY, ...LOCKED, ...UNPREPARED] : READ_ONLY
       if (isBeforeCommit || isTooLarge(error) || hasErrorNumber(cause, ...rolledBack))
         return this.#failed(error)
       if (hasErrorNumber(cause, ...fence.ROLLED_BACK)) {
@@ -273,7 +276,7 @@ class FlushTransaction implements Transaction {
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause, index } = error
     // From `keep`.
-    if (this.#oneTrip && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
+    if (this.#oneTrip && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW, ...UNPREPARED)) return { kind: 'unfit' }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
     if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#batch.counters.some(mayRedefine))
       return { kind: 'broken', cause: new NthError('OUT_OF_RANGE', FULL) }
@@ -298,9 +301,9 @@ const FULL = 'The total of a current period would leave the safe integer range; 
  * have ended, or a total is large.
  */
 interface OneTrip {
-  /** The statements before those that may commit. */
-  readonly prepared: readonly string[]
-  readonly end: readonly string[]
+  /** How many statements it has before those that may commit. */
+  readonly before: number
+  send(): Promise<readonly Answer[]>
   /** Whether the answers show that nothing was changed. Undefined: the transaction fails instead. */
   isUnfit?(answers: readonly Answer[]): boolean
   /** What was kept with the fence, if the answers show it. */
@@ -353,8 +356,8 @@ function areSure(works: CoalescedWorks): boolean {
  */
 function addInOneStatement(fenced: fence.Fenced, work: CoalescedWork, at: Date): OneTrip {
   return {
-    prepared: [],
-    end: [addWithFence(fenced.fence, work, at)],
+    before: 0,
+    send: () => fenced.session.execute(...addWithFence(fenced.fence, work, at)),
     isUnfit: ([answer]) => resultOf(answer).affectedRows === 0,
     keptIn([answer]) {
       const { insertId } = resultOf(answer)
@@ -373,8 +376,8 @@ function addInOneText(fenced: fence.Fenced, works: CoalescedWorks, at: Date): On
            where counter_id in (${idsOf(works)}) and slot = 0)`
   const prepared = [...fence.begin(fenced), addToEach(works, at), ...fence.keep(fenced, works.length, kept)]
   return {
-    prepared,
-    end: fence.end(fenced),
+    before: prepared.length,
+    send: () => fenced.session.send([...prepared, ...fence.end(fenced)]),
     keptIn: (answers) => fence.keptIn(answers[prepared.length - 2]),
     read(text) {
       const rows = new Map(

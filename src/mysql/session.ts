@@ -33,7 +33,11 @@ export class FailedStatement extends Error {
 /** @throws the reason why it can't be opened */
 export async function openSession(host: Host, { timeLimitMs, idleLimitS }: SessionOptions) {
   const options = connectionOptions(host.target, timeLimitMs)
-  const connection = createConnection({ ...options, multipleStatements: true })
+  const connection = createConnection({
+    ...options,
+    multipleStatements: true,
+    maxPreparedStatements: MAX_PREPARED,
+  })
   let isOpen = true
   let maxStatement = Number.POSITIVE_INFINITY
   const distance = new Distance()
@@ -60,8 +64,20 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   async function send(statements: readonly string[]): Promise<Answer[]> {
     const text = statements.join(';\n')
     assertFits(text, maxStatement)
+    return answered(query(connection, text, statements.length))
+  }
+
+  /**
+   * Sends one statement that returns no rows, with literals made of digits in the place of its question marks: to the server
+   * they are texts. It parses the statement only the first time, which takes one trip more. Errors are those of `send`.
+   */
+  function execute(statement: string, literals: string[]): Promise<Answer[]> {
+    return answered(executePrepared(connection, statement, literals))
+  }
+
+  async function answered(sent: Promise<Answer[]>): Promise<Answer[]> {
     try {
-      const answers = await host.answer(timeLimitMs, query(connection, text, statements.length))
+      const answers = await host.answer(timeLimitMs, sent)
       // Now nobody has to wait for it, except what is sent next.
       if (performance.now() >= distance.measureAt) measure().catch(drop)
       return answers
@@ -104,6 +120,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
       },
       isOpen: () => isOpen,
       send,
+      execute,
       drop,
       /** Closes it with a QUIT command. */
       close: () => withTimeout(timeLimitMs, connection.promise().end()).catch(drop),
@@ -171,6 +188,19 @@ function query(connection: Connection, text: string, count: number): Promise<Ans
     sent.on('fields', (fields: unknown) => {
       begun++
       hasRows = fields !== undefined
+    })
+  })
+}
+
+/** Maximum statements that a session has prepared. Those that were not used for longest are closed. */
+const MAX_PREPARED = 16
+
+function executePrepared(connection: Connection, statement: string, literals: string[]): Promise<Answer[]> {
+  if (tripMeasure.hasSubscribers) tripMeasure.publish(undefined)
+  return new Promise((resolve, reject) => {
+    connection.execute<ResultSetHeader>(statement, literals, (error, answer) => {
+      if (error) reject(isRefusal(error) ? new FailedStatement(0, error) : error)
+      else resolve([answer])
     })
   })
 }

@@ -267,6 +267,42 @@ it('takes two trips when a deadline may pass while it waits for a lock, and so c
   await holder.query('rollback')
 })
 
+it.each<Delivery>([
+  'is cut off',
+  'stays unanswered',
+  { errno: ER.MAX_PREPARED_STMT_COUNT_REACHED },
+  { errno: ER.UNSUPPORTED_PS },
+  { errno: ER.OPTION_PREVENTS_STATEMENT },
+])('counts once when the preparing of its statement %o', async (delivery) => {
+  const due = [delivery]
+  const database = await freshDatabase()
+  const target = await startProxy(database, (statement) =>
+    statement.startsWith('prepare ') ? (due.pop() ?? 'passes') : 'passes',
+  )
+  const { counters, faults } = openTestNth(target)
+  await counters.reset(a, 0)
+  for (const value of upTo(3)) expect(await counters.incrementBy(a, 1)).toMatchObject({ value })
+  expect([due, faults]).toEqual([[], []])
+  expect(await sums(database)).toEqual(Array(4).fill(3))
+})
+
+it('prepares one statement for all counters, and locks no other row', async () => {
+  const prepared: string[] = []
+  const database = await freshDatabase()
+  const target = await startProxy(database, (statement) => {
+    if (statement.startsWith('prepare ')) prepared.push(statement)
+    return 'passes'
+  })
+  const { counters } = openTestNth(target)
+  for (const key of [a, b, c]) await counters.reset(key, 10)
+  await hold(database, 'b')
+  const statements = collectStatements()
+  for (const value of [11, 12]) expect(await counters.incrementBy(a, 1)).toMatchObject({ value })
+  for (const value of [3, -4]) expect(await counters.incrementBy(c, -7)).toMatchObject({ value })
+  expect(statements).toEqual(Array(4).fill(expect.stringMatching(IN_ONE_STATEMENT)))
+  expect(prepared).toHaveLength(1)
+})
+
 const ERRORS = [
   ER.LOCK_DEADLOCK,
   ER.LOCK_WAIT_TIMEOUT,

@@ -141,6 +141,11 @@ export function sessionsOf(options: NetworkOptions): ReconnectingSessionOptions[
         outstanding = answer.catch(() => undefined)
         return answer
       },
+      execute(statement, literals) {
+        let index = 0
+        const text = statement.replace(/cast\(\? as unsigned\)|\?/g, () => literals[index++] ?? '')
+        return session.send([text])
+      },
       drop,
       close: async () => drop(),
     }

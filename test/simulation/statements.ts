@@ -117,7 +117,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
   ],
   [
     new RegExp(
-      `^update fence straight_join counter_value set seq = (\\d+), found = value, .* value = (.+?) ${LEFT} and counter_id = (\\d+) and slot = 0 and version = (\\d+) and value between .*$`,
+      `^update fence straight_join counter_value set seq = (\\d+), found = value, .* value = (.+?) ${LEFT} and counter_id = (\\d+) and slot = 0 and version = (\\d+) and created_at is not null and value between .*$`,
     ),
     async (session, next, value = '', id = '', seq = '', epoch = '', counterId, version) => {
       const fence = await lockLeft(session, id, [seq, epoch])

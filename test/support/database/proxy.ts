@@ -46,6 +46,15 @@ export async function startProxy(
     const number = ++connections
     let hasVanished = false
     let bytesLeft = Number.POSITIVE_INFINITY
+    /** Texts by the ids of prepared statements. */
+    const prepared = new Map<number, string>()
+    const statementOf = (packet: Buffer) => {
+      if (packet[COMMAND] === EXECUTE) return prepared.get(packet.readUInt32LE(COMMAND + 1)) ?? ''
+      const text = statementIn(packet)
+      if (packet[COMMAND] !== PREPARE) return text
+      upstream.once('data', (answer) => prepared.set(answer.readUInt32LE(COMMAND + 1), text))
+      return `prepare ${text}`
+    }
     const upstream = target.socketPath
       ? connect(target.socketPath)
       : connect(target.port ?? 3306, target.host ?? '127.0.0.1')
@@ -58,7 +67,7 @@ export async function startProxy(
       socket.on('error', end).on('close', () => hasVanished || end())
     }
     client.on('data', async (packet) => {
-      const statement = statementIn(packet)
+      const statement = statementOf(packet)
       const delivery = await deliveryOf(statement, number)
       hasVanished ||= delivery === 'vanishes'
       if (typeof delivery === 'object' && 'arrivesBefore' in delivery) {
@@ -111,6 +120,11 @@ function sent(upstream: Socket, packet: Buffer): Promise<unknown> {
 }
 
 const BEGINS_FLUSH = /^start transaction;\nupdate fence\s+set seq/
+
+/** Where a packet has its command: behind its header. */
+const COMMAND = 4
+const PREPARE = 0x16
+const EXECUTE = 0x17
 
 /** The text of a query: behind its header and, for MySQL, two bytes that say that it has no attributes. */
 function statementIn(packet: Buffer): string {

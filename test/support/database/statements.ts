@@ -23,10 +23,12 @@ export function collectStatements(about?: string): string[] {
     )
       statements.push(query)
   }
-  const channel = tracingChannel('mysql2:query')
-  channel.start.subscribe(start)
-  onTestFinished(() => {
-    channel.start.unsubscribe(start)
-  })
+  for (const command of ['query', 'execute']) {
+    const channel = tracingChannel(`mysql2:${command}`)
+    channel.start.subscribe(start)
+    onTestFinished(() => {
+      channel.start.unsubscribe(start)
+    })
+  }
   return statements
 }
