@@ -183,7 +183,7 @@ type Address = Parameters<typeof fetch>[0]
 /** What a request sends; nothing, if it can't be read. */
 interface Operation {
   query?: string
-  variables?: unknown
+  variables?: Json
 }
 
 interface Result {
@@ -390,11 +390,11 @@ function createNewest() {
   return (result: unknown, operation: Operation): unknown => {
     /** What the names of fields with an alias or arguments stand for. */
     const meanings: Record<string, string> = {}
-    const variables = isObject(operation.variables) ? operation.variables : {}
     const calls = operation.query?.matchAll(/(\w+)\s*(:\s*\w+\s*(?:\([^)]*\))?|\([^)]*\))/g) ?? []
     for (const [, name = '', call = ''] of calls) {
-      const values = [...call.matchAll(/\$(\w+)/g)].map(([, variable = '']) => variables[variable])
-      const meaning = call + JSON.stringify(values)
+      const meaning = call.replace(/\$(\w+)/g, (_, variable) =>
+        JSON.stringify(operation.variables?.[variable]),
+      )
       const others = meanings[name] ?? ''
       if (!others.includes(meaning)) meanings[name] = others + meaning
     }
@@ -411,7 +411,6 @@ function createNewest() {
         const known = fields.get(meaning)
         const newest = known?.revision > revision ? known : { revision, value }
         object[name] = newest.value
-        fields.delete(meaning)
         fields.set(meaning, newest)
         if (fields.size > MAX_FIELDS) fields.delete(fields.keys().next().value)
       }

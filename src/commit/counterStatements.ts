@@ -150,15 +150,16 @@ export function added(value: number): CounterReading {
 
 /**
  * Adds to a counter that was changed before, and increments the fence, which keeps the value before: both, or nothing.
- * Returns the statement, which stays the same until one of the periods ends, and what its question marks stand for.
+ * Returns the statement, which is the same for all counters while these periods run, and what its question marks stand for.
  *
  * The value before is in the answer as well: MySQL Cookbook, "single-row sequence generators". If `insertId` is 0, it may
  * have been 0, or the table may have a trigger. (The function is unsigned, hence the cast.)
  */
 export function addWithFence(fence: Fence, work: CoalescedWork, at: Date): [string, string[]] {
   const { row, path, running } = work
-  const { id, seq, epoch } = fence
-  const statement = `update fence straight_join counter_value
+  let statement = additions.get(running)
+  if (statement === undefined) {
+    statement = `update fence straight_join counter_value
    set seq = ?,
        found = value,
        touched_at = utc_timestamp(),
@@ -167,21 +168,17 @@ export function addWithFence(fence: Fence, work: CoalescedWork, at: Date): [stri
  where id = cast(? as unsigned) and seq = ? and epoch = ?
    and counter_id = cast(? as unsigned) and slot = 0 and version = ? and created_at is not null
    and ${ROOMY_VALUE}${andRoomyPeriods(running)}`
-  const sums = Array<number>(running.length + 1).fill(path.sum)
-  const asLeft = [id, seq, epoch].map(integer)
-  return [
-    statement,
-    [
-      integer(seq + 1),
-      integer(path.raise),
-      instant(at),
-      ...sums.map(integer),
-      ...asLeft,
-      integer(row.id),
-      integer(row.version),
-    ],
-  ]
+    additions.set(running, statement)
+  }
+  const sum = integer(path.sum)
+  const literals = [integer(fence.seq + 1), integer(path.raise), instant(at)]
+  for (let index = 0; index <= running.length; index += 1) literals.push(sum)
+  for (const value of [fence.id, fence.seq, fence.epoch, row.id, row.version]) literals.push(integer(value))
+  return [statement, literals]
 }
+
+/** Cached, as all flushes until one of the periods ends have the same list. */
+const additions = new WeakMap<readonly RunningPeriod[], string>()
 
 /**
  * Adds the same to each of several locked rows, if it has the running periods: those of one definition. Without
@@ -220,7 +217,7 @@ function addingInPeriods(running: readonly RunningPeriod[], sum: string): string
 
 const ROOMY_VALUE = isRoomy('value')
 
-/** Cached, as all flushes until one of them ends have the same list. */
+/** Cached, as `additions`. */
 const conditions = new WeakMap<readonly RunningPeriod[], string>()
 
 /** The end of a condition, which begins with `and`; empty if no period is tracked. */

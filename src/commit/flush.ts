@@ -164,8 +164,8 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
 
 /**
  * Makes one attempt: reads, decides, writes and commits. In one trip, where nothing has to be decided: commits, and then
- * finds the results. A call that was answered as not applied must never be committed, so COMMIT is sent in the tick in
- * which all callers were seen waiting.
+ * finds the results. A call that was answered as not applied must never be committed, so COMMIT, or what leads to it
+ * without another decision, is sent in the tick in which all callers were seen waiting.
  */
 async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOutcome> {
   const { pending, keyTtlMs } = flush.context
@@ -224,7 +224,8 @@ async function flushApart(
     quarantined === undefined ? new Set(calls.map(({ keys }) => keys.join())).size === 1 : others.length === 0
   if (call && kind === 'fault' && isFound) {
     if (quarantined === undefined) {
-      context.quarantine(new Map(call.keys.map((key, index) => [key, index === 0 ? calls : []])))
+      const failed = new Map<string, readonly Call[]>(call.keys.map((key) => [key, []]))
+      context.quarantine(failed.set(call.keys[0] ?? '', calls))
       return false
     }
     context.notices.fault(cause)
@@ -242,7 +243,7 @@ async function flushApart(
   const half = Math.ceil(calls.length / 2)
   const first = await flushAll(writer, calls.slice(0, half), context, quarantined)
   const second = await flushAll(writer, calls.slice(half), context, quarantined)
-  return first || second
+  return quarantined === undefined ? first || second : first && second
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */

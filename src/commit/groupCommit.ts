@@ -33,8 +33,8 @@ import { type FlushContext, flushAll } from './flush.ts'
  *   resolving, waiting, flushing → answered   UNAVAILABLE, at its deadline
  *   committing → answered                     OUTCOME_UNKNOWN, at its deadline or if the fence cannot show it
  *
- * Invariants: a call is either waiting or in exactly one flush; it is answered once; after that, no COMMIT that contains
- * it is sent.
+ * Invariants: a call is either waiting or in exactly one flush; it is answered once; once it is answered as not applied, no
+ * COMMIT that contains it is sent.
  */
 export type GroupCommit = ReturnType<typeof openGroupCommit>
 
@@ -46,6 +46,8 @@ export interface GroupCommitOptions
 
 /** Each flushes one quarantined key at a time. */
 const QUARANTINE_WRITERS = 2
+/** Calls of a quarantined key that are flushed together: they may have to be bisected, down to each one alone. */
+const MAX_QUARANTINED = 64
 /** After a quarantined key has failed again. */
 const QUARANTINE_PAUSE_MS = 20
 
@@ -250,7 +252,7 @@ export function openQuarantine() {
       for (const [key, queue] of waiting) {
         if (tried.has(key) || queue.size === 0) continue
         tried.add(key)
-        return { key, calls: firstOf(queue) }
+        return { key, calls: firstOf(queue).slice(0, MAX_QUARANTINED) }
       }
       return undefined
     },

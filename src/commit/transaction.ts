@@ -52,7 +52,7 @@ interface WriterContext extends WriterOptions {
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
 /** The server, or a proxy, can't prepare a statement (any more). */
-const UNPREPARED = [ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED]
+const UNPREPARED = [ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED, ER.NEED_REPREPARE]
 
 /** A server that has become read-only rolls back instead of committing. There the fence can't be read, as that writes it. */
 const READ_ONLY = [
@@ -276,7 +276,11 @@ class FlushTransaction implements Transaction {
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause, index } = error
     // From `keep`.
-    if (this.#oneTrip && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW, ...UNPREPARED)) return { kind: 'unfit' }
+    if (this.#oneTrip && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
+    if (this.#oneTrip && hasErrorNumber(cause, ...UNPREPARED)) {
+      session.canPrepare = false
+      return { kind: 'unfit' }
+    }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
     if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#batch.counters.some(mayRedefine))
       return { kind: 'broken', cause: new NthError('OUT_OF_RANGE', FULL) }
@@ -328,7 +332,7 @@ const LOCK_PATIENCE_MS = 3000
  */
 function oneTripOf(fenced: fence.Fenced, batch: Batch, clock: Clock): OneTrip | undefined {
   const { calls, counters, sequenceGroups, precautions, at } = batch
-  const { isFar, isGalera, identity } = fenced.session
+  const { isFar, isGalera, identity, canPrepare } = fenced.session
   if (counters.length > (isFar ? MAX_COUNTERS : 1) || !precautions.mayCommitAtOnce) return undefined
   const [first, ...others] = counters.filter(isCoalesced)
   if (!first || others.length + 1 < counters.length + sequenceGroups.length) return undefined
@@ -336,8 +340,9 @@ function oneTripOf(fenced: fence.Fenced, batch: Batch, clock: Clock): OneTrip | 
   if (!areSure(works)) return undefined
   const soon = clock.elapsedMs() + LOCK_PATIENCE_MS
   if (calls.some(({ deadline }) => deadline <= soon)) return undefined
-  const isAlone = others.length === 0 && !isGalera && identity.cluster === '' && !wantsState(first)
-  if (isAlone) return addInOneStatement(fenced, first, at)
+  const isOneServer = !isGalera && identity.cluster === ''
+  if (others.length === 0 && isOneServer && canPrepare && !wantsState(first))
+    return addInOneStatement(fenced, first, at)
   return isFar ? addInOneText(fenced, works, at) : undefined
 }
 

@@ -10,7 +10,7 @@ import type { Context } from './context.ts'
 import { Counter, type CounterSource, Period } from './counter.ts'
 import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
 import { on } from './rights.ts'
-import { charge, chargeList, refuseInSubscription, room } from './selections.ts'
+import { charge, chargeList, isInList, refuseInSubscription, room } from './selections.ts'
 
 export const CounterOrder = builder.enumType('CounterOrder', {
   description: 'The order of a list of counters.',
@@ -159,7 +159,7 @@ async function keyOn(
 
 const extensions = { check: checks.leaderboard, right: toSeeOthers }
 const MAX_NEIGHBORS = 50
-/** Work of a place, in values: some 0.5 ms of the database. A list charges as many for itself, before it is read. */
+/** Work of a place, in values: some 0.5 ms of the database. A list charges as many itself, before it is read. */
 const VALUES_OF_A_PLACE = 20
 
 builder.objectFields(Counter, (t) => ({
@@ -171,8 +171,10 @@ builder.objectFields(Counter, (t) => ({
     extensions,
     async resolve(counter, args, context, info) {
       refuseInSubscription(info)
-      charge(context, VALUES_OF_A_PLACE)
-      await room(context, VALUES_OF_A_PLACE)
+      if (!isInList(info)) {
+        charge(context, VALUES_OF_A_PLACE)
+        await room(context, VALUES_OF_A_PLACE)
+      }
       const { nth } = context
       const key = await keyOn(counter, args, nth)
       return key ? nth.leaderboard.place(key) : null

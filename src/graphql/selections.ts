@@ -109,6 +109,13 @@ export function refuseInSubscription({ fieldName, operation }: GraphQLResolveInf
   throw new NthError('BAD_USER_INPUT', `\`${fieldName}\` is not available in a subscription. Query it.`)
 }
 
+/** Whether a field belongs to an item of a list. */
+export function isInList({ path }: GraphQLResolveInfo): boolean {
+  for (let part: typeof path | undefined = path; part; part = part.prev)
+    if (typeof part.key === 'number') return true
+  return false
+}
+
 /** The periods whose totals an operation may select: all that it mentions, as an event too many does no harm. */
 export function selectedPeriods({ document, variableValues }: ExecutionArgs): Period[] {
   const mentioned = new Set(Object.values(variableValues ?? {}))

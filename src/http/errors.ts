@@ -265,10 +265,10 @@ export function assertVariables(args: ExecutionArgs, operation: OperationDefinit
  */
 function nullCondition(
   { document, variableValues }: ExecutionArgs,
-  { variableDefinitions = [] }: OperationDefinitionNode,
+  operation: OperationDefinitionNode,
 ): (Fault & { definition: VariableDefinitionNode }) | undefined {
   const isNull = ({ variable }: VariableDefinitionNode) => variableValues?.[variable.name.value] === null
-  const nulls = variableDefinitions.filter(isNull)
+  const nulls = operation.variableDefinitions?.filter(isNull) ?? []
   let definition: VariableDefinitionNode | undefined
   const find = ({ arguments: given = [] }: DirectiveNode) => {
     for (const { value } of given)
@@ -276,7 +276,8 @@ function nullCondition(
         ({ variable }) => value.kind === Kind.VARIABLE && value.name.value === variable.name.value,
       )
   }
-  if (nulls.length > 0) visit(document, { Directive: find })
+  const enter = (other: OperationDefinitionNode) => (other === operation ? undefined : false)
+  if (nulls.length > 0) visit(document, { Directive: find, OperationDefinition: enter })
   return definition && { definition, message: 'must be true or false, not null' }
 }
 

@@ -118,6 +118,8 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
       get isFar() {
         return distance.isFar
       },
+      /** Whether the server, or a proxy, prepares statements: false once it has refused to. */
+      canPrepare: true,
       isOpen: () => isOpen,
       send,
       execute,
@@ -192,8 +194,11 @@ function query(connection: Connection, text: string, count: number): Promise<Ans
   })
 }
 
-/** Maximum statements that a session has prepared. Those that were not used for longest are closed. */
-const MAX_PREPARED = 16
+/**
+ * Maximum statements that a session has prepared: with those that contain an hour, one for each of the world's time zones.
+ * Those that were not used for longest are closed.
+ */
+const MAX_PREPARED = 64
 
 function executePrepared(connection: Connection, statement: string, literals: string[]): Promise<Answer[]> {
   if (tripMeasure.hasSubscribers) tripMeasure.publish(undefined)

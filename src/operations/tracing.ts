@@ -127,31 +127,32 @@ export function openTracing(version: string) {
   )
 
   // Published by mysql2.
-  follow(
-    tracingChannel<unknown, QueryWork>('mysql2:query'),
-    ({ query, database, serverAddress, serverPort }) => {
-      const parent = contexts.getStore()
-      // Work that goes on when its operation has ended, such as a copy to the leaderboard, isn't part of it.
-      if (!parent || !trace.getSpan(parent)?.isRecording()) return undefined
-      // No more of it: names of counters are part of the text.
-      const operation = /^\s*(\w+)/.exec(query)?.[1]?.toUpperCase() ?? ''
-      const attributes = {
-        'db.system.name': 'mysql',
-        'db.namespace': database,
-        'db.operation.name': operation,
-        'server.address': serverAddress,
-        ...(serverPort !== undefined && { 'server.port': serverPort }),
-      }
-      return begun(`${operation} ${database}`, { kind: SpanKind.CLIENT, attributes }, parent)
-    },
-    (span, { error }) => {
-      if (error instanceof Error) {
-        const { code = error.name } = error as NodeJS.ErrnoException
-        span.setAttribute('error.type', code).setStatus({ code: SpanStatusCode.ERROR })
-      }
-      span.end()
-    },
-  )
+  for (const command of ['query', 'execute'])
+    follow(
+      tracingChannel<unknown, QueryWork>(`mysql2:${command}`),
+      ({ query, database, serverAddress, serverPort }) => {
+        const parent = contexts.getStore()
+        // Work that goes on when its operation has ended, such as a copy to the leaderboard, isn't part of it.
+        if (!parent || !trace.getSpan(parent)?.isRecording()) return undefined
+        // No more of it: names of counters are part of the text.
+        const operation = /^\s*(\w+)/.exec(query)?.[1]?.toUpperCase() ?? ''
+        const attributes = {
+          'db.system.name': 'mysql',
+          'db.namespace': database,
+          'db.operation.name': operation,
+          'server.address': serverAddress,
+          ...(serverPort !== undefined && { 'server.port': serverPort }),
+        }
+        return begun(`${operation} ${database}`, { kind: SpanKind.CLIENT, attributes }, parent)
+      },
+      (span, { error }) => {
+        if (error instanceof Error) {
+          const { code = error.name } = error as NodeJS.ErrnoException
+          span.setAttribute('error.type', code).setStatus({ code: SpanStatusCode.ERROR })
+        }
+        span.end()
+      },
+    )
 
   return {
     /** Makes no more spans, and waits a moment until the last ones are exported. */

@@ -145,3 +145,17 @@ it('refuses only those changes of a counter that a trigger refuses', async () =>
   const codes = answers.flatMap(({ errors }) => errors ?? []).map(({ extensions }) => extensions.code)
   expect(codes).toEqual(Array(10).fill('UNAVAILABLE'))
 })
+
+it('refuses a cart that names a counter twice at once', async () => {
+  const { ask, send, target } = await startService()
+  await ask('mutation { increment(name: "c") { value } }')
+  await query(
+    target,
+    `create trigger refuse before update on counter_value for each row signal sqlstate '45000' set message_text = 'secret'`,
+  )
+  const cart = 'mutation { incrementMany(changes: [{ name: "c" }, { name: "c", delta: 2 }]) { value } }'
+  const { errors = [] } = await send(cart)
+  expect(errors.map(({ message }) => message)).toEqual([
+    'The database refuses this change; nothing was done.',
+  ])
+})

@@ -315,6 +315,14 @@ it('refuses more places than a request may read, also outside of lists', async (
     `{ ${counters.join(' ')} } fragment P on Counter { ${places.join(' ')} }`,
   )
   expect(errors[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
+  // A list has charged them before it was read.
+  const listed = await send(
+    'query($names: [String!]!) { a: counters(names: $names) { place } b: counters(names: $names) { place } }',
+    {
+      names: Array(500).fill('a'),
+    },
+  )
+  expect(listed.errors).toBeUndefined()
 })
 
 it('takes no block whose numbers would be too many to list', async () => {

@@ -134,6 +134,7 @@ export function sessionsOf(options: NetworkOptions): ReconnectingSessionOptions[
       identity,
       isGalera: false,
       isFar: options.isFar,
+      canPrepare: true,
       isOpen: () => isOpen,
       /** One text after another, as the driver does. */
       send(statements) {
