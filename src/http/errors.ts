@@ -267,7 +267,8 @@ function nullCondition(
   { document, variableValues }: ExecutionArgs,
   operation: OperationDefinitionNode,
 ): (Fault & { definition: VariableDefinitionNode }) | undefined {
-  const isNull = ({ variable }: VariableDefinitionNode) => variableValues?.[variable.name.value] === null
+  const isNull = ({ variable, defaultValue }: VariableDefinitionNode) =>
+    defaultValue !== undefined && variableValues?.[variable.name.value] === null
   const nulls = operation.variableDefinitions?.filter(isNull) ?? []
   let definition: VariableDefinitionNode | undefined
   const find = ({ arguments: given = [] }: DirectiveNode) => {
