@@ -1,4 +1,13 @@
-import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../mysql/errors.ts'
+import {
+  ER,
+  failureOf,
+  hasErrorNumber,
+  isOwnFault,
+  isUnwritable,
+  LOCKED,
+  READ_ONLY,
+  UNPREPARED,
+} from '../mysql/errors.ts'
 import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { type Answer, FailedStatement } from '../mysql/session.ts'
@@ -47,22 +56,6 @@ interface WriterContext extends WriterOptions {
   readonly connection: ReturnType<typeof fence.openFencedConnection>
   readonly reportWriting: ReturnType<typeof afterSwitchover>
 }
-
-/** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
-const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
-
-/** The server, or a proxy, can't prepare a statement (any more). */
-const UNPREPARED = [ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED, ER.NEED_REPREPARE]
-
-/** A server that has become read-only rolls back instead of committing. There the fence can't be read, as that writes it. */
-const READ_ONLY = [
-  ER.OPEN_AS_READONLY,
-  ER.OPTION_PREVENTS_STATEMENT,
-  ER.READ_ONLY_TRANSACTION,
-  ER.READ_ONLY_MODE,
-  ER.INNODB_READ_ONLY,
-  ER.SCHEMA_READ_ONLY,
-]
 
 /** Opens a connection that flushes. */
 export function openWriter(hosts: Hosts, options: WriterOptions): Writer {

@@ -141,6 +141,22 @@ export const ER = {
   ...CLASSES.OTHERS,
 } as const
 
+/** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
+export const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
+
+/** The server, or a proxy, can't prepare a statement (any more). */
+export const UNPREPARED = [ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED, ER.NEED_REPREPARE]
+
+/** A server that has become read-only rolls back instead of committing. There the fence can't be read, as that writes it. */
+export const READ_ONLY = [
+  ER.OPEN_AS_READONLY,
+  ER.OPTION_PREVENTS_STATEMENT,
+  ER.READ_ONLY_TRANSACTION,
+  ER.READ_ONLY_MODE,
+  ER.INNODB_READ_ONLY,
+  ER.SCHEMA_READ_ONLY,
+]
+
 type ErrorClass = keyof typeof CLASSES
 
 /** What an error of each class means for the work that got it. `refused`: the server can't do it now; nothing was done. */

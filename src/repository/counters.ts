@@ -110,7 +110,7 @@ export function openCounters({
      */
     async countOnce(key: CounterKey, subject: string, options?: CallOptions) {
       const deadline = await subjects.ensureSalt(key)
-      return change(key, { kind: 'countOnce', subject }, { ...options, ...deadline })
+      return change(key, { kind: 'countOnce', subject }, { ...options, deadline })
     },
 
     /** What a repeated `countOnce` would return now; null: the subject has not counted. */
@@ -127,7 +127,7 @@ export function openCounters({
      */
     async uncount(key: CounterKey, subject: string, options?: CallOptions): Promise<CounterChange | null> {
       const deadline = await subjects.ensureSalt(key)
-      const done = await change(key, { kind: 'uncount', subject }, { ...options, ...deadline })
+      const done = await change(key, { kind: 'uncount', subject }, { ...options, deadline })
       return done.isUncounted ? null : done
     },
 

@@ -117,7 +117,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      */
     async nextOnce(key: SequenceGroupKey, subject: string, options?: CallOptions): Promise<SequenceNumbers> {
       const deadline = await subjects.ensureSalt(key)
-      const applied = await change(key, { kind: 'nextOnce', subject }, { ...options, ...deadline })
+      const applied = await change(key, { kind: 'nextOnce', subject }, { ...options, deadline })
       const issued = resultAs('numbers', applied)
       const at = issued.earlier ? new Date(issued.earlier.issuedAt) : applied.at
       return { key, issued, at, isReplayed: applied.isReplayed }

@@ -41,20 +41,20 @@ export function openSubjects<Name, R extends Row, First>(
 
     /**
      * Creates the salt of a counter or sequence that an older version created. Returns the deadline of the call that needs
-     * it, unless no time has passed.
+     * it; undefined: no time has passed.
      */
-    async ensureSalt(name: Name): Promise<{ deadline?: number }> {
-      if (rows.cached(name)?.salt !== undefined) return {}
+    async ensureSalt(name: Name): Promise<number | undefined> {
+      if (rows.cached(name)?.salt !== undefined) return undefined
       const deadline = database.deadline()
       const row: Row = rows.cached(name) ?? (await rows.loadOrCreate(name, now()))
-      if (row.salt !== undefined) return { deadline }
+      if (row.salt !== undefined) return deadline
       const [owner, id] = row.kind === 'counter' ? ['counter', row.id] : ['sequence', row.sequenceId]
       const statement = `update ${owner}
         set subject_salt = x'${createSalt()}'
       where id = ${integer(id)} and subject_salt is null`
       await database.withRetry((connection) => connection.query(statement), deadline)
       rows.forget(name)
-      return { deadline }
+      return deadline
     },
   }
 }
