@@ -14,11 +14,11 @@ one of NTH_DATA_DIR. It works while Nth runs, too.
                    (by the file's name, otherwise jsonl)
   --spreadsheet    escape names in CSV that a spreadsheet would take for formulas; nth import restores them
 
-It leaves out API keys and results of idempotency keys.
+It leaves out API keys, trusted documents and results of idempotency keys.
 `
 
 const LEFT_OUT = {
-  jsonl: 'The export has no API keys and no results of idempotency keys.',
+  jsonl: 'The export has no API keys, trusted documents or results of idempotency keys.',
   csv: 'The export has only the values of counters, and the last number of each sequence group in its latest period.',
 }
 
