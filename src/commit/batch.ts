@@ -357,7 +357,7 @@ export type NotApplied =
   /** Another session holds a lock. */
   | { kind: 'locked'; cause: unknown }
   /** The locks of these keys could not be taken at once; other rows are gone. */
-  | { kind: 'notLocked'; locked: readonly string[]; gone: readonly string[] }
+  | { kind: 'notLocked'; locked: readonly string[]; gone: readonly string[]; cause?: unknown }
   /** The database refuses it for good. */
   | { kind: 'fault'; cause: unknown }
   /** Its rows were read from an earlier incarnation of the database. */

@@ -192,9 +192,11 @@ export class Call {
   /** The key of its claim, if any, and those of its rows. */
   get keys(): string[] {
     const { claim } = this.request
-    const keys = claim ? [claim.hash] : []
-    for (const { row } of this.operations) keys.push(row.key)
-    return keys
+    return claim ? [claim.hash, ...this.rowKeys] : this.rowKeys
+  }
+
+  get rowKeys(): string[] {
+    return this.operations.map(({ row }) => row.key)
   }
 
   touches(keys: readonly string[]): boolean {

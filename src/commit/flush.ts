@@ -52,6 +52,8 @@ export interface FlushContext extends BatchContext {
   resolveAgain(calls: readonly Call[]): void
   /** These keys failed. The calls of each wait for it, before those that arrive. */
   quarantine(failed: ReadonlyMap<string, readonly Call[]>): void
+  /** Passes on those calls that touch a quarantined key. Returns the others. */
+  setAside(calls: readonly Call[]): Call[]
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
 }
@@ -145,7 +147,7 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
       }
       case 'locked':
         if (precautions.triesLocks) {
-          // Which one is locked is not known, so the calls of each key are tried apart.
+          // It waited for what can't be tried before, such as a gap. So the calls of each key are tried apart.
           quarantine(groupBy(open, (call) => precautions.quarantined ?? call.keys[0] ?? ''))
           return false
         }
@@ -210,7 +212,7 @@ async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOut
 }
 
 /**
- * Bisects calls that are too large for one flush, or of which one causes an error. Where all touch the same keys,
+ * Bisects calls that are too large for one flush, or of which one causes an error. Where all touch the same rows,
  * quarantines those, as they would delay others. There bisects further, until a call that the database refuses is alone,
  * and fails. A call that causes an exception of our own fails as well.
  */
@@ -221,11 +223,13 @@ async function flushApart(
 ): Promise<boolean> {
   const [call, ...others] = calls
   const isFound =
-    quarantined === undefined ? new Set(calls.map(({ keys }) => keys.join())).size === 1 : others.length === 0
+    quarantined === undefined
+      ? new Set(calls.map(({ rowKeys }) => rowKeys.join())).size === 1
+      : others.length === 0
   if (call && kind === 'fault' && isFound) {
     if (quarantined === undefined) {
-      const failed = new Map<string, readonly Call[]>(call.keys.map((key) => [key, []]))
-      context.quarantine(failed.set(call.keys[0] ?? '', calls))
+      const failed = new Map<string, readonly Call[]>(call.rowKeys.map((key) => [key, []]))
+      context.quarantine(failed.set(call.rowKeys[0] ?? '', calls))
       return false
     }
     context.notices.fault(cause)
@@ -242,8 +246,10 @@ async function flushApart(
   }
   const half = Math.ceil(calls.length / 2)
   const first = await flushAll(writer, calls.slice(0, half), context, quarantined)
-  const second = await flushAll(writer, calls.slice(half), context, quarantined)
-  return quarantined === undefined ? first || second : first && second
+  const rest = calls.slice(half)
+  if (quarantined !== undefined) return (await flushAll(writer, rest, context, quarantined)) && first
+  // The first half may have shown which rows the database refuses.
+  return (await flushAll(writer, context.setAside(rest), context)) || first
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */

@@ -61,7 +61,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
   const { openWriter, notices, now, random, clock } = options
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
-  const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate }
+  const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate, setAside }
   const waiting = new Set<Call>()
   const quarantine = openQuarantine()
   const openOwn = () => ({ writer: openWriter(), isRunning: false })
@@ -185,8 +185,16 @@ export function openGroupCommit(options: GroupCommitOptions) {
   /** Quarantines keys, with the calls of a flush before those that wait. */
   function isolate(failed: ReadonlyMap<string, readonly Call[]>): void {
     for (const [key, calls] of failed) quarantine.add(key, calls, true)
-    for (const call of [...waiting]) if (quarantine.keyOf(call) !== undefined) enqueue(call)
+    setAside([...waiting])
     flushQuarantine()
+  }
+
+  function setAside(calls: readonly Call[]): Call[] {
+    return calls.filter((call) => {
+      const isQuarantined = quarantine.keyOf(call) !== undefined
+      if (isQuarantined) enqueue(call)
+      return !isQuarantined
+    })
   }
 
   function flushQuarantine(): void {

@@ -54,28 +54,32 @@ const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for shar
  * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters are
  * known to exist, so locked ones are skipped: those are returned, and so are those that are gone. It fails at the first
  * locked claim or sequence group, as those may also be missing, and a reservation must not skip a number; and at the
- * quarantined row, before it locks any other.
+ * quarantined row, before it locks any other. `keys` are those of the statements that may fail, by their index.
  */
 export function tryLocks(
   { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
   text: FlushText,
-): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
+): { keys: readonly string[]; read: Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> } {
+  const keys: string[] = []
+  const lockOne = (key: string, table: string, which: string, how = 'for update nowait') => {
+    // It returns no rows, so that the driver shows which one failed.
+    keys[text.add(`select 1 into @found from ${table} force index (primary) where ${which} ${how}`)] = key
+  }
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
-  if (quarantinedWork) text.add(lockOne('counter_value', slotsOf(quarantinedWork)))
-  for (const { hash } of claims) text.add(lockOne('idempotency_key', `hash = ${hex(hash)}`))
+  if (quarantinedWork) lockOne(quarantinedWork.row.key, 'counter_value', slotsOf(quarantinedWork))
+  for (const { hash } of claims) lockOne(hash, 'idempotency_key', `hash = ${hex(hash)}`)
   const lockedAt = counters.map((work) =>
     text.add(`${SELECT_VERSIONS}${slotsOf(work)}\n   for update skip locked`),
   )
   const presentAt =
     counters.length > 0 ? text.add(`${SELECT_VERSIONS}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
   for (const { row, periodKey } of sequenceGroups) {
-    text.add(lockOne('sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT))
-    text.add(lockOne('sequence_group', `id = ${integer(row.id)}`))
-    text.add(
-      lockOne('sequence_value', `group_id = ${integer(row.id)} and period_key = ${integer(periodKey)}`),
-    )
+    const ofPeriod = `group_id = ${integer(row.id)} and period_key = ${integer(periodKey)}`
+    lockOne(row.key, 'sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT)
+    lockOne(row.key, 'sequence_group', `id = ${integer(row.id)}`)
+    lockOne(row.key, 'sequence_value', ofPeriod)
   }
-  return (answers) => {
+  const read = (answers: readonly Answer[]) => {
     const missing = counters.filter((work, index) => {
       const locked = rowsOf(answers[lockedAt[index] ?? -1]).length
       return locked < (slotOf(work) === undefined ? work.row.definition.slots : 1)
@@ -84,14 +88,11 @@ export function tryLocks(
     const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
     const keysOf = (areThere: boolean) =>
       missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [row.key] : []))
-    return { kind: 'notLocked', locked: keysOf(true), gone: keysOf(false) }
+    return { kind: 'notLocked' as const, locked: keysOf(true), gone: keysOf(false) }
   }
+  return { keys, read }
 }
 
 const SELECT_VERSIONS = `select counter_id, version
   from counter_value force index (primary)
  where `
-
-function lockOne(table: string, which: string, how = 'for update nowait'): string {
-  return `select 1 from ${table} force index (primary) where ${which} ${how}`
-}

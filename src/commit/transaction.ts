@@ -6,6 +6,7 @@ import {
   isUnwritable,
   LOCKED,
   READ_ONLY,
+  REFUSED,
   UNPREPARED,
 } from '../mysql/errors.ts'
 import { afterSwitchover } from '../mysql/health.ts'
@@ -96,6 +97,8 @@ class FlushTransaction implements Transaction {
   /** Undefined: it takes two trips. */
   readonly #oneTrip: OneTrip | undefined
   #hasBegun = false
+  /** By the index of the statement that tries to lock it. */
+  #keysTried: readonly string[] = []
   #prepared: readonly string[] = []
   #writes: Writes | undefined
 
@@ -123,12 +126,14 @@ class FlushTransaction implements Transaction {
     const { session } = this.#fenced
     let text = new FlushText(at, session.isGalera, fence.begin(this.#fenced))
     if (precautions.triesLocks) {
-      const readLocks = tryLocks(this.#batch, text)
+      const locks = tryLocks(this.#batch, text)
+      this.#keysTried = locks.keys
       const answers = await session.send(text.statements)
+      this.#keysTried = []
       if (!fence.hasBegun(answers)) return this.#lose()
       this.#hasBegun = true
       text = new FlushText(at, session.isGalera)
-      const obstacle = readLocks(answers)
+      const obstacle = locks.read(answers)
       if (obstacle) await fence.rollBack(session)
       if (obstacle) return obstacle
     }
@@ -208,7 +213,8 @@ class FlushTransaction implements Transaction {
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
       const isBeforeCommit = error instanceof FailedStatement && error.index < before
       // One statement that waited for a lock in vain was rolled back. A COMMIT waits for none.
-      const rolledBack = oneTrip && before === 0 ? [...READ_ONLY, ...LOCKED, ...UNPREPARED] : READ_ONLY
+      const rolledBack =
+        oneTrip && before === 0 ? [...READ_ONLY, ...LOCKED, ...UNPREPARED, ...REFUSED] : READ_ONLY
       if (isBeforeCommit || isTooLarge(error) || hasErrorNumber(cause, ...rolledBack))
         return this.#failed(error)
       if (hasErrorNumber(cause, ...fence.ROLLED_BACK)) {
@@ -279,7 +285,12 @@ class FlushTransaction implements Transaction {
       return { kind: 'broken', cause: new NthError('OUT_OF_RANGE', FULL) }
     // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
     if (!this.#hasBegun && index === fence.RAISE_INDEX) return { kind: 'lost', cause }
-    if (hasErrorNumber(cause, ...LOCKED)) return { kind: 'locked', cause }
+    if (hasErrorNumber(cause, ...LOCKED)) {
+      const key = this.#keysTried[index]
+      return key === undefined
+        ? { kind: 'locked', cause }
+        : { kind: 'notLocked', locked: [key], gone: [], cause }
+    }
     const failure = failureOf(cause)
     if (failure === 'refused') reportWriting(false, cause)
     return { kind: failure === 'refused' ? 'lost' : failure, cause }

@@ -128,6 +128,9 @@ export const CLASSES = {
     UNSUPPORTED_PS: 1295,
     MAX_PREPARED_STMT_COUNT_REACHED: 1461,
     NEED_REPREPARE: 1615,
+    SIGNAL_EXCEPTION: 1644,
+    CHECK_CONSTRAINT_VIOLATED: 3819,
+    CONSTRAINT_FAILED: 4025,
   },
 } as const
 
@@ -146,6 +149,9 @@ export const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
 /** The server, or a proxy, can't prepare a statement (any more). */
 export const UNPREPARED = [ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED, ER.NEED_REPREPARE]
+
+/** A trigger or a constraint of an operator refuses the change. Only a statement has these errors, never a COMMIT. */
+export const REFUSED = [ER.SIGNAL_EXCEPTION, ER.CHECK_CONSTRAINT_VIOLATED, ER.CONSTRAINT_FAILED]
 
 /** A server that has become read-only rolls back instead of committing. There the fence can't be read, as that writes it. */
 export const READ_ONLY = [

@@ -22,6 +22,7 @@ interface SessionOptions {
 
 export class FailedStatement extends Error {
   override readonly name = 'FailedStatement'
+  /** Of the statement in its text; if the one before returned rows, it may be that of the one before. */
   readonly index: number
 
   constructor(index: number, cause: Error) {

@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
+import { claimOf } from '../../src/rules/idempotency.ts'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
-import { query } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
 import { periodTotals } from '../support/database/totals.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 it.each(['before', 'after'])(
@@ -158,4 +161,56 @@ it('refuses a cart that names a counter twice at once', async () => {
   expect(errors.map(({ message }) => message)).toEqual([
     'The database refuses this change; nothing was done.',
   ])
+})
+
+it.each([
+  ['without keys', false],
+  ['that each have a key', true],
+])('finds the counter that a trigger refuses once, among calls %s', async (_, haveKeys) => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const names = ['bad', 'good']
+  for (const name of names) await counters.incrementBy({ namespace: 'n', name }, 1)
+  const [bad] = await query(target, "select id from counter where name = 'bad'")
+  await query(
+    target,
+    `create trigger refuse before update on counter_value for each row
+     if new.counter_id = ${bad?.id} then signal sqlstate '45000' set message_text = 'secret'; end if`,
+  )
+  const statements = collectStatements('counter_value')
+  const count = (name: string, index: number) => {
+    const claim = haveKeys ? claimOf('n', `key ${index} of ${name}`, []) : undefined
+    const counting = counters.incrementBy({ namespace: 'n', name }, 1, { claim })
+    return counting.then(({ value }) => value, String)
+  }
+  const answers = await Promise.all(upTo(64).flatMap((index) => names.map((name) => count(name, index))))
+  const values = answers.filter((answer) => typeof answer === 'number')
+  expect(sorted(values)).toEqual(upTo(65).slice(1))
+  const refusals = new Set(answers.filter((answer) => typeof answer === 'string'))
+  expect([...refusals]).toEqual([
+    expect.stringContaining('The database refuses this change; nothing was done.'),
+  ])
+  // Those of the quarantine try the locks first.
+  const attempts = statements.filter((text) => /^(start transaction|update fence)/.test(text))
+  expect(attempts.filter((text) => !text.includes('skip locked')).length).toBeLessThan(20)
+})
+
+it('keeps its connection where a trigger refuses the change of one counter', async () => {
+  const { ask, send, target } = await startService()
+  const by = (delta: number) => send(`mutation { incrementBy(name: "c", delta: ${delta}) { value } }`)
+  await ask('mutation { increment(name: "c") { value } }')
+  await query(
+    target,
+    `create trigger refuse before update on counter_value for each row
+     if new.value - old.value >= 1000 then signal sqlstate '45000' set message_text = 'secret'; end if`,
+  )
+  const changeAndFail = async () => {
+    expect((await by(1)).errors).toBeUndefined()
+    expect((await by(1000)).errors).toHaveLength(1)
+  }
+  // The quarantine connects when it is used first.
+  await changeAndFail()
+  const reconnections = collectStatements('set epoch')
+  for (const _ of upTo(3)) await changeAndFail()
+  expect(reconnections).toEqual([])
 })

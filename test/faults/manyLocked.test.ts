@@ -1,7 +1,7 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import { claimOf } from '../../src/rules/idempotency.ts'
+import { type Claim, claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
@@ -77,6 +77,25 @@ it('tries the rows that somebody holds apart from all others from then on', asyn
   expect(await waiting).toEqual([2, 2, 2])
 })
 
+it('tries a group that somebody holds apart from then on, also where each call has a key', async () => {
+  const target = await freshDatabase()
+  const { counters, sequences } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+  await counters.incrementBy(counter('free'), 1)
+  await sequences.next(group('held'), 1)
+  const holder = await hold(target, 'select * from sequence_group for update')
+  const statements = collectStatements('sequence_group')
+  const waiting: Promise<number>[] = []
+  for (const value of [2, 3, 4, 5]) {
+    const claim = claimOf('n', `key ${value}`, [])
+    waiting.push(sequences.next(group('held'), 1, { claim }).then(({ issued }) => issued.value))
+    expect((await counters.incrementBy(counter('free'), 1)).value).toBe(value)
+  }
+  const waited = statements.filter((text) => text.startsWith('start transaction') && !text.includes('nowait'))
+  expect(waited).toHaveLength(1)
+  await holder.query('rollback')
+  expect((await Promise.all(waiting)).toSorted()).toEqual([2, 3, 4, 5])
+})
+
 it.each([
   ['the rows of many groups', 'sequence_group', 'id'],
   ['what many groups issued last', 'sequence_value', 'group_id'],
@@ -105,6 +124,35 @@ it('waits for a group before COMMIT is sent, after which an error would leave a 
   // It does not know the group yet, so it decides between two trips what to write.
   const { sequences } = openTestNth(target, { timeoutMs: 3000 })
   await expect(sequences.next(group('g'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+})
+
+it('counts for all other keys on a counter that was held, while somebody holds one key', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+  await counters.incrementBy(counter('held'), 0)
+  const [{ hash, fingerprint }, ...others] = upTo(20).map((index) => claimOf('n', `key ${index}`, [])) as [
+    Claim,
+    ...Claim[],
+  ]
+  const keyHolder = await hold(
+    target,
+    `insert into idempotency_key (hash, fingerprint, applied_at, claimed_at) values (x'${hash}', x'${fingerprint}', now(), now())`,
+  )
+  const rowHolder = await hold(target, 'select * from counter_value for update')
+  const statements = collectStatements('counter_value')
+  const attempts = () => statements.filter((text) => text.includes('skip locked')).length
+  const count = (claim?: Claim) =>
+    counters.incrementBy(counter('held'), 1, { claim }).then(({ value }) => value)
+  const all = [count()]
+  await expect.poll(attempts).toBeGreaterThan(1)
+  const keyed = count({ hash, fingerprint })
+  all.push(...others.map(count))
+  const before = attempts()
+  await expect.poll(attempts).toBeGreaterThan(before + 2)
+  await rowHolder.query('rollback')
+  expect((await Promise.all(all)).toSorted((a, b) => a - b)).toEqual(upTo(20))
+  await keyHolder.query('rollback')
+  expect(await keyed).toBe(21)
 })
 
 it('counts for all other keys, while somebody holds many keys', async () => {

@@ -160,11 +160,11 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
   ],
   [
     new RegExp(
-      `^select 1 from counter_value force index \\(primary\\) ${BY_IDS}(?: and slot = 0)? for update nowait$`,
+      `^select 1 into @found from counter_value force index \\(primary\\) ${BY_IDS}(?: and slot = 0)? for update nowait$`,
     ),
     async (session, ids) => {
       for (const id of idsIn(ids)) await session.lock(`counter ${id}`, 'fail')
-      return found()
+      return changed(0)
     },
   ],
   [
@@ -216,7 +216,10 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     /^select id, version, definitions from sequence force index \(primary\) where id in \((.*)\) order by id lock in share mode$/,
     (_, ids) => found(...idsIn(ids).map((id) => ({ id, version: 1, definitions: 0 }))),
   ],
-  [/^select 1 from sequence force index \(primary\) where id = \d+ .*nowait \*\/$/, () => found()],
+  [
+    /^select 1 into @found from sequence force index \(primary\) where id = \d+ .*nowait \*\/$/,
+    () => changed(0),
+  ],
   [
     /^insert into sequence_value \(group_id, period_key, identity\) select id, .* where id in \((.*)\) order by id on duplicate key update .*$/,
     async (session, ids) => {
@@ -255,10 +258,10 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select 1 from sequence_value force index \(primary\) where group_id = (\d+) and period_key = \S+ for update nowait$/,
+    /^select 1 into @found from sequence_value force index \(primary\) where group_id = (\d+) and period_key = \S+ for update nowait$/,
     async (session, id) => {
       await session.lock(`position ${id}`, 'fail')
-      return found()
+      return changed(0)
     },
   ],
   [
@@ -276,10 +279,10 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select 1 from sequence_group force index \(primary\) where id = (\d+) for update nowait$/,
+    /^select 1 into @found from sequence_group force index \(primary\) where id = (\d+) for update nowait$/,
     async (session, id) => {
       await session.lock(`group ${id}`, 'fail')
-      return found()
+      return changed(0)
     },
   ],
 
@@ -331,10 +334,10 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select 1 from idempotency_key force index \(primary\) where hash = x'(\w+)' for update nowait$/,
+    /^select 1 into @found from idempotency_key force index \(primary\) where hash = x'(\w+)' for update nowait$/,
     async (session, hash) => {
       await session.lock(`key ${hash}`, 'fail')
-      return found()
+      return changed(0)
     },
   ],
 ]
