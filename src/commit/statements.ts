@@ -51,10 +51,10 @@ const NO_RESULT = { affectedRows: 0, insertId: 0 }
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
 
 /**
- * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters are
- * known to exist, so locked ones are skipped: those are returned, and so are those that are gone. It fails at the first
- * locked claim or sequence group, as those may also be missing, and a reservation must not skip a number; and at the
- * quarantined row, before it locks any other. `keys` are those of the statements that may fail, by their index.
+ * Locks the rows of a flush that no other session has locked, and waits for none. It fails at the quarantined row, before it
+ * locks any other, and at the first locked claim or sequence group, as those may also be missing, and a reservation must not
+ * skip a number. `keys` are those of the statements that may fail, by their index. Counters are known to exist, so locked
+ * ones are skipped: those are returned, and so are those that are gone.
  */
 export function tryLocks(
   { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
@@ -62,23 +62,23 @@ export function tryLocks(
 ): { keys: readonly string[]; read: Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> } {
   const keys: string[] = []
   const lockOne = (key: string, table: string, which: string, how = 'for update nowait') => {
-    // It returns no rows, so that the driver shows which one failed.
-    keys[text.add(`select 1 into @found from ${table} force index (primary) where ${which} ${how}`)] = key
+    // Without rows, and after statements without any: so the index of the one that fails is known.
+    keys[text.add(`select count(*) into @found from ${table} force index (primary) where ${which} ${how}`)] = key
   }
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
   if (quarantinedWork) lockOne(quarantinedWork.row.key, 'counter_value', slotsOf(quarantinedWork))
   for (const { hash } of claims) lockOne(hash, 'idempotency_key', `hash = ${hex(hash)}`)
-  const lockedAt = counters.map((work) =>
-    text.add(`${SELECT_VERSIONS}${slotsOf(work)}\n   for update skip locked`),
-  )
-  const presentAt =
-    counters.length > 0 ? text.add(`${SELECT_VERSIONS}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
   for (const { row, periodKey } of sequenceGroups) {
     const ofPeriod = `group_id = ${integer(row.id)} and period_key = ${integer(periodKey)}`
     lockOne(row.key, 'sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT)
     lockOne(row.key, 'sequence_group', `id = ${integer(row.id)}`)
     lockOne(row.key, 'sequence_value', ofPeriod)
   }
+  const lockedAt = counters.map((work) =>
+    text.add(`${SELECT_VERSIONS}${slotsOf(work)}\n   for update skip locked`),
+  )
+  const presentAt =
+    counters.length > 0 ? text.add(`${SELECT_VERSIONS}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
   const read = (answers: readonly Answer[]) => {
     const missing = counters.filter((work, index) => {
       const locked = rowsOf(answers[lockedAt[index] ?? -1]).length

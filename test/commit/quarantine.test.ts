@@ -43,3 +43,21 @@ it('moves each call only a few times for an attempt to lock its row, however man
   await holder.end()
   expect((await held).map(({ value }) => value)).toEqual(upTo(CALLERS))
 })
+
+it('resets a counter with slots once another session no longer locks all of them', async () => {
+  const database = await freshDatabase()
+  let attempts = 0
+  const target = await startProxy(database, (statement) => {
+    if (statement.includes('nowait')) attempts += 1
+    return 'passes'
+  })
+  const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
+  const key = { namespace: 'n', name: 'held' }
+  await counters.define(key, { slots: 4 })
+  for (const _ of upTo(20)) await counters.incrementBy(key, 1)
+  const holder = await hold(database, 'held')
+  const reset = counters.reset(key, 100)
+  await expect.poll(() => attempts).toBeGreaterThan(3)
+  await holder.query('rollback')
+  expect(await reset).toMatchObject({ value: 100, previousValue: 20 })
+})

@@ -160,7 +160,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
   ],
   [
     new RegExp(
-      `^select 1 into @found from counter_value force index \\(primary\\) ${BY_IDS}(?: and slot = 0)? for update nowait$`,
+      `^select count\\(\\*\\) into @found from counter_value force index \\(primary\\) ${BY_IDS}(?: and slot = 0)? for update nowait$`,
     ),
     async (session, ids) => {
       for (const id of idsIn(ids)) await session.lock(`counter ${id}`, 'fail')
@@ -217,7 +217,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     (_, ids) => found(...idsIn(ids).map((id) => ({ id, version: 1, definitions: 0 }))),
   ],
   [
-    /^select 1 into @found from sequence force index \(primary\) where id = \d+ .*nowait \*\/$/,
+    /^select count\(\*\) into @found from sequence force index \(primary\) where id = \d+ .*nowait \*\/$/,
     () => changed(0),
   ],
   [
@@ -258,7 +258,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select 1 into @found from sequence_value force index \(primary\) where group_id = (\d+) and period_key = \S+ for update nowait$/,
+    /^select count\(\*\) into @found from sequence_value force index \(primary\) where group_id = (\d+) and period_key = \S+ for update nowait$/,
     async (session, id) => {
       await session.lock(`position ${id}`, 'fail')
       return changed(0)
@@ -279,7 +279,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select 1 into @found from sequence_group force index \(primary\) where id = (\d+) for update nowait$/,
+    /^select count\(\*\) into @found from sequence_group force index \(primary\) where id = (\d+) for update nowait$/,
     async (session, id) => {
       await session.lock(`group ${id}`, 'fail')
       return changed(0)
@@ -334,7 +334,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select 1 into @found from idempotency_key force index \(primary\) where hash = x'(\w+)' for update nowait$/,
+    /^select count\(\*\) into @found from idempotency_key force index \(primary\) where hash = x'(\w+)' for update nowait$/,
     async (session, hash) => {
       await session.lock(`key ${hash}`, 'fail')
       return changed(0)
