@@ -1,6 +1,5 @@
 import { parse } from 'csv-parse/sync'
 import { stringify } from 'csv-stringify/sync'
-import { roundedNumber } from '../http/parameters.ts'
 import { version } from '../operations/process.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import {
@@ -11,6 +10,7 @@ import {
   type Placed,
   type StoredPeriodTotal,
 } from '../rules/entries.ts'
+import { roundedNumber } from '../rules/jsonNumbers.ts'
 import { faultAt, nameFault, textFault } from '../rules/names.ts'
 
 /** The columns that an export writes. An import needs `name` and `value`. */

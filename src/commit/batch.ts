@@ -85,7 +85,7 @@ export interface Precautions {
   readonly lockedPath: Set<number>
   /** A row is locked by another session: all locks are tried first, and none is waited for. */
   triesLocks: boolean
-  /** The quarantined key of the calls: its lock is tried before all others. */
+  /** The quarantined key of the calls. If it is a counter's, that lock is tried before all others. */
   readonly quarantined: string | undefined
   /** COMMIT may be sent with the additions, before they are known to be possible, and before their locks are free. */
   mayCommitAtOnce: boolean

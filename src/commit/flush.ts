@@ -50,10 +50,10 @@ export interface FlushContext extends BatchContext {
   notices: Notices
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
-  /** These keys failed. The calls of each wait for it, before those that arrive. */
+  /** These keys failed. The calls of each wait for it, in the order of their arrival. */
   quarantine(failed: ReadonlyMap<string, readonly Call[]>): void
   /** Passes on those calls that touch a quarantined key. Returns the others. */
-  setAside(calls: readonly Call[]): Call[]
+  setAside(calls: readonly Call[]): readonly Call[]
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
 }
@@ -95,10 +95,14 @@ interface Flush {
   readonly at: Date
 }
 
+/** Attempts of a flush to take its locks. Each refused one shows only the first claim or sequence group that is locked. */
+const MAX_LOCKS_REFUSED = 8
+
 async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
   const { context, precautions } = flush
   const { clock, pending, resolveAgain, quarantine, onApplied } = context
   const began = clock.elapsedMs()
+  let locksRefused = 0
   for (let open = calls; ; precautions.mayCommitAtOnce = false) {
     open = pending.unanswered(open)
     if (open.length === 0) return false
@@ -143,16 +147,19 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
           return queue === undefined
         })
         quarantine(locked)
-        break
+        locksRefused += 1
+        if (locksRefused < MAX_LOCKS_REFUSED) break
+        tryApart(open)
+        return false
       }
       case 'locked':
-        if (precautions.triesLocks) {
-          // It waited for what can't be tried before, such as a gap. So the calls of each key are tried apart.
-          quarantine(groupBy(open, (call) => precautions.quarantined ?? call.keys[0] ?? ''))
-          return false
+        if (!precautions.triesLocks) {
+          precautions.triesLocks = true
+          break
         }
-        precautions.triesLocks = true
-        break
+        // It waited for what can't be tried before, such as a gap.
+        tryApart(open)
+        return false
       case 'conflict':
       case 'lost':
         precautions.failures += 1
@@ -161,6 +168,11 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
         )
     }
     retryMeasure.publish(undefined)
+  }
+
+  /** Quarantines the calls of each key. */
+  function tryApart(open: readonly Call[]): void {
+    quarantine(groupBy(open, (call) => precautions.quarantined ?? call.keys[0] ?? ''))
   }
 }
 
@@ -246,10 +258,11 @@ async function flushApart(
   }
   const half = Math.ceil(calls.length / 2)
   const first = await flushAll(writer, calls.slice(0, half), context, quarantined)
-  const rest = calls.slice(half)
-  if (quarantined !== undefined) return (await flushAll(writer, rest, context, quarantined)) && first
   // The first half may have shown which rows the database refuses.
-  return (await flushAll(writer, context.setAside(rest), context)) || first
+  const rest = quarantined === undefined ? context.setAside(calls.slice(half)) : calls.slice(half)
+  if (rest.length === 0) return first
+  const second = await flushAll(writer, rest, context, quarantined)
+  return quarantined === undefined ? first || second : first && second
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */

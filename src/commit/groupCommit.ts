@@ -1,3 +1,4 @@
+import { groupBy } from '../mysql/sql.ts'
 import { changeChannel } from '../operations/measures.ts'
 import { backoffMs, errorOf, RETRY } from '../rules/errors.ts'
 import { openRunningPeriods } from '../rules/periods.ts'
@@ -182,19 +183,19 @@ export function openGroupCommit(options: GroupCommitOptions) {
     }
   }
 
-  /** Quarantines keys, with the calls of a flush before those that wait. */
+  /** Quarantines keys, with calls of a flush. */
   function isolate(failed: ReadonlyMap<string, readonly Call[]>): void {
     for (const [key, calls] of failed) quarantine.add(key, calls, true)
-    setAside([...waiting])
+    for (const call of [...waiting]) if (quarantine.keyOf(call) !== undefined) enqueue(call)
     flushQuarantine()
   }
 
-  function setAside(calls: readonly Call[]): Call[] {
-    return calls.filter((call) => {
-      const isQuarantined = quarantine.keyOf(call) !== undefined
-      if (isQuarantined) enqueue(call)
-      return !isQuarantined
-    })
+  function setAside(calls: readonly Call[]): readonly Call[] {
+    const groups = groupBy(calls, (call) => quarantine.keyOf(call) ?? '')
+    const others = groups.get('') ?? []
+    groups.delete('')
+    isolate(groups)
+    return others
   }
 
   function flushQuarantine(): void {
@@ -242,8 +243,8 @@ export function openQuarantine() {
       return waiting.size === 0 ? undefined : call.keys.find((key) => waiting.has(key))
     },
 
-    /** Quarantines a key and adds calls that wait for it. `first`: before those that wait already. */
-    add(key: string, calls: readonly Call[], first = false) {
+    /** Quarantines a key and adds calls that wait for it, last or, if they were in a flush, in the order of their arrival. */
+    add(key: string, calls: readonly Call[], wereFlushed = false) {
       const queue = waiting.get(key) ?? new Set()
       // Before the new one is added: it has no calls yet either.
       if (!waiting.has(key) && waiting.size >= MAX_IDLE) {
@@ -251,8 +252,8 @@ export function openQuarantine() {
         if (idle) waiting.delete(idle[0])
       }
       waiting.set(key, queue)
-      const behind = first ? [...queue] : []
-      for (const call of [...calls, ...behind]) call.waitIn(queue)
+      const inOrder = wereFlushed ? [...calls, ...queue].sort((a, b) => a.arrivedAt - b.arrivedAt) : calls
+      for (const call of inOrder) call.waitIn(queue)
     },
 
     /** A key that calls wait for and that no writer has. The writer has it until it is put back or released. */

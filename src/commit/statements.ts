@@ -51,10 +51,10 @@ const NO_RESULT = { affectedRows: 0, insertId: 0 }
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
 
 /**
- * Locks the rows of a flush that no other session has locked, and waits for none. It fails at the quarantined row, before it
- * locks any other, and at the first locked claim or sequence group, as those may also be missing, and a reservation must not
- * skip a number. `keys` are those of the statements that may fail, by their index. Counters are known to exist, so locked
- * ones are skipped: those are returned, and so are those that are gone.
+ * Locks the rows of a flush that no other session has locked, and waits for none. It fails at the quarantined counter,
+ * before it locks any other row, and at the first locked claim or sequence group, as those may also be missing, and a
+ * reservation must not skip a number. `keys` are those of the statements that may fail, by their index. Counters are known
+ * to exist, so locked ones are skipped: those are returned, and so are those that are gone.
  */
 export function tryLocks(
   { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
@@ -63,7 +63,8 @@ export function tryLocks(
   const keys: string[] = []
   const lockOne = (key: string, table: string, which: string, how = 'for update nowait') => {
     // Without rows, and after statements without any: so the index of the one that fails is known.
-    keys[text.add(`select count(*) into @found from ${table} force index (primary) where ${which} ${how}`)] = key
+    keys[text.add(`select count(*) into @found from ${table} force index (primary) where ${which} ${how}`)] =
+      key
   }
   const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
   if (quarantinedWork) lockOne(quarantinedWork.row.key, 'counter_value', slotsOf(quarantinedWork))

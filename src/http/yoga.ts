@@ -9,7 +9,7 @@ import { assertInvariant } from '../rules/errors.ts'
 import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents.ts'
 import { assertVariables, finalResult, HttpError, maskError, methodError, reportFault } from './errors.ts'
 import type { LiveQueries } from './liveQueries.ts'
-import { openPersistedQueries } from './persistedQueries.ts'
+import { openPersistedQueries } from './parameters.ts'
 import { assertKeyHeader, contextOf, idempotencyKeyIn, type ServerContext } from './requests.ts'
 
 export interface ApiOptions {

@@ -22,7 +22,7 @@ interface SessionOptions {
 
 export class FailedStatement extends Error {
   override readonly name = 'FailedStatement'
-  /** Of the statement in its text; if the one before returned rows, it may be that of the one before. */
+  /** Of the statement that failed; one too low if the statement before it returned rows, and it none. */
   readonly index: number
 
   constructor(index: number, cause: Error) {

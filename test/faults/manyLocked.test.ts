@@ -169,11 +169,15 @@ it('counts for all other keys, while somebody holds many keys', async () => {
         `insert into idempotency_key (hash, fingerprint, applied_at, claimed_at) values (x'${hash}', x'${fingerprint}', now(), now())`,
     ),
   )
-  const count = (claim?: ReturnType<typeof claimOf>) =>
+  const statements = collectStatements('idempotency_key')
+  const count = (claim?: Claim) =>
     counters.incrementBy(counter('c'), 1, { claim }).then(({ value }) => value, codeOf)
   const held = claims.map(count)
   const free = [count(), ...freeKeys.map((key) => count(claimOf('n', key, [])))]
   expect((await Promise.all(free)).toSorted((a, b) => Number(a) - Number(b))).toEqual(upTo(31))
+  // Each attempt to lock several shows only one that is held.
+  const lockingSeveral = statements.filter((text) => text.split('nowait').length > 2)
+  expect(lockingSeveral.length).toBeLessThan(keys.length)
   await holder.query('rollback')
   expect((await Promise.all(held)).toSorted((a, b) => Number(a) - Number(b))).toEqual(
     claims.map((_, index) => 32 + index),

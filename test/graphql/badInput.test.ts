@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { roundedNumber } from '../../src/http/parameters.ts'
+import { roundedNumber } from '../../src/rules/jsonNumbers.ts'
 import { startService } from '../support/server/service.ts'
 
 const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'

@@ -117,7 +117,7 @@ it('refuses with each code, with the details that its row names', async () => {
     const details = errors.flatMap(detailsOf)
     expect([code, details.filter((name) => !text.includes(`\`${name}\``))]).toEqual([code, []])
     // The change had a key.
-    const isRetryable = /\*\*Retryable(?: with a key)?:\*\*/.test(text)
+    const isRetryable = /\*\*Retryable(?: with a key or a subject)?:\*\*/.test(text)
     for (const { extensions } of errors) {
       expect([code, extensions.retryable === true]).toEqual([code, isRetryable])
     }
