@@ -308,6 +308,7 @@ it('backs up each night, and keeps two weeks', async () => {
   const backups = join(String(shell.HOME), 'backups')
   const code = (await readRecipes()).find(({ file }) => file === 'backup.sh')?.code ?? ''
   const backUp = (more: NodeJS.ProcessEnv = {}) => run('sh', ['-c', code], { env: { ...shell, ...more } })
+  const fail = () => expect(backUp({ DATABASE_URL: urlOf({ ...target, user: 'nobody' }) })).rejects.toThrow()
   for (const [name, days] of [
     ['young', 13],
     ['old', 16],
@@ -316,10 +317,11 @@ it('backs up each night, and keeps two weeks', async () => {
     const at = Date.now() / 1000 - days * 86_400
     await utimes(join(backups, name), at, at)
   }
-  await expect(backUp({ DATABASE_URL: urlOf({ ...target, user: 'nobody' }) })).rejects.toThrow()
+  await fail()
   expect((await readdir(backups)).toSorted()).toEqual(['old', 'young'])
   await backUp()
+  await fail()
   const [today, ...others] = (await readdir(backups)).toSorted()
-  expect([today, others]).toEqual([expect.stringMatching(/^20\d\d-\d\d-\d\d$/), ['young']])
+  expect([today, others]).toEqual([expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d\.\d\d\.\d\d$/), ['young']])
   expect(await readdir(join(backups, today ?? ''))).not.toEqual([])
 })
