@@ -9,7 +9,7 @@ const PRELOADED = join(import.meta.dirname, 'ticks.mjs')
  * How often something is done, so that the first time's compiling and what else runs here don't count: at least twice,
  * as a document is known the second time, and no more often than it takes for a tick that is short.
  */
-const [FEWEST_ROUNDS, MOST_ROUNDS] = [2, 7]
+const [FEWEST_ROUNDS, MOST_ROUNDS] = [2, 25]
 
 /** How long a fixed piece of work took where a tick may take 50 ms, in milliseconds of the processor. */
 const REFERENCE_MS = 2
