@@ -195,6 +195,7 @@ export class Call {
     return claim ? [claim.hash, ...this.rowKeys] : this.rowKeys
   }
 
+  /** Those of its rows, in the order of its operations. */
   get rowKeys(): string[] {
     return this.operations.map(({ row }) => row.key)
   }
