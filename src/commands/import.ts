@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/settings.ts'
+import { migrateAgain } from '../repository/migrate.ts'
 import { keyText } from '../rules/counter.ts'
 import type { Entry, EntryType, Placed } from '../rules/entries.ts'
 import { type Options, OUTCOMES, type Result } from '../rules/merge.ts'
@@ -165,6 +166,8 @@ export async function importAll(target: Target, source: Source, options: ImportO
   try {
     await withNotice(progressText, async () => {
       for await (const batch of batchesOf(source)) await apply(batch)
+      // Earlier versions let named sequence groups use a format that doesn't show them.
+      if (!options.isDryRun) await migrateAgain(target, '0009_past_formats.sql')
     })
   } finally {
     await importer.close()

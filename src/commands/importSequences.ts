@@ -5,6 +5,7 @@ import { bytes, groupBy, hex, instant, integer, list, orNull, raisedRevision, se
 import {
   findOrCreateSequence,
   lockSequences,
+  pastFormatsSet,
   type StoredSequence,
   sequenceId,
   storeSequence,
@@ -69,20 +70,18 @@ async function writeSequence(
   connection: Connection,
   entry: EntryOf<'sequence'>,
   present: { id: number | undefined; exists: boolean },
-  { definition, salt, formatHistory }: ImportedSequence,
+  written: ImportedSequence,
 ): Promise<void> {
   const { exists, id = await findOrCreateSequence(connection, entry, entry.createdAt) } = present
-  if (!definition) {
-    await connection.query(
-      `update sequence set format_history = ${bytes(JSON.stringify(formatHistory))} where id = ${integer(id)}`,
-    )
+  if (!written.definition) {
+    await connection.query(`update sequence set ${pastFormatsSet(written)} where id = ${integer(id)}`)
     return
   }
   // A new one gets a version above its first one, so that groups can have an earlier one.
   const others = `is_defined = ${entry.isDefined || exists},
-            subject_salt = ${salt ? hex(salt) : 'subject_salt'},
+            subject_salt = ${written.salt ? hex(written.salt) : 'subject_salt'},
             created_at = ${exists ? 'created_at' : instant(entry.createdAt)}`
-  await storeSequence(connection, id, definition, formatHistory, others)
+  await storeSequence(connection, id, written, others)
 }
 
 /** A locked sequence group, and its sequence. */

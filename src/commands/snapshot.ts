@@ -195,8 +195,12 @@ async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
     '(s.is_defined or exists (select 1 from sequence_group u where u.sequence_id = s.id and u.is_used))',
   )
   for await (const row of rows) {
-    const { id: _, version: __, salt: subjectSalt, ...sequence } = storedSequenceIn(row)
-    yield { type: 'sequence', ...nameIn(row), ...sequence, subjectSalt }
+    const { definition, isDefined, createdAt, salt: subjectSalt, ...stored } = storedSequenceIn(row)
+    const sequence = { definition, isDefined, formatHistory: [], createdAt, subjectSalt }
+    // Earlier versions know neither, and must not restore a sequence without them.
+    const pastFormats = stored.pastFormats.length > 0 ? stored.pastFormats : undefined
+    const hasMigratedRepeats = stored.hasMigratedRepeats || undefined
+    yield { type: 'sequence', ...nameIn(row), ...sequence, pastFormats, hasMigratedRepeats }
   }
 }
 

@@ -39,15 +39,29 @@ export function readFree(
   return [freeIn('reservation_free', 'is_free = 1'), freeIn('reservation_held', isExpired)]
 }
 
+/** Locks and reads the furthest confirmed number of a period, in any generation. */
+export function lockConfirmed({ id, periodKey, definition }: SequenceGroupPlace): string {
+  return `select ${isDescending(definition) ? 'min' : 'max'}(value) as value
+  from reservation force index (reservation_held)
+ where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and state = ${codeOf('CONFIRMED')}
+   for update`
+}
+
 /** Numbers in the order in which they are issued. */
 export function inOrder(numbers: readonly number[], definition: SequenceDefinition): number[] {
   return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))
 }
 
-/** Locks and reads reservations. */
+/** Whether the sequence group of a reservation, with alias r, was restarted in its period since. */
+export const isAbandoned = (lock = '') => `r.generation < (select v.generation
+          from sequence_value v force index (primary)
+         where v.group_id = r.group_id and v.period_key = r.period_key ${lock})`
+
+/** Locks and reads reservations. Those that a restart has abandoned have expired. */
 export function lockReservations(index: 'primary' | 'reservation_free', condition: string): string {
-  return `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
-  from reservation force index (${index})
+  return `select token, group_id, period_key, generation, value, formatted, is_free, expires_at,
+       if(state = ${OPEN} and ${isAbandoned('for update')}, ${codeOf('EXPIRED')}, state) as state
+  from reservation r force index (${index})
  where ${condition}
  order by token
    for update`

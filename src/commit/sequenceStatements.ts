@@ -18,6 +18,7 @@ import {
   codeOf,
   inOrder,
   isToken,
+  lockConfirmed,
   lockReservations,
   OPEN,
   type ReservationRow,
@@ -117,19 +118,22 @@ export function lockPositionsOf(groupIds: string, periodKey: number): string {
    for update`
 }
 
-const NO_RESERVATIONS = { now: 0, free: [], reservations: [] }
+const NO_RESERVATIONS = { now: 0, free: [], reservations: [], confirmed: null }
 
 function readReservations(
   work: Work,
   text: FlushText,
-): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>> {
+): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations' | 'confirmed'>> {
   const { row, operations, periodKey } = work
   const count = operations.filter(({ kind }) => kind === 'reserve').length
   const tokens = operations.flatMap((each) =>
     each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
   )
+  const place = { ...row, periodKey }
   const clockAt = text.add('select utc_timestamp(3) as now')
-  const free = count > 0 ? readFree({ ...row, periodKey }, count) : []
+  const isRestarted = operations.some(({ kind }) => kind === 'restart')
+  const confirmedAt = isRestarted ? text.add(lockConfirmed(place)) : -1
+  const free = count > 0 ? readFree(place, count) : []
   const freeAt = free.map((statement) => text.add(statement))
   const tokensAt = tokens.length > 0 ? text.add(lockReservations('primary', isToken(tokens))) : -1
   return (answers) => {
@@ -144,6 +148,7 @@ function readReservations(
       reservations: rowsOf<ReservationRow>(answers[tokensAt])
         .filter(({ group_id }) => group_id === row.id)
         .map(reservationIn),
+      confirmed: firstRow<{ value: number | null }>(answers[confirmedAt])?.value ?? null,
     }
   }
 }

@@ -52,6 +52,14 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
   }).catch(explain)
 }
 
+/** Applies a file again: to what was imported since, as an earlier version has exported it. */
+export async function migrateAgain(target: Target, name: string): Promise<void> {
+  const migrations = (await readMigrations(MIGRATIONS)).filter((migration) => migration.name === name)
+  await withSession(target, async (connection) => {
+    for (const migration of migrations) await apply(connection, migration)
+  })
+}
+
 /** What `migrate` would apply. It throws the same error. */
 export async function compareMigrations(target: Target, folder = MIGRATIONS) {
   const migrations = await readMigrations(folder)

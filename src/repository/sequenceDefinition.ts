@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { ResultSetHeader } from 'mysql2'
 import { readResults, storeResults } from '../commit/keyStatements.ts'
 import { PERIOD_CODES } from '../commit/periodStatements.ts'
+import { codeOf } from '../commit/reservations.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
 import { bytes, firstVersion, instant, integer, list, orNull, select } from '../mysql/sql.ts'
@@ -13,8 +15,10 @@ import {
   defaultSequenceDefinition,
   type History,
   type PastFormat,
-  type SequenceDefinition,
+  pastFormatsOf,
   type SequenceDefinitionChange,
+  type StoredDefinition,
+  union,
 } from '../rules/sequenceDefinition.ts'
 import { createSalt } from '../rules/subjects.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
@@ -67,21 +71,23 @@ export function defineSequence(
   async function define(connection: Connection, id: number): Promise<SequenceState | undefined> {
     const sequence = (await lockSequences(connection, [id], 'for update')).get(id)
     if (!sequence) return undefined
-    const { definition: before, formatHistory: past, isDefined, createdAt, version } = sequence
-    const use = await useOf(connection, id, version)
-    const { definition, formatHistory } = changed({ definition: before, formatHistory: past, ...use })
-    const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
-    if (isChanged || !isDefined)
-      await storeSequence(connection, id, definition, formatHistory, 'is_defined = true')
+    const { isDefined, createdAt, version } = sequence
+    const stored = changed({ ...sequence, ...(await useOf(connection, id, version)) })
+    if (!isDefined || !isDeepStrictEqual(stored.definition, sequence.definition))
+      await storeSequence(connection, id, stored, 'is_defined = true')
     await connection.query(storeResults([{ claim, at, results: [] }]))
-    committing = { ...key, definition, createdAt }
+    committing = { ...key, definition: stored.definition, createdAt }
     return committing
   }
 
   return database.withRetry(attempt, deadline).catch((error) => fail(error, committing !== undefined))
 }
 
-/** Deletes a sequence for good, if it exists: its id is never reused. The sweep deletes its sequence groups. */
+/**
+ * Deletes a sequence for good, if it exists: its id is never reused. The sweep deletes its sequence groups.
+ *
+ * @throws {NthError} BAD_USER_INPUT if it has confirmed numbers, and no `allowRepeats`
+ */
 export function deleteSequence(database: Database, key: SequenceKey): Promise<void> {
   let id: number | undefined
   let isCommitting = false
@@ -91,7 +97,11 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
     id ??= await sequenceId(connection, key)
     if (id === undefined) return
     const deleted = integer(id)
+    const ids = [id]
     await inTransaction(connection, async () => {
+      const [sequence] = (await lockSequences(connection, ids, 'for update')).values()
+      const keepsNumbers = sequence?.definition.gapless && !sequence.definition.allowRepeats
+      if (keepsNumbers && (await hasConfirmed(connection, sequence.id))) throw confirmedAlready()
       await connection.query(`delete from sequence where id = ${deleted}`)
       await connection.query(`insert ignore into deleted_sequence (id) values (${deleted})`)
       isCommitting = true
@@ -99,6 +109,26 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
   }
 
   return database.withRetry(attempt).catch((error) => fail(error, isCommitting))
+}
+
+/** Whether a locked sequence has a confirmed reservation. */
+async function hasConfirmed(connection: Connection, id: number): Promise<boolean> {
+  const rows = await select(
+    connection,
+    `select g.id
+       from sequence_group g force index (sequence_group_name)
+       straight_join reservation r force index (reservation_open) on r.group_id = g.id and r.state = ${codeOf('CONFIRMED')}
+      where g.sequence_id = ${integer(id)}
+      limit 1
+       lock in share mode`,
+  )
+  return rows.length > 0
+}
+
+function confirmedAlready(): NthError {
+  const message =
+    'This sequence has confirmed numbers, which would be issued again: use a new sequence, or set allowRepeats first. Nothing was deleted.'
+  return new NthError('BAD_USER_INPUT', message, { argument: 'name' })
 }
 
 /** @throws {NthError} OUTCOME_UNKNOWN if a COMMIT may have been sent without an answer */
@@ -110,23 +140,27 @@ function fail(cause: unknown, isCommitting: boolean): never {
 }
 
 export type StoredSequenceRow = SequenceDefinitionRow &
-  Record<'id' | 'version' | 'is_defined', number> &
-  Record<'format_history' | 'salt', Buffer | null> & { created_at: Date }
+  Record<'id' | 'version' | 'is_defined' | 'migrated_repeats', number> &
+  Record<'format_history' | 'past_formats' | 'salt', Buffer | null> & { created_at: Date }
 
 /** Columns of a sequence, of the table with alias s. */
-export const STORED_SEQUENCE = `s.id, s.version, s.is_defined, s.format_history, s.created_at, ${SEQUENCE_COLUMNS}`
+export const STORED_SEQUENCE = `s.id, s.version, s.is_defined, s.format_history, s.past_formats, s.migrated_repeats,
+            s.created_at, ${SEQUENCE_COLUMNS}`
 
 /** What is stored of a sequence, besides its groups. `isDefined`: whether it was ever defined. */
 export type StoredSequence = ReturnType<typeof storedSequenceIn>
 
 export function storedSequenceIn(row: StoredSequenceRow) {
+  // Processes of earlier versions add to this column, and to no other.
   const formatHistory: readonly PastFormat[] = JSON.parse(row.format_history?.toString() ?? '[]')
+  const pastFormats: readonly string[] = JSON.parse(row.past_formats?.toString() ?? '[]')
   return {
     id: row.id,
     version: row.version,
     isDefined: row.is_defined === 1,
     definition: sequenceDefinitionIn(row),
-    formatHistory,
+    pastFormats: union(formatHistory.flatMap(pastFormatsOf), pastFormats),
+    hasMigratedRepeats: row.migrated_repeats === 1,
     createdAt: row.created_at,
     salt: row.salt?.toString('hex'),
   }
@@ -153,13 +187,12 @@ export async function lockSequences(
 export async function storeSequence(
   connection: Connection,
   id: number,
-  definition: SequenceDefinition,
-  formatHistory: readonly PastFormat[],
+  stored: StoredDefinition,
   others: string,
 ): Promise<void> {
   await connection.query(
     `update sequence
-        set ${sequenceDefinitionSet(definition, formatHistory)},
+        set ${definitionSet(stored)},
             ${others},
             definitions = definitions + 1,
             version = version + 1
@@ -173,7 +206,8 @@ const BY_VERSION = 'sequence_group_version'
 /** A sequence that does not exist. */
 export const UNUSED: History = {
   definition: defaultSequenceDefinition('UTC'),
-  formatHistory: [],
+  pastFormats: [],
+  hasMigratedRepeats: false,
   used: { isNamed: false, isUnnamed: false },
   isUsedSince: false,
 }
@@ -263,8 +297,9 @@ export async function sequenceId(connection: Connection, { namespace, name }: Se
   return row?.id
 }
 
-/** The assignments that store a sequence definition. */
-function sequenceDefinitionSet(definition: SequenceDefinition, formatHistory: readonly PastFormat[]) {
+/** The assignments that store a definition. */
+function definitionSet(stored: StoredDefinition): string {
+  const { definition } = stored
   const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
   return `start_value = ${integer(startValue)},
        step = ${integer(step)},
@@ -274,7 +309,12 @@ function sequenceDefinitionSet(definition: SequenceDefinition, formatHistory: re
        format = ${orNull(format, bytes)},
        restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
        allow_repeats = ${definition.allowRepeats},
+       migrated_repeats = ${stored.hasMigratedRepeats},
        time_zone = ${bytes(definition.timeZone)},
        gapless = ${definition.gapless},
-       format_history = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
+       ${pastFormatsSet(stored)}`
+}
+
+export function pastFormatsSet({ pastFormats }: Pick<StoredDefinition, 'pastFormats'>): string {
+  return `past_formats = ${pastFormats.length === 0 ? 'null' : bytes(JSON.stringify(pastFormats))}`
 }

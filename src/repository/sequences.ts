@@ -1,6 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { type Applied, MissingRow, onSequenceGroup, type Request } from '../commit/call.ts'
-import { codeOf, isToken, OPEN, type ReservationRow, reservationIn } from '../commit/reservations.ts'
+import {
+  codeOf,
+  isAbandoned,
+  isToken,
+  OPEN,
+  type ReservationRow,
+  reservationIn,
+} from '../commit/reservations.ts'
 import { NUMBERS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
@@ -35,7 +42,7 @@ import {
   type SequenceState,
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
-import type { SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import { groupRefusal, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   type KeyRow,
@@ -78,6 +85,18 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     return groupCommit.change({ operations, mode: 'one', ...options })
   }
 
+  /** A number that will be refused must not create its sequence group. Returns the deadline of the call. */
+  async function assertIssues(key: SequenceGroupKey, isReserved: boolean): Promise<number> {
+    const { namespace, sequence: name, group } = key
+    const deadline = database.deadline()
+    if ((group === '' && !isReserved) || (await rows.load(key))) return deadline
+    const { definition } = await read({ namespace, name })
+    const refusal =
+      isReserved && !definition?.gapless ? notGapless() : definition && groupRefusal(definition, group)
+    if (refusal) throw refusal
+    return deadline
+  }
+
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
     const options = { deadline: database.deadline(), missingRows: 'fail' } as const
     const found = await reservations.read({ token })
@@ -106,7 +125,12 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
-      const applied = await change(key, { kind: 'next', count }, options)
+      const deadline = rows.cached(key) ? undefined : await assertIssues(key, false)
+      const applied = await change(
+        key,
+        { kind: 'next', count },
+        deadline ? { ...options, deadline } : options,
+      )
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
@@ -116,7 +140,9 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      * @throws {NthError} as for `next`
      */
     async nextOnce(key: SequenceGroupKey, subject: string, options?: CallOptions): Promise<SequenceNumbers> {
-      const deadline = await subjects.ensureSalt(key)
+      const checkedBy = rows.cached(key) ? undefined : await assertIssues(key, false)
+      const saltedBy = await subjects.ensureSalt(key)
+      const deadline = checkedBy ?? saltedBy
       const applied = await change(key, { kind: 'nextOnce', subject }, { ...options, deadline })
       const issued = resultAs('numbers', applied)
       const at = issued.earlier ? new Date(issued.earlier.issuedAt) : applied.at
@@ -150,10 +176,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      *   IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async reserve(key: SequenceGroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation> {
-      // A reservation that will be refused must not create a sequence group.
-      const deadline = database.deadline()
-      const { namespace, sequence: name } = key
-      if (!rows.cached(key) && !(await read({ namespace, name })).definition?.gapless) throw notGapless()
+      const deadline = rows.cached(key) ? database.deadline() : await assertIssues(key, true)
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 } as const
       const applied = await change(key, operation, { claim, deadline })
@@ -326,7 +349,7 @@ function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow {
 /** Reads the current state of reservations whose sequences exist, with their sequence groups. */
 function readPresent(tokens: readonly string[]): string {
   return `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
-       if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${codeOf('EXPIRED')}, r.state) as state,
+       if(r.state = ${OPEN} and (r.expires_at <= utc_timestamp(3) or ${isAbandoned()}), ${codeOf('EXPIRED')}, r.state) as state,
        n.name as namespace, s.name as sequence, g.name as its_group
   from reservation r
   join sequence_group g on g.id = r.group_id

@@ -1,8 +1,10 @@
 import { z } from 'zod'
 import { PERIODS, type Period, timeZoneNamed } from './calendar.ts'
 import { MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
+import { parseFormat } from './format.ts'
 import { type Fault, nameFault, textFault } from './names.ts'
 import { type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
+import { pastFormatsOf } from './sequenceDefinition.ts'
 import { documentIdFault } from './trustedDocument.ts'
 
 /** Format of the lines. A file of a later one is refused. A file without subjects has the one before. */
@@ -154,14 +156,22 @@ const sequenceDefinition = z.strictObject({
   gapless: flag,
 })
 
-const pastFormat = z.strictObject({
-  format: textOrEmpty.nullable(),
-  restartEvery: period.nullable(),
-  isDescending: flag,
-  isSigned: flag,
-  groups: z.strictObject({ isNamed: flag, isUnnamed: flag }),
-  isMixed: flag,
+const format = text((written) => {
+  const parsed = parseFormat(written)
+  return 'message' in parsed ? parsed : undefined
 })
+
+/** A past format, as earlier versions wrote it, becomes its skeletons. */
+const pastFormat = z
+  .strictObject({
+    format: format.nullable(),
+    restartEvery: period.nullable(),
+    isDescending: flag,
+    isSigned: flag,
+    groups: z.strictObject({ isNamed: flag, isUnnamed: flag }),
+    isMixed: flag,
+  })
+  .transform(pastFormatsOf)
 
 const key = { namespace: name, name }
 const groupKey = { namespace: name, sequence: name, group: textOrEmpty }
@@ -277,7 +287,10 @@ const line = z.discriminatedUnion('type', [
     definition: sequenceDefinition,
     // Whether it was ever defined.
     isDefined: flag,
-    formatHistory: z.array(pastFormat).readonly(),
+    // Of earlier versions; later ones write the other two, where they say something.
+    formatHistory: z.array(pastFormat).transform((lists) => lists.flat()),
+    pastFormats: z.array(z.string()).readonly().optional(),
+    hasMigratedRepeats: flag.optional(),
     createdAt: instant,
     subjectSalt: digits32.optional(),
   }),

@@ -128,54 +128,69 @@ const needed: Record<Period, readonly DateField[]> = {
   HOUR: ['yyyy', 'MM', 'dd', 'HH'],
 }
 
-/** Which sequence groups have issued numbers: any named one, the unnamed one. */
-export interface UsedSequenceGroups {
-  isNamed: boolean
-  isUnnamed: boolean
+/** Whether a format shows the name of the sequence group. It may be invalid. */
+export function showsGroup(format: string): boolean {
+  return format.replaceAll('{{', '').includes(GROUP)
 }
 
 /**
- * Whether numbers of one sequence group could look the same in two formats. They can't if some character other than a
- * digit occurs more often in all texts of one format than in any text of the other; otherwise the formats count as
- * overlapping. This takes time in proportion to their length: an exact comparison, as automata, blocked the event loop
- * for seconds.
+ * Whether two sequence groups could issue the same text in a format with `{group}`. They can't if a character other than
+ * a digit stands between the group and the number: all other parts have a fixed length, so the last such character of a
+ * text, or the first one if the number comes first, shows where the name of the group ends or begins. With numbers below
+ * 0 that come after the group, it must not be a `-` either: `{group}-{value}` makes `11--1` of 11 and −1, and of 11- and 1.
  *
  * @param isSigned numbers may be negative
- * @param groups the sequence groups with numbers in both formats
  */
-export function formatsOverlap(
-  first: string | null,
-  second: string | null,
-  { isSigned, groups }: { isSigned: boolean; groups: UsedSequenceGroups },
-): boolean {
-  const kinds = [...(groups.isNamed ? [true] : []), ...(groups.isUnnamed ? [false] : [])]
-  return kinds.some((isNamed) => {
-    const surplus = new Map<string, number>()
-    for (const text of charactersOf(first, isNamed)) surplus.set(text, (surplus.get(text) ?? 0) + 1)
-    for (const text of charactersOf(second, isNamed)) surplus.set(text, (surplus.get(text) ?? 0) - 1)
-    const moreGroups = surplus.get(GROUP) ?? 0
-    return ![...surplus].some(([text, more]) => {
-      const isMore = Math.abs(more) > (text === '-' && isSigned ? 1 : 0)
-      // The name of the group adds to the format that has it.
-      return text !== GROUP && isMore && moreGroups * more >= 0
-    })
-  })
+export function mixesGroups(format: Format, isSigned: boolean): boolean {
+  const [groupAt, valueAt] = [indexOf(format, 'group'), indexOf(format, 'value')]
+  const between = format.slice(Math.min(groupAt, valueAt) + 1, Math.max(groupAt, valueAt))
+  const ambiguous = isSigned && groupAt < valueAt ? /^[-0-9]*$/ : /^[0-9]*$/
+  return ambiguous.test(between.map((part) => sampleOf(part)).join(''))
+}
+
+function indexOf(format: Format, kind: Part['kind']): number {
+  return format.findIndex((part) => part.kind === kind)
 }
 
 const GROUP = '{group}'
 
-/** The characters of all texts of a format, other than digits, and `{group}` for the name of a named sequence group. */
-function charactersOf(format: string | null, isNamed: boolean): string[] {
-  return formatOf(format, isNamed).flatMap((part) => {
-    if (part.kind === 'value') return []
-    if (part.kind === 'group') return isNamed ? [GROUP] : []
-    const text = part.kind === 'text' ? part.text : dateFields[part.kind](ANY_DATE)
-    return [...text].filter((character) => !/^[0-9]$/.test(character))
-  })
+/**
+ * What all texts of a format look like: `#` for each run of digits, and `{group}` for the name of the group. With
+ * negative numbers there are two skeletons. Texts without a group can be the same only if their skeletons are.
+ */
+export function skeletonsOf(format: Format, isSigned: boolean): string[] {
+  const skeletonWith = (number: string) =>
+    format
+      .map((part) => sampleOf(part, number))
+      .join('')
+      .replace(/[0-9]+/g, '#')
+  return [skeletonWith('0'), ...(isSigned ? [skeletonWith('-0')] : [])]
 }
 
-/** All dates have the same characters besides their digits. */
+/** What a part looks like in a text. All dates have the same characters besides their digits. */
+function sampleOf(part: Part, number = '0'): string {
+  if (part.kind === 'text') return part.text
+  if (part.kind === 'value') return number
+  if (part.kind === 'group') return GROUP
+  return dateFields[part.kind](ANY_DATE)
+}
+
 const ANY_DATE = { year: 0, month: 0, day: 0, hour: 0, weekYear: 0, week: 0 }
+
+/**
+ * Whether no text has both skeletons. As the name of a group may look like anything, texts with one differ for certain
+ * only if they begin, or end, with literals that differ at some place.
+ */
+export function areDistinct(first: string, second: string): boolean {
+  if (!first.includes(GROUP) && !second.includes(GROUP)) return first !== second
+  const starts = [first, second].map((skeleton) => [...(/^.*?(?=#|\{group\})/su.exec(skeleton)?.[0] ?? '')])
+  const ends = [first, second].map((skeleton) =>
+    [...(/(?:.*(?:#|\{group\}))(.*)$/su.exec(skeleton)?.[1] ?? '')].reverse(),
+  )
+  return [starts, ends].some(([one = [], other = []]) =>
+    one.some((character, index) => index < other.length && character !== other[index]),
+  )
+}
 
 function fieldNamed(name: string): Part | undefined {
   if (name === 'group') return { kind: 'group' }

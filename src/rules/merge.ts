@@ -6,12 +6,13 @@ import { NthError } from './errors.ts'
 import type { ReservationState } from './sequence.ts'
 import {
   changedSequenceDefinition,
-  formatInUse,
   type History,
   isDescending,
-  type PastFormat,
   type Position,
+  pastFormatsOf,
   type SequenceDefinition,
+  type StoredDefinition,
+  union,
 } from './sequenceDefinition.ts'
 
 /**
@@ -156,17 +157,14 @@ function changedTotals(
 }
 
 /** What is written of a sequence. */
-export interface ImportedSequence {
-  /** The new definition; undefined: unchanged. */
-  definition?: SequenceDefinition
-  /** Only with `definition`. */
-  salt?: ReturnType<typeof newSalt>
-  formatHistory: readonly PastFormat[]
-}
+export type ImportedSequence =
+  | (StoredDefinition & { salt: ReturnType<typeof newSalt> })
+  /** Its definition is unchanged. */
+  | (Pick<StoredDefinition, 'pastFormats'> & { definition?: undefined })
 
 /**
- * A sequence after an import. The formats of the file become part of its format history, also where its definition is
- * kept: so that no later format repeats the texts that were issued elsewhere.
+ * A sequence after an import. The formats of the file become past formats, also where its definition is kept: so that no
+ * later format repeats the texts that were issued elsewhere.
  *
  * @param present its definition and use; `exists`: whether it was ever used or defined
  */
@@ -180,25 +178,25 @@ export function mergeSequence(
   const isKept = exists && !(differs && overwrite)
   const note = isKept && differs ? OTHER_DEFINITION : undefined
   const salt = newSalt(present, entry)
-  const used = { isNamed: true, isUnnamed: true }
+  const groups = { isNamed: true, isUnnamed: true }
+  const imported = union(entry.formatHistory, entry.pastFormats ?? [])
   const past =
-    isKept && differs ? [...entry.formatHistory, formatInUse(entry.definition, used)] : entry.formatHistory
+    isKept && differs
+      ? union(imported, pastFormatsOf({ ...entry.definition, isSigned: true, groups }))
+      : imported
   if (isKept && salt === undefined) {
-    const formatHistory = union(present.formatHistory, past)
-    if (formatHistory.length === present.formatHistory.length) return { outcome: 'unchanged', note }
-    return { outcome: 'raised', note, written: { formatHistory } }
+    const pastFormats = union(present.pastFormats, past)
+    if (pastFormats.length === present.pastFormats.length) return { outcome: 'unchanged', note }
+    return { outcome: 'raised', note, written: { pastFormats } }
   }
-  const changed = changedSequenceDefinition(present, isKept ? {} : entry.definition)
+  // What the sequence was elsewhere, it may be here.
+  const before = exists ? present : { ...present, definition: entry.definition }
+  const changed = changedSequenceDefinition(before, isKept ? {} : entry.definition)
   if (changed instanceof NthError) return refused(changed.message)
-  const { definition } = changed
-  const formatHistory = union(changed.formatHistory, past)
+  const pastFormats = union(changed.pastFormats, past)
   const outcome = isKept ? 'raised' : exists ? 'lowered' : 'created'
-  return { outcome, note, written: { definition, salt, formatHistory } }
-}
-
-function union(present: readonly PastFormat[], imported: readonly PastFormat[]): readonly PastFormat[] {
-  const isMissing = (past: PastFormat) => !present.some((other) => isDeepStrictEqual(past, other))
-  return [...present, ...imported.filter(isMissing)]
+  const hasMigratedRepeats = changed.hasMigratedRepeats || entry.hasMigratedRepeats === true
+  return { outcome, note, written: { ...changed, hasMigratedRepeats, salt, pastFormats } }
 }
 
 /** Position of a sequence group in a period, as an import finds it under lock. */

@@ -6,6 +6,7 @@ import type { SequenceGroupRow } from './rows.ts'
 import {
   type Block,
   blockAt,
+  groupRefusal,
   isDescending,
   nextNumber,
   type Position,
@@ -148,8 +149,10 @@ export interface SequenceGroupReading extends Position {
   now: number
   /** Released or expired numbers of this period and generation, within the bounds: the first ones, as many as needed. */
   free: readonly number[]
-  /** The reservations to confirm or release. */
+  /** The reservations to confirm or release. Those of an earlier generation of their period have expired. */
   reservations: readonly StoredReservation[]
+  /** The furthest confirmed number of this period, in any generation; null: none, or it needs not be read. */
+  confirmed: number | null
   /** The numbers of the current period and generation that subjects of its operations have; undefined: no subjects. */
   subjects: ReadonlyMap<string, FirstNumber> | undefined
   /** Its revision before; undefined: not requested. */
@@ -220,13 +223,15 @@ export function applyToSequence(
 }
 
 function next(state: NumberState, count: number): IssuedNumbers | NthError {
-  const { definition } = state
+  const { definition, group } = state
   const { format, timeZone, gapless } = definition
   if (gapless) {
     const message =
       'This sequence is gapless. Use reserveInSequence and confirmReservation. Nothing was issued.'
     return new NthError('BAD_USER_INPUT', message)
   }
+  const refusal = groupRefusal(definition, group)
+  if (refusal) return refusal
   const block = advance(state, count)
   if (block instanceof NthError) return block
   const { value, lastValue, step, ring } = block
@@ -269,7 +274,7 @@ function advance(state: NumberState, count: number): Block | NthError {
 }
 
 function restart(state: NumberState, nextValue: number | null, at: Date): RestartResult | NthError {
-  const { definition, group } = state
+  const { definition, group, confirmed } = state
   const value = nextValue ?? definition.startValue
   const beyond = crossed(definition, value)
   if (beyond) {
@@ -277,9 +282,15 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
     const message = `${value} is outside the bounds of this sequence: the limit is ${limit}. Nothing was changed.`
     return new NthError('LIMIT_REACHED', message, { argument: 'nextValue', limit })
   }
+  if (confirmed !== null && isUpTo(confirmed, value, definition) && !definition.allowRepeats) {
+    const message = `${value} would be issued again, as ${confirmed} is confirmed: restart after it, or set allowRepeats. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument: 'nextValue', limit: confirmed })
+  }
   state.next = value
   state.isMoved = true
   // Numbers reserved before, released or not, belong to an earlier generation, as do those of subjects.
+  for (const one of state.reservations.values())
+    if (one.state === 'RESERVED' && isOfGeneration(one, state)) one.state = 'EXPIRED'
   state.generation += 1
   state.free = []
   state.subjects?.clear()
@@ -298,7 +309,8 @@ export function notGapless(): NthError {
 /** Reserves the first free number, or else the next one. */
 function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Reservation | NthError {
   const { definition, group, periodKey, generation, now, reservations, free } = state
-  if (!definition.gapless) return notGapless()
+  const refusal = definition.gapless ? groupRefusal(definition, group) : notGapless()
+  if (refusal) return refusal
   const [first] = free
   const block = first === undefined ? advance(state, 1) : takeFree(state, first)
   if (block instanceof NthError) return block
@@ -343,7 +355,14 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
   state.changed.add(reservation)
   state.raised += 1
   if (wanted === 'RELEASED') releaseNumber(state, reservation)
+  else noteConfirmed(state, reservation)
   return answerOf(reservation)
+}
+
+function noteConfirmed(state: NumberState, { periodKey, value }: StoredReservation): void {
+  const { confirmed, definition } = state
+  if (periodKey !== state.periodKey) return
+  if (confirmed === null || !isUpTo(confirmed, value, definition)) state.confirmed = value
 }
 
 function releaseNumber(state: NumberState, reservation: StoredReservation): void {
@@ -354,6 +373,11 @@ function releaseNumber(state: NumberState, reservation: StoredReservation): void
   if (!isOfGeneration(reservation, state) || crossed(definition, value)) return
   const place = free.findIndex((other) => (isDescending(definition) ? other < value : other > value))
   free.splice(place < 0 ? free.length : place, 0, value)
+}
+
+/** Whether a number comes at or before another one. */
+function isUpTo(other: number, value: number, definition: SequenceDefinition): boolean {
+  return isDescending(definition) ? value >= other : value <= other
 }
 
 function isOfGeneration({ periodKey, generation }: StoredReservation, state: NumberState): boolean {
@@ -369,7 +393,7 @@ function closedAlready({ formatted, state }: Reservation): NthError {
     RESERVED: 'is open',
     CONFIRMED: 'was confirmed',
     RELEASED: 'was released',
-    EXPIRED: 'has expired',
+    EXPIRED: 'has expired, or its sequence group was restarted',
   }
   const message = `The reservation of ${formatted} ${what[state]}. Nothing was changed.`
   return new NthError('RESERVATION_CLOSED', message, { state })

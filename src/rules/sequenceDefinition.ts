@@ -1,7 +1,16 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Period } from './calendar.ts'
 import { crossed } from './counter.ts'
 import { type ErrorDetails, NthError } from './errors.ts'
-import { formatOf, formatsOverlap, hiddenOf, parseFormat, type UsedSequenceGroups } from './format.ts'
+import {
+  areDistinct,
+  formatOf,
+  hiddenOf,
+  mixesGroups,
+  parseFormat,
+  showsGroup,
+  skeletonsOf,
+} from './format.ts'
 import { type Change, withChange } from './names.ts'
 
 /** Definition of a sequence: the order of its numbers, and their format. */
@@ -28,25 +37,19 @@ export interface SequenceDefinition {
 
 export type SequenceDefinitionChange = Change<SequenceDefinition>
 
-/** A format in which a sequence has issued numbers. */
-export interface PastFormat {
-  format: string | null
-  restartEvery: Period | null
-  isDescending: boolean
-  /** Whether negative numbers were issued. */
-  isSigned: boolean
-  /** The sequence groups that had issued numbers when the format was replaced. */
-  groups: UsedSequenceGroups
-  /** Whether its numbers may have been reissued, in this format or later. Then no later number follows from it. */
-  isMixed: boolean
+/** What is stored of a definition. */
+export interface StoredDefinition {
+  definition: SequenceDefinition
+  /** The skeletons of the formats in which numbers were issued before the last change. */
+  pastFormats: readonly string[]
+  /** Whether a migration has set `allowRepeats`, as named sequence groups were used in a format that doesn't show them. */
+  hasMigratedRepeats: boolean
 }
 
-/** A sequence definition, and how its numbers were issued so far. */
-export interface History {
-  definition: SequenceDefinition
-  /** Earlier formats, before the last change. */
-  formatHistory: readonly PastFormat[]
-  used: UsedSequenceGroups
+/** A definition, and how its numbers were issued so far. */
+export interface History extends StoredDefinition {
+  /** Which sequence groups have issued numbers: any named one, the unnamed one. */
+  used: { isNamed: boolean; isUnnamed: boolean }
   /** Whether numbers were issued since the last change. */
   isUsedSince: boolean
 }
@@ -71,68 +74,114 @@ export function isDescending({ step }: SequenceDefinition): boolean {
   return step < 0
 }
 
-/** How often the format of a sequence in use can be changed. */
+/** Maximum skeletons of past formats. */
 const MAX_PAST_FORMATS = 100
 
-/** A definition after a change, with its format history; an error if it is invalid, or could issue texts again. */
+/**
+ * A definition after a change; an error if it is invalid, or could issue a text again. These rules keep the texts of all
+ * sequence groups and periods unique, unless `allowRepeats` is set:
+ *
+ * - A format with `{group}` shows where the name ends (`mixesGroups`). Without it, only the unnamed group issues numbers
+ *   (`groupRefusal`).
+ * - A format shows the period in which numbers restart (`hiddenOf`).
+ * - If numbers don't simply go on, the format differs from all in which numbers were issued (`areDistinct`).
+ */
 export function changedSequenceDefinition(
   history: History,
-  change: SequenceDefinitionChange,
-): { definition: SequenceDefinition; formatHistory: readonly PastFormat[] } | NthError {
+  requested: SequenceDefinitionChange,
+): StoredDefinition | NthError {
   const { definition: present, used, isUsedSince } = history
-  const definition = withChange(present, change, defaultSequenceDefinition(present.timeZone))
-  const fault = faultIn(definition, change)
+  const isUsed = used.isNamed || used.isUnnamed
+  const definition = withChange(present, requested, defaultSequenceDefinition(present.timeZone))
+  const isMigrated = history.hasMigratedRepeats
+  if (isMigrated && isForUnnamedOnly(definition)) definition.allowRepeats = true
+  // A named group, which has issued none yet, could repeat texts of an earlier format: so it needs another one than null.
+  const isReturn = definition.format === null && present.format !== null
+  if (isReturn && isUsed && !used.isNamed && !definition.allowRepeats) definition.format = '{value}'
+  const isContinued = continues(present, definition)
+  const fault = faultIn(definition, requested)
   if (fault) return fault
-  if (!used.isNamed && !used.isUnnamed) return { definition, formatHistory: [] }
+  if (breaksGroups(definition) && !(isContinued && breaksGroups(present))) {
+    const others = isSigning(definition) ? 'a digit or -, such as /' : 'a digit, such as -'
+    const message = `must have a character other than ${others}, between {group} and {value}: otherwise two groups could issue the same text; or set allowRepeats`
+    return refused(requested, ['format', 'startValue', 'minValue', 'allowRepeats'], message)
+  }
+  const hasMigratedRepeats = isMigrated && definition.allowRepeats
+  if (!isUsed) return { definition, hasMigratedRepeats, pastFormats: [] }
   if (definition.gapless !== present.gapless) {
-    return refused(change, ['gapless'], 'can no longer be changed: numbers were issued')
+    return refused(requested, ['gapless'], 'can no longer be changed: numbers were issued')
   }
   if (definition.gapless && isDescending(definition) !== isDescending(present)) {
     const message = 'cannot change direction: numbers that were released would be issued twice'
-    return refused(change, ['step'], message)
+    return refused(requested, ['step'], message)
   }
   const isStartAhead = definition.restartEvery !== null || definition.cycle || used.isNamed
   const isOldStartValid = !crossed(definition, present.startValue)
   if (definition.startValue !== present.startValue && !isStartAhead && isOldStartValid) {
     const message = 'only affects the first number, which was already issued; use restartSequence'
-    return refused(change, ['startValue'], message)
+    return refused(requested, ['startValue'], message)
   }
-  const past = formatInUse(present, used)
-  const formatHistory = isUsedSince ? withFormat(history.formatHistory, past) : history.formatHistory
-  const isSameFormat = isAlike(past, formatInUse(definition, used))
-  if (formatHistory.length > MAX_PAST_FORMATS && !isSameFormat) {
-    return refused(change, ['format'], `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
-  }
-  // An unchanged format was compared when it was defined.
-  if (definition.cycle || definition.allowRepeats || isSameFormat) return { definition, formatHistory }
-  const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
-  const overlappingWith = (format: string | null) =>
-    formatHistory.find(
-      (past) =>
-        !(past.format === format && continues(past, definition)) &&
-        formatsOverlap(past.format, format, { isSigned, groups: past.groups }),
+  if (isDeepStrictEqual(definition, present)) return { ...history, definition }
+  const skeletonsIn = (each: SequenceDefinition) =>
+    pastFormatsOf({ format: each.format, isSigned: isSigning(each), groups: used })
+  const before = skeletonsIn(present)
+  const pastFormats = isUsedSince ? union(history.pastFormats, before) : history.pastFormats
+  const changed = { definition, hasMigratedRepeats, pastFormats }
+  if (definition.cycle || definition.allowRepeats) return changed
+  if (pastFormats.length > MAX_PAST_FORMATS && !isContinued) {
+    return refused(
+      requested,
+      ['format'],
+      `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`,
     )
-  const overlapping = overlappingWith(definition.format)
-  if (!overlapping) return { definition, formatHistory }
-  const example = examplesFor(definition, formatHistory).find((format) => !overlappingWith(format))
-  return repeating(overlapping, definition, change, example)
+  }
+  // Numbers that go on repeat none of their own format. They may begin to fall below 0, though.
+  const isNew = (skeleton: string) => !(isContinued && before.includes(skeleton))
+  const others = pastFormats.filter(isNew)
+  const begun = skeletonsIn(definition).filter(isNew)
+  const repeated = others.find((past) => begun.some((skeleton) => !areDistinct(past, skeleton)))
+  return repeated === undefined ? changed : repeating(requested, definition, repeated, others)
 }
 
-/** Whether the next numbers follow those of an earlier definition, so that none is reissued. */
-function continues(past: PastFormat, definition: SequenceDefinition): boolean {
-  const isSameDirection = past.isDescending === isDescending(definition)
-  return !past.isMixed && past.restartEvery === definition.restartEvery && isSameDirection
-}
-
-/** Formats like that of a definition which probably differ from all earlier ones. */
-function examplesFor(definition: SequenceDefinition, formatHistory: readonly PastFormat[]): string[] {
-  const texts = formatHistory.map(({ format }) => format).join()
-  const letter = [...'NABCDEFGIJKLOPQRSTUVXYZ'].find((one) => !texts.includes(one))
-  const isNamed = formatHistory.some(({ groups }) => groups.isNamed)
-  const format = definition.format ?? (isNamed ? '{group}-{value}' : '{value}')
-  return [`${letter}-${format}`, `${letter}-{group}-${format}`].filter(
-    (example) => letter !== undefined && !('message' in parseFormat(example)),
+/** Whether the numbers of a definition simply follow those of the one before. */
+function continues(present: SequenceDefinition, definition: SequenceDefinition): boolean {
+  const { format, restartEvery, cycle, allowRepeats } = definition
+  return (
+    format === present.format &&
+    restartEvery === present.restartEvery &&
+    isDescending(definition) === isDescending(present) &&
+    (cycle || !present.cycle) &&
+    (allowRepeats || !present.allowRepeats)
   )
+}
+
+/** Whether two sequence groups could issue the same text. */
+export function breaksGroups(definition: SequenceDefinition): boolean {
+  const { format, allowRepeats } = definition
+  if (format === null || allowRepeats || !showsGroup(format)) return false
+  return mixesGroups(formatOf(format, true), isSigning(definition))
+}
+
+/** Whether the texts of named sequence groups would be those of others. */
+export function isForUnnamedOnly(definition: SequenceDefinition): boolean {
+  const { format } = definition
+  return format === null ? isSigning(definition) : !showsGroup(format)
+}
+
+/** The error of a number for a sequence group whose texts would be those of others; undefined: there is none. */
+export function groupRefusal(definition: SequenceDefinition, group: string): NthError | undefined {
+  if (group === '' || definition.allowRepeats || !isForUnnamedOnly(definition)) return undefined
+  const { format } = definition
+  const message =
+    format === null
+      ? 'The numbers of this sequence may be below 0, so a named sequence group needs a format: give it one, such as "{group}/{value}". Nothing was issued.'
+      : `The format ${JSON.stringify(format)} does not show the sequence group, so only the unnamed one issues numbers. Add {group} to it, or set allowRepeats. Nothing was issued.`
+  return new NthError('BAD_USER_INPUT', message, { argument: 'group' })
+}
+
+/** All of two lists, each once. */
+export function union(first: readonly string[], second: readonly string[]): readonly string[] {
+  return [...new Set([...first, ...second])]
 }
 
 /** Why a definition is invalid; undefined: it is valid. */
@@ -180,24 +229,19 @@ function faultInFormat(
   return refused(change, [blamed], message)
 }
 
-/** A definition as a past format: how its numbers look. */
-export function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
-  const { format, restartEvery, cycle, allowRepeats } = definition
-  const direction = { isDescending: isDescending(definition), isSigned: isSigning(definition) }
-  return { format, restartEvery, ...direction, groups, isMixed: cycle || allowRepeats }
+/** A format in which numbers were issued, as earlier versions and files have it. */
+export interface PastFormat {
+  format: string | null
+  /** Whether numbers may have been negative. */
+  isSigned: boolean
+  /** The sequence groups that had issued numbers. */
+  groups: History['used']
 }
 
-/** Adds the format in use. The set of sequence groups only grows. */
-function withFormat(formatHistory: readonly PastFormat[], past: PastFormat): PastFormat[] {
-  const before = formatHistory.map((other) => ({
-    ...other,
-    isMixed: other.isMixed || past.isMixed || other.isDescending !== past.isDescending,
-  }))
-  return [...before.filter((other) => !isAlike(other, past)), past]
-}
-
-function isAlike(past: PastFormat, other: PastFormat): boolean {
-  return JSON.stringify({ ...past, groups: undefined }) === JSON.stringify({ ...other, groups: undefined })
+/** Its skeletons. Without a format, named sequence groups have another one. */
+export function pastFormatsOf({ format, isSigned, groups: { isNamed, isUnnamed } }: PastFormat): string[] {
+  const kinds = format === null && isNamed ? [true, ...(isUnnamed ? [false] : [])] : [false]
+  return kinds.flatMap((isNamed) => skeletonsOf(formatOf(format, isNamed), isSigned))
 }
 
 /** Whether numbers may be negative without a restart at a negative number. */
@@ -207,16 +251,19 @@ function isSigning({ startValue, step, minValue, cycle }: SequenceDefinition): b
 }
 
 function repeating(
-  past: PastFormat,
-  next: SequenceDefinition,
   change: SequenceDefinitionChange,
-  example: string | undefined,
+  { format }: SequenceDefinition,
+  repeated: string,
+  others: readonly string[],
 ): NthError {
-  const [before, after] = [past, next].map(({ format }) =>
-    format ? JSON.stringify(format) : 'plain numbers',
-  )
-  const suggestion = example === undefined ? '' : `, such as ${JSON.stringify(example)}`
-  const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Use a format with one more character other than a digit${suggestion}; or set allowRepeats`
+  const letter = [...'NABCDEFGIJKLOPQRSTUVXYZ'].find((one) => !others.some((past) => past.includes(one)))
+  const example = `${letter}-${format ?? '{value}'}`
+  const fits =
+    !('message' in parseFormat(example)) &&
+    skeletonsOf(formatOf(example, false), true).every((one) => others.every((past) => areDistinct(past, one)))
+  const suggestion = letter !== undefined && fits ? `, such as ${JSON.stringify(example)}` : ''
+  const how = repeated.includes('{group}') || format?.includes('{group}') ? 'begins or ends with' : 'has'
+  const message = `could repeat numbers: some were issued as ${JSON.stringify(repeated)}, where # is a number, and others could look the same. Use a format that ${how} other characters than digits${suggestion}; or set allowRepeats`
   const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   return refused(change, parts, message)
 }

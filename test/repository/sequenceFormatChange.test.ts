@@ -1,23 +1,24 @@
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
-import { DEFINE, define, next } from '../support/client/sequenceCalls.ts'
+import { DEFINE, define, NEXT, next } from '../support/client/sequenceCalls.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 it('allows changes of a sequence in use that keep its numbers unique', async () => {
   const service = await startService()
-  expect((await next(service, { group: 'A', count: 3 })).formatted).toBe('A-1')
+  await define(service, { format: 'T-{group}-{value}' })
+  expect((await next(service, { group: 'A', count: 3 })).formatted).toBe('T-A-1')
   for (const [definition, formatted] of [
-    [{ step: 5 }, 'A-8'],
-    [{ format: 'T-{group}-{value:4}' }, 'T-A-0013'],
-    [{ minValue: 100, startValue: 100 }, 'T-A-0100'],
-    [{ format: '{yyyy}/{value}', restartEvery: 'YEAR', timeZone: 'Europe/Berlin' }, '2026/100'],
-    [{ restartEvery: null, format: '#{value}' }, '#105'],
+    [{ step: 5 }, 'T-A-8'],
+    [{ format: 'N-{group}-{value:4}' }, 'N-A-0013'],
+    [{ minValue: 100, startValue: 100 }, 'N-A-0100'],
+    [{ format: 'Y-{yyyy}/{group}/{value}', restartEvery: 'YEAR', timeZone: 'Europe/Berlin' }, 'Y-2026/A/100'],
+    [{ restartEvery: null, format: '+{group}+{value}' }, '+A+105'],
   ] as const) {
     await define(service, definition)
     const text = (await next(service, { group: 'A' })).formatted
-    expect(text.replace(/^20\d\d/, '2026')).toBe(formatted)
+    expect(text.replace(/20\d\d/, '2026')).toBe(formatted)
   }
 })
 
@@ -54,9 +55,8 @@ it('numbers invoices by year from now on', async () => {
 
 it.each([
   [{}, '', '{value}0', 'N-{value}0'],
-  [{ format: '{group}{value}' }, 'G', '{value:4}', 'N-{group}-{value:4}'],
-  [{ format: '24-{value}' }, '', '25-{value}', 'N-25-{value}'],
-  [{ format: 'N{value}' }, '', '1N{value}', 'A-1N{value}'],
+  [{ format: 'N{value}' }, '', 'N{value}0', 'A-N{value}0'],
+  [{ format: 'T/{group}/{value}' }, 'G', 'T/{group}-{value}', 'N-T/{group}-{value}'],
 ])('suggests a format that works: %j of group "%s", then %s', async (first, group, format, suggested) => {
   const service = await startService()
   await define(service, first)
@@ -65,6 +65,17 @@ it.each([
   expect(errors?.[0]?.message).toContain(`, such as ${JSON.stringify(suggested)}; or set allowRepeats.`)
   await define(service, { format: suggested })
   expect(await next(service, { group })).toMatchObject({ value: 2 })
+})
+
+it('has no format to suggest where the texts of named groups may begin and end in any way', async () => {
+  const service = await startService()
+  await next(service, { group: 'A' })
+  const { errors } = await service.send(DEFINE, { name: 's', definition: { format: 'T-{group}-{value}' } })
+  expect(errors?.[0]?.message).toMatch(
+    /issued as "\{group\}-#".*begins or ends with other characters than digits; or/,
+  )
+  await define(service, { format: 'T-{group}-{value}', allowRepeats: true })
+  expect((await next(service, { group: 'A' })).formatted).toBe('T-A-2')
 })
 
 it('repeats nothing when only the bounds of the same format change', async () => {
@@ -129,25 +140,29 @@ it('knows that a cycle above a negative minimum issues negative numbers', async 
   expect(await service.refusal(DEFINE, { definition })).toMatchObject({ argument: 'definition.format' })
 })
 
-it('allows to undo a change under which nothing was issued', async () => {
+it('counts no format in which nothing was issued', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
   await next(service)
-  for (const [there, back] of [
-    [{ allowRepeats: true }, { allowRepeats: false }],
-    [
-      { cycle: true, maxValue: 100 },
-      { cycle: false, maxValue: null },
-    ],
-    [
-      { step: -1, format: 'B{value}' },
-      { step: 1, format: 'INV-{value}' },
-    ],
-  ]) {
-    await define(service, there ?? {})
-    await define(service, back ?? {})
+  await define(service, { format: 'TYPO-{value}' })
+  await define(service, { format: 'RE-{value}' })
+  await define(service, { format: 'TYPO-{value}' })
+  expect((await next(service)).formatted).toBe('TYPO-2')
+  const back = { definition: { format: 'INV-{value}' } }
+  expect(await service.refusal(DEFINE, back)).toMatchObject({ argument: 'definition.format' })
+})
+
+it('gives a used sequence that returns to the default a format for the unnamed group only', async () => {
+  const service = await startService()
+  await define(service, { format: 'INV-{value}' })
+  expect((await next(service)).formatted).toBe('INV-1')
+  for (const _ of upTo(2)) {
+    const { defineSequence } = await define(service, { format: null })
+    expect(defineSequence.format).toBe('{value}')
   }
-  expect((await next(service)).formatted).toBe('INV-2')
+  expect((await next(service)).formatted).toBe('2')
+  // Its text would be INV-1 again.
+  expect(await service.refusal(NEXT, { group: 'INV' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'group' })
 })
 
 it('changes the format in use a hundred times, and no more', async () => {

@@ -22,11 +22,12 @@ const NUMBERS_OF = `query($subject: String!, $group: String! = "g") {
 
 it('issues a subject one number in a group, and returns it again, with the text that it had', async () => {
   const { ask } = await startService()
+  await ask('mutation { defineSequence(name: "s", definition: { format: "A/{group}/{value}" }) { format } }')
   const next = async (subject: string, group = 'g') => (await ask(NEXT, { subject, group })).nextInSequence
   const numbersOf = async (subject: string) => (await ask(NUMBERS_OF, { subject })).sequence.group.numbersOf
   expect(await numbersOf('ann')).toBeNull()
   const first = await next('ann')
-  expect(first).toMatchObject({ value: 1, formatted: 'g-1', alreadyIssued: false, replayed: false })
+  expect(first).toMatchObject({ value: 1, formatted: 'A/g/1', alreadyIssued: false, replayed: false })
   expect(await next('bob')).toMatchObject({ value: 2, alreadyIssued: false })
   await ask(
     'mutation { defineSequence(name: "s", definition: { format: "T/{group}/{value:3}" }) { format } }',
@@ -51,6 +52,7 @@ it('reads the numbers of many subjects together', async () => {
 
 it('replays a key, and returns a subject its number under another key', async () => {
   const { ask } = await startService()
+  await ask('mutation { defineSequence(name: "s", definition: { format: "A/{group}/{value}" }) { format } }')
   const next = async (key: string) => (await ask(NEXT, { subject: 'ann', key })).nextInSequence
   const first = await next('k1')
   expect(first).toMatchObject({ value: 1, alreadyIssued: false, replayed: false })

@@ -31,6 +31,7 @@ function found(reservation: StoredReservation): NumberState {
     generation: 0,
     now: 1000,
     free: [5],
+    confirmed: null,
     subjects: undefined,
     revision: undefined,
     first: undefined,
@@ -85,4 +86,21 @@ it('does not reissue a number that was released in another generation or period'
       value: 5,
     })
   }
+})
+
+it('refuses a restart before a number that is confirmed in the same flush', () => {
+  const state = found({ ...justExpired, value: 8, expiresAt: 2000 })
+  expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({
+    state: 'CONFIRMED',
+  })
+  const restart = (nextValue: number) => applyToSequence(state, { kind: 'restart', nextValue }, AT)
+  expect(restart(8)).toMatchObject({ code: 'BAD_USER_INPUT', details: { limit: 8 } })
+  expect(restart(9)).toMatchObject({ kind: 'restart', nextValue: 9 })
+})
+
+it('closes a reservation that was open when its group is restarted in the same flush', () => {
+  const state = found({ ...justExpired, value: 8, expiresAt: 2000 })
+  applyToSequence(state, { kind: 'restart', nextValue: 1 }, AT)
+  const refusal = applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)
+  expect(refusal).toMatchObject({ code: 'RESERVATION_CLOSED', details: { state: 'EXPIRED' } })
 })

@@ -66,7 +66,7 @@ export function stepSequence(
     case 'delete':
       return [{ ...emptySequence, keys: model.keys }, { done: true }]
     case 'define': {
-      const definition = changed(model.definition, operation.change)
+      const definition = changed(model, operation.change)
       return isSound(definition) && !startsInVain(model, definition)
         ? [{ ...model, definition }, { done: true }]
         : [model, { code: 'BAD_USER_INPUT' }]
@@ -102,13 +102,43 @@ export function textOf(definition: SequenceDefinition, group: string, value: num
   })
 }
 
-function changed(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
+function changed(
+  { definition: present, groups }: SequenceModel,
+  change: SequenceDefinitionChange,
+): SequenceDefinition {
   const entries = Object.entries({ ...present, ...change }).map(([part, value]) => {
     const kept = present[part as keyof SequenceDefinition]
     return [part, value === undefined ? kept : (value ?? defaults[part as keyof SequenceDefinition])]
   })
   // The parts of one.
-  return Object.fromEntries(entries) as SequenceDefinition
+  const definition = Object.fromEntries(entries) as SequenceDefinition
+  const used = Object.entries(groups).filter(([, { latest }]) => latest !== null)
+  const isOnlyUnnamed = used.length > 0 && used.every(([name]) => name === '')
+  const isFormatDropped = definition.format === null && present.format !== null
+  if (isOnlyUnnamed && isFormatDropped && !definition.allowRepeats) definition.format = '{value}'
+  return definition
+}
+
+/** Whether a number may be below 0, if nothing is restarted there. */
+function mayBeNegative({ startValue, step, minValue, cycle }: SequenceDefinition): boolean {
+  if (startValue < 0) return true
+  return step < 0 ? minValue === null || minValue < 0 : cycle && minValue !== null && minValue < 0
+}
+
+/** Whether the texts of a group show where its name ends. */
+function showsEnd(definition: SequenceDefinition): boolean {
+  const [, after, before] =
+    /\{group\}(.*)\{value(?::\d+)?\}|\{value(?::\d+)?\}(.*)\{group\}/.exec(definition.format ?? '') ?? []
+  const between = (after ?? before)?.replace(/\{week\}/g, '0-W0').replace(/\{\w+\}/g, '0')
+  if (between === undefined) return true
+  return after !== undefined && mayBeNegative(definition) ? /[^-0-9]/.test(between) : /[^0-9]/.test(between)
+}
+
+/** Whether a group's numbers would look like those of others. */
+function looksLikeOthers(definition: SequenceDefinition, group: string): boolean {
+  const { format, allowRepeats } = definition
+  if (group === '' || allowRepeats) return false
+  return format === null ? mayBeNegative(definition) : !format.includes('{group}')
 }
 
 /** Whether the start is another one, though the first number was issued and none will begin there. */
@@ -131,6 +161,7 @@ function isSound(definition: SequenceDefinition): boolean {
   if (minValue !== null && (startValue < minValue || (maxValue !== null && minValue > maxValue))) return false
   if (maxValue !== null && startValue > maxValue) return false
   if (cycle && (step > 0 ? maxValue : minValue) === null) return false
+  if (!allowRepeats && !showsEnd(definition)) return false
   if (restartEvery === null || allowRepeats) return true
   const shows = (field: string) => (format ?? '').includes(`{${field}}`)
   const year = shows('yyyy') || shows('yy')
@@ -192,6 +223,7 @@ function next(
   if (earlier && earlier.request !== request) return [model, { code: 'IDEMPOTENCY_KEY_REUSED' }]
   if (earlier) return [model, { numbers: earlier.answer, isReplayed: true }]
   const { definition } = model
+  if (looksLikeOthers(definition, group)) return [model, { code: 'BAD_USER_INPUT' }]
   if (definition.cycle && BigInt(count) > longest(definition)) return [model, { code: 'BAD_USER_INPUT' }]
   const held = model.groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
   const values: number[] = []
