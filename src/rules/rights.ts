@@ -240,11 +240,6 @@ function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget, subject
   )
 }
 
-/** Whether a caller has a key for pages, which every visitor can read. */
-export function isPage({ key }: Caller): boolean {
-  return key !== undefined && key.origins !== null
-}
-
 /** What the subjects of pages are stored with, so that visitors don't reach what servers counted for the ids of users. */
 const PAGE_PREFIX = 'page:'
 
@@ -279,7 +274,7 @@ export function subjectFor(
       'A token may name only its own `sub` as the subject, unless it has the scope WRITE for this name.'
     throw new NthError('FORBIDDEN', message)
   }
-  return isPage(caller) ? subjectOfPage(subject, mustName) : subject
+  return caller.key?.origins ? subjectOfPage(subject, mustName) : subject
 }
 
 /** A subject that a page named, as it is stored. */
@@ -301,7 +296,7 @@ function subjectOfPage(subject: string, mustBeLong: boolean): string {
 export function countedSubjectFor(...call: Parameters<typeof subjectFor>): string | undefined {
   const subject = subjectFor(...call)
   const [caller, scope, target] = call
-  if (!isPage(caller) || isOnceOnly(caller, scope, target)) return subject
+  if (!caller.key?.origins || isOnceOnly(caller, scope, target)) return subject
   const message = `With a key for pages, \`uncount\`, \`changeOf\` and \`numbersOf\` require a grant of ${scope} with \`onceOnly\` for this name, and none without it.`
   throw new NthError('FORBIDDEN', message)
 }
