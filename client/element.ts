@@ -36,6 +36,11 @@ interface Change {
   counter?: Shown | null
 }
 
+/** What a reader may see. */
+interface Read {
+  counter: Shown & { mine?: Change | null }
+}
+
 type Show = (counter: Shown) => void
 
 /** Shows the states of a counter until a signal aborts. */
@@ -95,6 +100,14 @@ function isTemporary(error: unknown): error is NthError {
 /** Reports what the author of the page can change; that a server is down is no news. */
 function report(error: unknown): void {
   if (!isTemporary(error)) console.warn('<nth-count>', error)
+}
+
+/** The total that was read beside a refusal: reading what this browser counted requires more of a key. */
+function partOf(error: { data?: Partial<Read> }): Read {
+  const counter = error.data?.counter
+  if (!counter || isTemporary(error)) throw error
+  report(error)
+  return { counter }
 }
 
 /** Does something until it succeeds. Undefined: it was refused, or the signal aborted. */
@@ -228,9 +241,7 @@ class NthCount extends HTMLElement {
     const mine = isOnce ? `mine: changeOf(subject: $subject) { ${own} }` : ''
     const query = `query NthCount(${types}) { counter(name: $name, namespace: $namespace) { ${counter} ${mine} } }`
     const changes = this.#changes
-    const data = await persist(signal, () =>
-      client.query<{ counter: Shown & { mine?: Change | null } }>(query, variables, { signal }),
-    )
+    const data = await persist(signal, () => client.query<Read>(query, variables, { signal }).catch(partOf))
     if (!data || changes !== this.#changes) return
     const { number, mine: change } = data.counter
     this.#show(number, change?.own ?? null, Boolean(change))
@@ -244,9 +255,8 @@ class NthCount extends HTMLElement {
   async #change(signal: AbortSignal, field: 'increment' | 'uncount', remember?: string): Promise<boolean> {
     const { client, variables, types, own, counter, isOnce, showsOwn } = this.#settings
     const subject = isOnce ? ', subject: $subject' : ''
-    const mutation = `mutation NthCount(${types}) {
-      change: ${field}(name: $name, namespace: $namespace${subject}) { ${own} ${showsOwn ? '' : `counter { ${counter} }`} }
-    }`
+    const total = showsOwn ? '' : `counter { ${counter} }`
+    const mutation = `mutation NthCount(${types}) { change: ${field}(name: $name, namespace: $namespace${subject}) { ${own} ${total} } }`
     // A subject makes it safe to repeat without a key.
     const key = isOnce ? null : newToken()
     const options = { signal, ...(remember && !isOnce ? { remember } : { idempotencyKey: key }) }

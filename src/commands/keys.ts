@@ -32,8 +32,8 @@ while Nth runs, too.
   --prefix <text>       only names that start with this
   --max-delta <n>       ADD: maximum addition to a counter in one request (1)
   --max-count <n>       NUMBER: maximum numbers in one call (1)
-  --once-only           ADD, NUMBER: only for a subject, and each subject once; from a page, a subject has at least 16
-                        characters
+  --once-only           ADD, NUMBER: only for a subject, and each subject once; pages need it to read or take back
+                        what a subject counted, and a subject then has at least 16 characters
   --origin <origin>     pages of this origin may use it, such as https://shop.example, or * for any page; may be
                         repeated (none: a key for servers)
   --per-minute <n>      maximum changes a minute from one client address (the server's limit)

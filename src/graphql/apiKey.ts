@@ -57,7 +57,7 @@ const GrantInput = builder.inputType('GrantInput', {
       required: true,
       defaultValue: false,
       description:
-        'Whether ADD and NUMBER count only for a subject, and each subject once. With a token, the subject is its `sub`. With a key for pages, a subject has at least 16 characters. It cannot be combined with WRITE or ADMIN.',
+        'Whether ADD and NUMBER count only for a subject, and each subject once. With a token, the subject is its `sub`. With a key for pages, a subject has at least 16 characters, and only with this may the key read or take back what a subject counted. It cannot be combined with WRITE or ADMIN.',
     }),
   }),
 })

@@ -251,7 +251,7 @@ export const { idempotencyKey } = builder.args((t) => ({
 export const { subject } = builder.args((t) => ({
   subject: t.string({
     description:
-      'Whom to count once, such as a user id: 1 to 255 characters, of which only a hash is stored. A repeated call of the same subject returns the result of the first one.',
+      'Whom to count once, such as a user id: 1 to 255 characters, of which only a hash is stored. A repeated call of the same subject returns the result of the first one. With a key for pages, it has at most 250 characters and is stored as `page:` and the text, so that pages do not reach the subjects of servers. Servers name it with `page:`.',
     extensions: { check: subjectFault },
   }),
 }))

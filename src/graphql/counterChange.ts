@@ -88,7 +88,7 @@ builder.objectField(Counter, 'changeOf', (t) =>
     nullable: true,
     extensions: { right: onSubject('ADD', ({ parent }) => parent) },
     description:
-      'What a repeated call of a subject would return now: its number. Null if it has not counted. Not available in subscriptions.',
+      'What a repeated call of a subject would return now: its number. Null if it has not counted. A key for pages needs `onceOnly` for this, and reads only what pages counted. Not available in subscriptions.',
     args: { subject: requiredSubject('Who counted.') },
     async resolve(counter, { subject }, context, info) {
       await chargeSubject(context, info)
@@ -163,7 +163,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     extensions: { right: onSubject('ADD', ({ args }) => keyIn(args)) },
     description:
-      'Takes back what a subject counted, such as a like: subtracts 1 now, also from the current periods. The subject may then count again. Null if it has not counted.',
+      'Takes back what a subject counted, such as a like: subtracts 1 now, also from the current periods. The subject may then count again. Null if it has not counted. A key for pages needs `onceOnly` for this, and takes back only what pages counted.',
     args: { name, subject: requiredSubject('Who counted.'), namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
       context.nth.counters.uncount(keyIn(args), args.subject, changeOptions(args, context, info)),

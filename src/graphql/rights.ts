@@ -5,6 +5,7 @@ import {
   ALL_NAMES,
   type Caller,
   type CountingScope,
+  countedSubjectFor,
   type GrantTarget,
   isAllowed,
   isOnceOnly,
@@ -40,8 +41,8 @@ export type CheckEach = (context: Context, args: Arguments, element: string) => 
 /** Missing: to this caller, it doesn't exist. */
 type Verdict = 'missing' | undefined
 
-/** Arguments to go on with: the subject for whom the call counts, which may be that of the token. */
-type Subject = { subject: string }
+/** Arguments to go on with: the subject as it is stored, which may be that of the token. */
+type Subject = { subject: string | undefined }
 
 /** A call of a field. */
 interface FieldCall {
@@ -177,9 +178,9 @@ export const toNumber: Right = {
 export function onSubject(scope: CountingScope, targetOf: (call: FieldCall) => GrantTarget): Right {
   return {
     scope,
-    covers: 'the name, and the subject',
+    covers: 'the name, and the subject; with a key for pages, `onceOnly`',
     check({ caller }, call) {
-      subjectFor(caller, scope, targetOf(call), call.args.subject)
+      return { subject: countedSubjectFor(caller, scope, targetOf(call), call.args.subject) }
     },
   }
 }

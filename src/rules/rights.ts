@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib'
 import { NthError } from './errors.ts'
 import { type Fault, faultAt, listOf, nameFault, rangeFault, textFault } from './names.ts'
 import { MAX_BLOCK } from './sequenceDefinition.ts'
+import { subjectFault } from './subjects.ts'
 
 /** What a caller may be allowed to do, with descriptions for callers: the schema's enum is generated from this table. */
 export const scopes = {
@@ -239,7 +240,10 @@ function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget, subject
   )
 }
 
-/** Whoever can name a subject can count for it. Every visitor can use a key in a page, so subjects must not be guessable. */
+/** What the subjects of pages are stored with, so that visitors don't reach what servers counted for the ids of users. */
+const PAGE_PREFIX = 'page:'
+
+/** Whoever can name a subject can count for it. A length is no secret: it only keeps pages from sending the ids of users. */
 const MIN_SUBJECT_LENGTH = 16
 
 /** Whether a caller may count on a target, but only for a subject. */
@@ -248,8 +252,7 @@ export function isOnceOnly(caller: Caller, scope: CountingScope, target: GrantTa
 }
 
 /**
- * The subject for which a call counts; undefined: for none. Reading what a subject counted, and taking it back, requires the
- * same.
+ * The subject for which a call counts, as it is stored; undefined: for none.
  *
  * @param named as the caller named it
  * @throws {NthError} if the caller may not count for it
@@ -271,13 +274,31 @@ export function subjectFor(
       'A token may name only its own `sub` as the subject, unless it has the scope WRITE for this name.'
     throw new NthError('FORBIDDEN', message)
   }
+  return caller.key?.origins ? subjectOfPage(subject, mustName) : subject
+}
+
+/** A subject that a page named, as it is stored. */
+function subjectOfPage(subject: string, mustBeLong: boolean): string {
   // A character has one or two UTF-16 units.
   const isShort = subject.length < 2 * MIN_SUBJECT_LENGTH && [...subject].length < MIN_SUBJECT_LENGTH
-  if (mustName && isShort && caller.key?.origins) {
-    const message = `Argument "subject" must have at least ${MIN_SUBJECT_LENGTH} characters with this key: use a random token, never an id.`
-    throw new NthError('BAD_USER_INPUT', message, { argument: 'subject', limit: MIN_SUBJECT_LENGTH })
-  }
-  return subject
+  const message = `must have at least ${MIN_SUBJECT_LENGTH} characters with this key: use a random token, never an id`
+  const tooShort: Fault = { message, limit: MIN_SUBJECT_LENGTH }
+  const fault = mustBeLong && isShort ? tooShort : subjectFault(subject, PAGE_PREFIX.length)
+  if (!fault) return PAGE_PREFIX + subject
+  const details = { argument: 'subject', ...(fault.limit !== undefined && { limit: fault.limit }) }
+  throw new NthError('BAD_USER_INPUT', `Argument "subject" ${fault.message}.`, details)
+}
+
+/**
+ * The subject of a call that reads what it counted, or takes it back: as it is stored. This requires the right to count for
+ * it, and of a page `onceOnly`: otherwise, visitors could try short subjects.
+ */
+export function countedSubjectFor(...call: Parameters<typeof subjectFor>): string | undefined {
+  const subject = subjectFor(...call)
+  const [caller, scope, target] = call
+  if (!caller.key?.origins || isOnceOnly(caller, scope, target)) return subject
+  const message = `With a key for pages, \`uncount\`, \`changeOf\` and \`numbersOf\` require a grant of ${scope} with \`onceOnly\` for this name, and none without it.`
+  throw new NthError('FORBIDDEN', message)
 }
 
 /** The error for a call without a subject, if the caller may only count for one. */

@@ -4,9 +4,9 @@ import { type Fault, nameFault } from './names.ts'
 /** Maximum length of a subject, in characters. */
 const MAX_SUBJECT_LENGTH = 255
 
-/** Why a text can't be a subject, as the predicate of a sentence about it; undefined: it can. */
-export function subjectFault(subject: string): Fault | undefined {
-  return nameFault(subject, MAX_SUBJECT_LENGTH)
+/** Why a text can't be a subject, as the predicate of a sentence about it; undefined: it can. `reserved`: characters. */
+export function subjectFault(subject: string, reserved = 0): Fault | undefined {
+  return nameFault(subject, MAX_SUBJECT_LENGTH - reserved)
 }
 
 /** A new random salt, in hexadecimal digits. */

@@ -19,8 +19,12 @@ stopClock()
 /** What the texts of all elements are. */
 const textsOf = (window: Window) => window.locator('nth-count').allInnerTexts()
 
+/** Counters of the blog that count without a subject, too. */
+const PLAIN = ['visits', 'claps']
+
 /**
- * A protected server with a key for the pages of another origin, and a page there.
+ * A protected server with a key for the pages of another origin, and a page there. The key has `onceOnly`, except for the
+ * counters in `PLAIN`.
  *
  * @param body of the page; `@` stands for the address, namespace and key
  * @param loading how it loads the element: `async`, or before its body
@@ -35,7 +39,11 @@ async function startBlog(body: string, scopes = ['READ', 'ADD'], loading = 'asyn
   let key = 'nth_wrong'
   const port = await servePage(() => html(key))
   const origin = `http://127.0.0.1:${port}`
-  const { secret } = await createKey([{ scopes, namespace: 'blog' }], { origins: [origin] })
+  const grants = [
+    { scopes, namespace: 'blog', onceOnly: true },
+    { scopes, namespace: 'blog', names: PLAIN },
+  ]
+  const { secret } = await createKey(grants, { origins: [origin] })
   return {
     ...service,
     /** Opens the page with the key; each window is another browser. */
@@ -135,6 +143,29 @@ it('likes once, remembers it, and takes it back', async () => {
   await like(true).waitFor()
   expect(await blog.valueOf('likes')).toBe(42)
   expect(await axeFindings(window)).toEqual([])
+})
+
+it('shows the total without the right to read what this browser counted, and says why in the console', async () => {
+  const blog = await startBlog(
+    '<nth-count @ name="visits" action="once" undo><button>Like</button> <output></output></nth-count>',
+  )
+  await blog.add('visits', 41)
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['Like 41'])
+  const warnings: string[] = []
+  window.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()))
+  await window.reload()
+  await expect.poll(() => textsOf(window)).toEqual(['Like 41'])
+  await expect.poll(() => warnings).toHaveLength(1)
+  expect(warnings[0]).toMatch(/`changeOf`.+`onceOnly`/)
+  const button = window.getByRole('button', { name: 'Like' })
+  await button.click()
+  await expect.poll(() => textsOf(window)).toEqual(['Like 42'])
+  // It can't be taken back.
+  await button.click()
+  await expect.poll(() => warnings).toHaveLength(2)
+  expect(await textsOf(window)).toEqual(['Like 42'])
+  expect(await blog.valueOf('visits')).toBe(42)
 })
 
 const POLL = ['Tea', 'Coffee'].map(

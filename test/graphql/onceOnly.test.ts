@@ -124,12 +124,108 @@ it('asks a page for subjects that nobody guesses, and a server for any', async (
 
   const server = as((await createKey([ONCE])).secret)
   expect(await server.ask(count(', subject: "ann"'))).toEqual({ increment: { ...FIRST, value: 2 } })
-  expect(await server.ask(takeBack(random))).toEqual({ uncount: { value: 1 } })
+  expect(await server.ask(takeBack(random))).toEqual({ uncount: null })
+  expect(await server.ask(takeBack(`page:${random}`))).toEqual({ uncount: { value: 1 } })
   const anyone = as(undefined)
   expect(await anyone.ask(count(', subject: "ann"'))).toEqual({ increment: { ...AGAIN, value: 2 } })
   expect(await anyone.ask(count())).toEqual({ increment: { ...FIRST, value: 2 } })
   expect(await as((await createKey([{ scopes: ['READ'] }])).secret).refusal(read('ann'))).toEqual({
     code: 'FORBIDDEN',
+  })
+})
+
+/** What servers and tokens counted and took for these subjects, and nobody may change from a page. */
+const COUNTED_ELSEWHERE = ['ann', '3f9d2c41-77aa-4d5e']
+
+/** A server that counted for subjects, with the state that a page must not change. */
+async function startCounted() {
+  const service = await startProtected()
+  for (const subject of COUNTED_ELSEWHERE) {
+    await service.admin.ask(count(`, subject: "${subject}"`))
+    await service.admin.ask(next(`, subject: "${subject}"`))
+  }
+  const state = () =>
+    Promise.all(
+      COUNTED_ELSEWHERE.map(async (subject) => [
+        await service.admin.ask(read(subject)),
+        await service.admin.ask(numberOf(subject)),
+      ]),
+    )
+  return { ...service, state }
+}
+
+const PLAIN = { scopes: ['ADD', 'NUMBER', 'READ'], namespace: 'blog' }
+
+it.each<[string, object[]]>([
+  ['ADD', [PLAIN]],
+  ['WRITE', [{ ...PLAIN, scopes: ['WRITE', 'NUMBER', 'READ'] }]],
+  ['ADMIN', [{ scopes: ['ADMIN'] }]],
+  ['onceOnly and without it', [ONCE, PLAIN]],
+])('keeps a page from what servers counted, with %s', async (_, grants) => {
+  const { as, admin, createKey, state } = await startCounted()
+  const before = await state()
+  const page = as((await createKey(grants, { origins: ['*'] })).secret)
+  for (const subject of [...COUNTED_ELSEWHERE, 'nobody'])
+    for (const call of [takeBack(subject), read(subject), numberOf(subject)]) {
+      const { data, errors } = await page.send(call)
+      expect([call, errors?.[0]?.extensions]).toEqual([call, { code: 'FORBIDDEN' }])
+      expect(errors?.[0]?.message).toContain('With a key for pages')
+      expect(errors?.[0]?.message).toContain('`onceOnly`')
+      expect(Object.values(data ?? {}).flatMap((part) => Object.values(part ?? {}))).not.toContain(1)
+    }
+  expect(await state()).toEqual(before)
+  // What it counts is its own.
+  expect(await page.ask(count(', subject: "ann"'))).toEqual({ increment: { ...FIRST, value: 3 } })
+  expect(await page.ask(count(', subject: "ann"'))).toEqual({ increment: { ...AGAIN, value: 3 } })
+  expect(await page.ask(next(', subject: "ann"'))).toEqual({
+    nextInSequence: { value: 3, alreadyIssued: false },
+  })
+  expect(await admin.ask(read('page:ann'))).toEqual({ counter: { changeOf: { value: 3 } } })
+  expect(await admin.ask(numberOf('page:ann'))).toEqual({ sequence: { group: { numbersOf: { value: 3 } } } })
+})
+
+it('lets a page with onceOnly take back what pages counted, and nothing else', async () => {
+  const { as, admin, createKey, state } = await startCounted()
+  const before = await state()
+  const page = as((await createKey([ONCE], { origins: ['*'] })).secret)
+  const [, random = ''] = COUNTED_ELSEWHERE
+  for (const subject of [random, `page:${random}`]) {
+    expect(await page.ask(takeBack(subject))).toEqual({ uncount: null })
+    expect(await page.ask(read(subject))).toEqual({ counter: { changeOf: null } })
+    expect(await page.ask(numberOf(subject))).toEqual({ sequence: { group: { numbersOf: null } } })
+  }
+  expect(await page.ask(count(`, subject: "${random}"`))).toEqual({ increment: { ...FIRST, value: 3 } })
+  expect(await page.ask(next(`, subject: "${random}"`))).toMatchObject({ nextInSequence: { value: 3 } })
+  expect(await page.ask(read(random))).toEqual({ counter: { changeOf: { value: 3 } } })
+  expect(await page.ask(numberOf(random))).toEqual({ sequence: { group: { numbersOf: { value: 3 } } } })
+  // Another key for pages reaches the same: a page may get a new one.
+  const renewed = as((await createKey([ONCE], { origins: ['*'] })).secret)
+  expect(await renewed.ask(takeBack(random))).toEqual({ uncount: { value: 2 } })
+  expect(await admin.ask(read(`page:${random}`))).toEqual({ counter: { changeOf: null } })
+  expect(await state()).toEqual(before)
+})
+
+it('names what a page sent in errors, and replays its idempotency keys', async () => {
+  const { as, createKey } = await startProtected()
+  const once = as((await createKey([ONCE], { origins: ['*'] })).secret)
+  const plain = as((await createKey([PLAIN], { origins: ['*'] })).secret)
+  const long = 'a'.repeat(251)
+  for (const call of [count(`, subject: "${long}"`), next(`, subject: "${long}"`)])
+    for (const page of [once, plain]) {
+      const { errors } = await page.send(call)
+      expect(errors?.[0]).toMatchObject({
+        message: 'Argument "subject" may have at most 250 characters.',
+        extensions: { code: 'BAD_USER_INPUT', argument: 'subject', limit: 250 },
+      })
+    }
+  for (const call of [takeBack(long), read(long), numberOf(long)])
+    expect(await once.refusal(call)).toEqual({ code: 'BAD_USER_INPUT', argument: 'subject', limit: 250 })
+  const { errors } = await plain.send(count(', subject: ""'))
+  expect(errors?.[0]?.message).toBe('Argument "subject" must not be empty.')
+  const longest = count(`, subject: "${'a'.repeat(250)}", idempotencyKey: "k"`)
+  for (const _ of [1, 2, 3]) expect(await once.ask(longest)).toEqual({ increment: FIRST })
+  expect(await once.refusal(count(`, subject: "${'b'.repeat(250)}", idempotencyKey: "k"`))).toEqual({
+    code: 'IDEMPOTENCY_KEY_REUSED',
   })
 })
 

@@ -4,6 +4,8 @@ import {
   type ApiKey,
   type Caller,
   type CountingScope,
+  countedSubjectFor,
+  EVERYTHING,
   type Grant,
   grantFault,
   grantOf,
@@ -48,8 +50,17 @@ const anyone = (...grants: Grant[]): Caller => ({ kind: 'ANONYMOUS', identity: '
 
 /** The subject, or the code and details of the error. */
 function subjectOf(caller: Caller, named?: string, scope: CountingScope = 'ADD') {
+  return outcomeOf(() => subjectFor(caller, scope, TARGET, named))
+}
+
+/** The same for a call that reads what the subject counted, or takes it back. */
+function countedSubjectOf(caller: Caller, named: string, scope: CountingScope = 'ADD') {
+  return outcomeOf(() => countedSubjectFor(caller, scope, TARGET, named))
+}
+
+function outcomeOf(call: () => string | undefined) {
   try {
-    return subjectFor(caller, scope, TARGET, named)
+    return call()
   } catch (error) {
     if (!(error instanceof NthError)) throw error
     const { code, ...details } = error.extensions
@@ -93,12 +104,44 @@ it('asks a key for pages with onceOnly for a subject of at least 16 characters',
   expect(subjectOf(page(onceOnly('ADD')), '123456789012345')).toEqual(short)
   expect(subjectOf(page(onceOnly('ADD')), '😀'.repeat(15))).toEqual(short)
   expect(subjectOf(page(onceOnly('NUMBER')), '1', 'NUMBER')).toEqual(short)
-  expect(subjectOf(page(onceOnly('ADD')), '1234567890123456')).toBe('1234567890123456')
-  expect(subjectOf(page(onceOnly('ADD')), '😀'.repeat(16))).toBe('😀'.repeat(16))
-  expect(subjectOf(page(onceOnly('ADD'), grantOf('ADD')), '1')).toBe('1')
-  expect(subjectOf(page(grantOf('ADD')), '1')).toBe('1')
+  expect(subjectOf(page(onceOnly('ADD')), '1234567890123456')).toBe('page:1234567890123456')
+  expect(subjectOf(page(onceOnly('ADD')), '😀'.repeat(16))).toBe(`page:${'😀'.repeat(16)}`)
+  expect(subjectOf(page(onceOnly('ADD')), 'page:67890123456')).toBe('page:page:67890123456')
+  expect(subjectOf(page(onceOnly('ADD')), 'page:6789012345')).toEqual(short)
+  expect(subjectOf(page(onceOnly('ADD'), grantOf('ADD')), '1')).toBe('page:1')
   expect(subjectOf(server(onceOnly('ADD')), '1')).toBe('1')
   expect(subjectOf(token(onceOnly('ADD')), 'ann')).toBe('ann')
+})
+
+it('stores the subjects of every key for pages under names of their own, which fit', () => {
+  for (const grant of [grantOf('ADD'), grantOf('WRITE'), EVERYTHING, onceOnly('ADD')]) {
+    const [longest, tooLong] = ['😀'.repeat(250), '😀'.repeat(251)]
+    expect(subjectOf(page(grant), longest)).toBe(`page:${longest}`)
+    expect(subjectOf(page(grant), tooLong)).toEqual(['BAD_USER_INPUT', { argument: 'subject', limit: 250 }])
+    expect(subjectOf(server(grant), tooLong)).toBe(tooLong)
+  }
+  for (const invalid of ['', 'a\n', '\ud800'])
+    expect(subjectOf(page(grantOf('ADD')), invalid)).toEqual(['BAD_USER_INPUT', { argument: 'subject' }])
+  expect(subjectOf(page(grantOf('ADD')))).toBeUndefined()
+})
+
+it('lets a page read and take back what it counted only with onceOnly, and others with any grant', () => {
+  for (const grants of [
+    [grantOf('ADD')],
+    [grantOf('WRITE')],
+    [EVERYTHING],
+    [onceOnly('ADD'), grantOf('ADD')],
+  ]) {
+    expect(countedSubjectOf(page(...grants), TOKEN_TEXT)).toBe('FORBIDDEN')
+    for (const caller of [server, anyone]) expect(countedSubjectOf(caller(...grants), 'ann')).toBe('ann')
+    expect(countedSubjectOf(token(...grants), 'ann')).toBe('ann')
+  }
+  const elsewhere = { ...grantOf('ADD'), names: ['other'] }
+  expect(countedSubjectOf(page(onceOnly('ADD'), elsewhere), TOKEN_TEXT)).toBe(`page:${TOKEN_TEXT}`)
+  expect(countedSubjectOf(page(onceOnly('NUMBER'), grantOf('ADD')), TOKEN_TEXT, 'NUMBER')).toBe(
+    `page:${TOKEN_TEXT}`,
+  )
+  expect(countedSubjectOf(page(grantOf('NUMBER')), TOKEN_TEXT, 'NUMBER')).toBe('FORBIDDEN')
 })
 
 it('lets everyone else who may count name any subject', () => {

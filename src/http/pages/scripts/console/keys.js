@@ -80,7 +80,10 @@ const FIELDS = {
   origins: ['Origins of pages', { kind: 'lines', hint: 'Such as https://shop.example. Empty: for servers.' }],
   'grants.0.maxDelta': ['Limit of ADD', { kind: 'number', value: '1' }],
   'grants.0.maxCount': ['Limit of NUMBER', { kind: 'number', value: '1' }],
-  'grants.0.onceOnly': ['Once per subject', { kind: 'check', hint: 'ADD and NUMBER: only with a subject.' }],
+  'grants.0.onceOnly': [
+    'Once per subject',
+    { kind: 'check', hint: 'Only with a subject. Pages need it to take back.' },
+  ],
   documents: ['Only these documents', { kind: 'lines', hint: 'An ID on each line. Empty: any document.' }],
   perMinute: ['Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
   expiresAt: ['Valid until', { type: 'datetime-local', hint: 'In your time zone. Empty: until revoked.' }],
