@@ -1,7 +1,7 @@
 // @module-tag slow
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, readdir, readFile, symlink, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -17,6 +17,7 @@ import { stopClock } from '../support/model/periods.ts'
 import { freePort } from '../support/server/freePort.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
+import { commandEnvironment } from '../support/server/transfer.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
@@ -237,15 +238,6 @@ it.runIf(python)('counts once in Python, though answers are lost', async () => {
   })
 })
 
-/** A directory for commands, which has `nth` in its path, for a database. */
-async function commandEnvironment(databaseUrl: string): Promise<NodeJS.ProcessEnv> {
-  const directory = await temporaryDirectory()
-  const nth = join(directory, 'nth')
-  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/bundle/main.js')} "$@"\n`)
-  await chmod(nth, 0o755)
-  return { HOME: directory, PATH: `${directory}:${process.env.PATH}`, DATABASE_URL: databaseUrl }
-}
-
 it.runIf(mysql)('brings numbers from tables', async () => {
   const [target, shop] = [await freshDatabase(), await freshDatabase({ migrated: false })]
   await query(
@@ -301,27 +293,3 @@ it.runIf(jq)(
     expect(await visits()).toBe(41_872)
   },
 )
-
-it('backs up each night, and keeps two weeks', async () => {
-  const target = await freshDatabase()
-  const shell = await commandEnvironment(urlOf(target))
-  const backups = join(String(shell.HOME), 'backups')
-  const code = (await readRecipes()).find(({ file }) => file === 'backup.sh')?.code ?? ''
-  const backUp = (more: NodeJS.ProcessEnv = {}) => run('sh', ['-c', code], { env: { ...shell, ...more } })
-  const fail = () => expect(backUp({ DATABASE_URL: urlOf({ ...target, user: 'nobody' }) })).rejects.toThrow()
-  for (const [name, days] of [
-    ['young', 13],
-    ['old', 16],
-  ] as const) {
-    await mkdir(join(backups, name), { recursive: true })
-    const at = Date.now() / 1000 - days * 86_400
-    await utimes(join(backups, name), at, at)
-  }
-  await fail()
-  expect((await readdir(backups)).toSorted()).toEqual(['old', 'young'])
-  await backUp()
-  await fail()
-  const [today, ...others] = (await readdir(backups)).toSorted()
-  expect([today, others]).toEqual([expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d\.\d\d\.\d\d$/), ['young']])
-  expect(await readdir(join(backups, today ?? ''))).not.toEqual([])
-})
