@@ -1,6 +1,6 @@
 import { periodKeyOf } from '../rules/calendar.ts'
 import type { CounterOperation, FirstCount, RowState } from '../rules/counter.ts'
-import { unavailable } from '../rules/errors.ts'
+import { type NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
 import type { PeriodReading, RunningPeriod, RunningPeriods } from '../rules/periods.ts'
 import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
@@ -360,6 +360,8 @@ export type NotApplied =
   | { kind: 'notLocked'; locked: readonly string[]; gone: readonly string[]; cause?: unknown }
   /** The database refuses it for good. */
   | { kind: 'fault'; cause: unknown }
+  /** The database has lost commits. Nothing is flushed until an operator accepts that. */
+  | { kind: 'lossy'; cause: NthError }
   /** Its rows were read from an earlier incarnation of the database. */
   | { kind: 'stale' }
   /** In one trip: not all additions were possible. */

@@ -14,6 +14,7 @@ import {
 import { integer, list } from '../mysql/sql.ts'
 import { fenceReadMeasure } from '../operations/measures.ts'
 import { DAY_MS } from '../rules/calendar.ts'
+import { NthError } from '../rules/errors.ts'
 import type { Clock } from './clock.ts'
 import { byId, resultOf } from './statements.ts'
 
@@ -269,7 +270,9 @@ export function openFencedConnection(hosts: Hosts, options: FencedConnectionOpti
           if (fence.seq === seq + 1) return { isCommitted: true, kept: fence.kept }
           // Another server may still receive the transaction.
           return isSameDatabase(lost.identity, session.identity) ? { isCommitted: false } : undefined
-        } catch {
+        } catch (error) {
+          // The database has lost commits.
+          if (error instanceof NthError) return undefined
           // A failed attempt shows nothing. The next one uses a new connection.
           reconnecting.current()?.drop()
           await clock.pause(RETRY_PAUSE_MS)

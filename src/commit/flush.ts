@@ -126,6 +126,9 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
         for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
         return false
       }
+      case 'lossy':
+        for (const call of open) call.settle(outcome.cause)
+        return false
       case 'broken':
       case 'fault':
         return flushApart(flush, open, outcome)

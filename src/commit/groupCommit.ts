@@ -28,7 +28,7 @@ import { type FlushContext, flushAll } from './flush.ts'
  *   flushing → flushing     rolled back: because of another call, or a conflict
  *   flushing → waiting      one of its rows or its claim fails: quarantined, and flushed by a writer of the quarantine
  *   flushing → resolving    one of its rows is gone, or was read from another database
- *   flushing → answered     INTERNAL_SERVER_ERROR: an exception of our own; UNAVAILABLE: the database refuses it
+ *   flushing → answered     INTERNAL_SERVER_ERROR: our own exception; UNAVAILABLE: the database refuses it, or lost commits
  *   resolving → answered    its rows can't be read, or don't exist
  *   committing → flushing   COMMIT had no effect, as the answer shows, or the fence after a lost connection
  *   resolving, waiting, flushing → answered   UNAVAILABLE, at its deadline

@@ -57,7 +57,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
         fenced = await connection.open()
       } catch (cause) {
         if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
-        return { kind: 'lost', cause }
+        return cause instanceof NthError ? { kind: 'lossy', cause } : { kind: 'lost', cause }
       }
       const { incarnation } = options.failover
       for (const { row } of [...batch.counters, ...batch.sequenceGroups])

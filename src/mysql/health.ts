@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Notices } from '../operations/log.ts'
-import { isFullDisk, isSwitchover, LostAnswerError, reasonOf, UnusableDatabaseError } from './errors.ts'
+import { unavailable } from '../rules/errors.ts'
+import { isFullDisk, isSwitchover, LostAnswerError, reasonOf } from './errors.ts'
 import { isSameDatabase, isSameRun, type ServerIdentity } from './hostStatus.ts'
 
 /** Called with whether an attempt to change data succeeded, and if not, why. */
@@ -207,9 +208,9 @@ export function createFailoverDetector(notices: Notices, acceptsLostCommits = fa
       return loss && !acceptsLostCommits ? textOf(loss) : undefined
     },
 
-    /** @throws {UnusableDatabaseError} if the database has lost changes, unless that is accepted */
+    /** @throws {NthError} UNAVAILABLE if the database has lost changes, unless that is accepted: no retry mends that */
     assertWhole() {
-      if (loss && !acceptsLostCommits) throw new UnusableDatabaseError(textOf(loss))
+      if (loss && !acceptsLostCommits) throw unavailable(textOf(loss))
     },
   }
 }

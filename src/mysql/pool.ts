@@ -149,7 +149,7 @@ export class Database {
         failover.assertWhole()
         return await this.#attempt(work, deadline, failures === 0)
       } catch (error) {
-        // Thrown by the work itself.
+        // Thrown by the work itself, or as the database has lost commits.
         if (error instanceof NthError) throw error
         const failure = failureOf(error)
         if (failure === 'fault') throw error

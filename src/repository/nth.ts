@@ -111,7 +111,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
 
     /** Throws UNAVAILABLE if the database can't be used. */
     async checkDatabase(): Promise<void> {
-      if (failover.obstacle) throw unavailable(failover.obstacle)
+      failover.assertWhole()
       if (health.isFull()) throw unavailable('The disk of the database is full.')
       const deadline = performance.now() + CHECK_LIMIT_MS
       // A database that could be read all the time, such as a read-only one, must be written to.

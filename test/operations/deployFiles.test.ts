@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -158,34 +158,14 @@ it('has one sandbox for the service and its backup', async () => {
   expect(sandboxIn(backup)).toBe(sandboxIn(service)?.replace('ProtectProc=invisible', 'ProtectProc=default'))
 })
 
-it('keeps the newest backups, and deletes none if a new one fails', async () => {
-  const directory = await temporaryDirectory()
-  const programs = await temporaryDirectory()
-  const backups = join(directory, 'backups')
-  const run = promisify(execFile)
-  const backUp = async (nth: string) => {
-    await writeFile(join(programs, 'nth'), `#!/bin/sh\n${nth}\n`, { mode: 0o700 })
-    const env = { PATH: `${programs}:${process.env.PATH}` }
-    return run('/bin/sh', [join(ROOT, 'deploy/backup.sh'), backups, '3'], { env })
-  }
-  const old = ['2026-01-01T02.17.00Z', '2026-01-02T02.17.00Z', '2026-01-03T02.17.00Z']
-  for (const name of [...old, 'other']) await mkdir(join(backups, name), { recursive: true })
-  await expect(backUp('mkdir "$2"; exit 1')).rejects.toMatchObject({ code: 1 })
-  expect((await readdir(backups)).toSorted()).toEqual([...old, 'other'])
-  await backUp('mkdir "$2"')
-  const [first, second, third, ...others] = (await readdir(backups)).toSorted()
-  expect([first, second, others]).toEqual([old[1], old[2], ['other']])
-  expect(third).toMatch(/^20\d\d-/)
-  await expect(readdir(join(backups, third ?? ''))).resolves.toEqual([])
-})
-
 it('makes a backup of its own in the second of another one, and never deletes that', async () => {
   const directory = await temporaryDirectory()
   const programs = await temporaryDirectory()
   // Its clock says the same time twice.
   const date = `#!/bin/sh\necho 2026-01-0$((1 + $(wc -l < calls) / 2))T02.17.00Z; echo call >> calls\n`
   await writeFile(join(programs, 'date'), date, { mode: 0o700 })
-  await writeFile(join(programs, 'nth'), '#!/bin/sh\nmkdir "$2"\n', { mode: 0o700 })
+  const nth = `#!/bin/sh\n[ ! -e "$2/nth.jsonl" ] && echo '{"type":"end","lines":1}' > "$2/nth.jsonl"\n`
+  await writeFile(join(programs, 'nth'), nth, { mode: 0o700 })
   await writeFile(join(programs, 'sleep'), '#!/bin/sh\n', { mode: 0o700 })
   await writeFile(join(directory, 'calls'), '')
   const env = { PATH: `${programs}:${process.env.PATH}` }

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, readdir, readFile, symlink, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it, onTestFinished } from 'vitest'
 import { type Client, inParallel, sorted, upTo } from '../support/client/client.ts'
+import { expireAll, numbersIn } from '../support/client/invoices.ts'
 import { startProtected } from '../support/client/keys.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { clientArguments, findMysqlClient, findProgram } from '../support/database/fetchedProgram.ts'
@@ -17,6 +18,7 @@ import { stopClock } from '../support/model/periods.ts'
 import { freePort } from '../support/server/freePort.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
+import { commandEnvironment } from '../support/server/transfer.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
@@ -140,23 +142,99 @@ async function importRecipe<Exports>(url: string, file: string): Promise<Exports
   return import(pathToFileURL(join(directory, file)).href)
 }
 
+interface Payment {
+  authorize(): Promise<void>
+  capture(): Promise<void>
+}
+
+const PAID: Payment = { authorize: async () => {}, capture: async () => {} }
+
+async function startSale() {
+  const { url, target } = await startService()
+  const { sell } = await importRecipe<{ sell(payment: Payment): Promise<string> }>(url, 'seats.mjs')
+  return { sell, target }
+}
+
+const seatsOf = (numbers: number[]) => numbers.map((number) => `Seat ${number}`).toSorted()
+
 it('sells exactly 100 seats to many at once', async () => {
-  const { url, ask } = await startService()
-  const { sell } = await importRecipe<{ sell(pay: () => Promise<void>): Promise<string> }>(url, 'seats.mjs')
+  const { sell, target } = await startSale()
   const results = await inParallel(30, 150, (index) =>
-    sell(async () => {
-      if (index < 10) throw new Error('The card was declined')
+    sell({
+      ...PAID,
+      authorize: async () => {
+        if (index < 10) throw new Error('The card was declined')
+      },
     }),
   )
-  const count = (wanted: string) => results.filter((result) => result === wanted).length
-  expect(count('Not paid')).toBe(10)
-  // The recipe itself has sold one.
-  expect([count('Sold') <= 99, count('Sold') + count('Sold out')]).toEqual([true, 140])
-  while ((await sell(async () => {})) === 'Sold') results.push('Sold')
-  expect(count('Sold')).toBe(99)
-  expect(await ask('{ counter(name: "seats", namespace: "theatre") { value } }')).toEqual({
-    counter: { value: 100 },
-  })
+  expect(results.filter((result) => result === 'Not paid')).toHaveLength(10)
+  while (!results.includes('Sold out')) results.push(await sell(PAID))
+  for (let result = await sell(PAID); result !== 'Sold out'; result = await sell(PAID)) results.push(result)
+  // The recipe itself has sold the first one.
+  expect(results.filter((result) => result.startsWith('Seat')).toSorted()).toEqual(
+    seatsOf(upTo(100).slice(1)),
+  )
+  expect((await numbersIn(target)).confirmed).toEqual(upTo(100))
+})
+
+it('sells the seats of buyers again that died before they had paid, and takes no money for those', async () => {
+  const { sell, target } = await startSale()
+  const dying: (() => void)[] = []
+  let captured = 0
+  const capture = async () => void captured++
+  const lost = inParallel(99, 99, () =>
+    sell({ authorize: () => new Promise((die) => dying.push(die)), capture }),
+  )
+  await expect.poll(() => dying.length).toBe(99)
+  expect(await sell(PAID)).toBe('Sold out')
+  await expireAll(target)
+  const sold = await inParallel(30, 99, () => sell({ ...PAID, capture }))
+  expect(sold.toSorted()).toEqual(seatsOf(upTo(100).slice(1)))
+  expect([captured, await sell(PAID)]).toEqual([99, 'Sold out'])
+  // They come back to life.
+  for (const wake of dying) wake()
+  await expect(lost).rejects.toMatchObject({ code: 'RESERVATION_CLOSED' })
+  expect([captured, (await numbersIn(target)).confirmed]).toEqual([99, upTo(100)])
+})
+
+it('lets 50 orders use a voucher, each once', async () => {
+  const { url } = await startService()
+  type Redeem = (order: string) => Promise<number | undefined>
+  const { redeem } = await importRecipe<{ redeem: Redeem }>(url, 'voucher.mjs')
+  const ask = () => inParallel(30, 180, (index) => redeem(`order ${index % 60}`))
+  const first = await ask()
+  expect(await ask()).toEqual(first)
+  const uses = first.slice(0, 60)
+  expect([first.slice(60, 120), first.slice(120)]).toEqual([uses, uses])
+  expect(sorted(uses.filter((use) => use !== undefined))).toEqual(upTo(50))
+})
+
+it('lets exactly one of 4 000 calls reach each goal', async () => {
+  const { url } = await startService()
+  type Give = (amount: number, goals: number[]) => Promise<number[]>
+  const { give } = await importRecipe<{ give: Give }>(url, 'goals.mjs')
+  // The recipe has given 320, and these give 15 994.
+  const goals = [321, ...upTo(159).map((index) => 100 * index + 320)]
+  const reached = await inParallel(64, 4000, (index) => give(1 + (index % 7), goals))
+  expect(sorted(reached.flat())).toEqual(goals)
+})
+
+it('calls each number of a line once, by several clerks, and only those that were taken', async () => {
+  const { url } = await startService()
+  type Line = { take(visitor: string): Promise<number>; call(): Promise<number | undefined> }
+  const { take, call } = await importRecipe<Line>(url, 'line.mjs')
+  const taking = inParallel(10, 60, (index) => take(`visitor ${index % 30}`))
+  const called: (number | undefined)[] = []
+  while (called.length < 30) {
+    const round = await Promise.all([call(), call(), call()])
+    called.push(...round.filter((number) => number !== undefined))
+  }
+  const taken = await taking
+  // The recipe itself had two visitors.
+  const numbers = upTo(32).slice(2)
+  expect([sorted(taken.slice(0, 30)), taken.slice(30)]).toEqual([numbers, taken.slice(0, 30)])
+  expect(sorted(called.filter((number) => number !== undefined))).toEqual(numbers)
+  expect(await call()).toBeUndefined()
 })
 
 it('keeps a quota that many use at once, and one that was raised or lowered', async () => {
@@ -181,21 +259,31 @@ it('counts one vote of each voter', async () => {
   expect(votes.filter((text) => text.endsWith('has voted before.'))).toHaveLength(40)
 })
 
-it('issues invoices without gaps, though many fail at once', async () => {
+it('numbers each final document once and in order, though programs die before they have stored the number', async () => {
   const { url } = await startService()
-  type Issue = (date: string, writeDraft: () => Promise<void>) => Promise<string>
-  const { issue } = await importRecipe<{ issue: Issue }>(url, 'invoice.mjs')
-  const issued = await inParallel(20, 60, (index) =>
-    issue('2025-05-05', async () => {
-      if (index % 3 === 0) throw new Error('No address')
-    }).catch(() => undefined),
-  )
-  const numbers = issued.filter((number) => number !== undefined)
-  expect(numbers).toHaveLength(40)
-  // What the last ones released goes to the next.
-  for (let more = 0; more < 20; more++) numbers.push(await issue('2025-12-31', async () => {}))
+  type NumberOf = (document: { id: string; date: string }) => Promise<string>
+  const { numberOf } = await importRecipe<{ numberOf: NumberOf }>(url, 'invoice.mjs')
   const texts = upTo(60).map((number) => `INV-2025-${String(number).padStart(5, '0')}`)
-  expect(numbers.toSorted()).toEqual(texts)
+  const documents = upTo(60).map((number) => ({ id: `document ${number}`, date: '2025-05-05' }))
+  const [early, late] = [documents.slice(0, 20), documents.slice(20)]
+  const numbers: string[] = []
+  for (const document of early) numbers.push(await numberOf(document))
+  expect(numbers).toEqual(texts.slice(0, 20))
+  // Nobody has stored those numbers. All ask again, together with later ones, which ask three times.
+  const asking = [...early, ...late, ...late, ...late]
+  const again = await inParallel(20, asking.length, (index) =>
+    numberOf(asking[index] ?? { id: '', date: '' }),
+  )
+  expect(again.slice(0, 20)).toEqual(numbers)
+  expect(again.slice(0, 60).toSorted()).toEqual(texts)
+  expect([again.slice(60, 100), again.slice(100)]).toEqual([again.slice(20, 60), again.slice(20, 60)])
+})
+
+it('begins a fiscal year in April', async () => {
+  const { url } = await startService()
+  const { fiscalYear } = await importRecipe<{ fiscalYear(date: string): string }>(url, 'fiscalYear.mjs')
+  const years = ['1999-04-01', '2000-03-31', '2009-12-01', '2099-04-01'].map(fiscalYear)
+  expect(years).toEqual(['1999/00', '1999/00', '2009/10', '2099/00'])
 })
 
 it('sends an API key, if there is one', async () => {
@@ -236,15 +324,6 @@ it.runIf(python)('counts once in Python, though answers are lost', async () => {
     counter: { value: 1 },
   })
 })
-
-/** A directory for commands, which has `nth` in its path, for a database. */
-async function commandEnvironment(databaseUrl: string): Promise<NodeJS.ProcessEnv> {
-  const directory = await temporaryDirectory()
-  const nth = join(directory, 'nth')
-  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/bundle/main.js')} "$@"\n`)
-  await chmod(nth, 0o755)
-  return { HOME: directory, PATH: `${directory}:${process.env.PATH}`, DATABASE_URL: databaseUrl }
-}
 
 it.runIf(mysql)('brings numbers from tables', async () => {
   const [target, shop] = [await freshDatabase(), await freshDatabase({ migrated: false })]
@@ -302,26 +381,16 @@ it.runIf(jq)(
   },
 )
 
-it('backs up each night, and keeps two weeks', async () => {
+it('backs up into an empty directory, and keeps what it has if it fails', async () => {
   const target = await freshDatabase()
+  const { directory, recipes } = await saveRecipes('http://127.0.0.1:4000')
+  expect(recipes.map(({ file }) => file)).toContain('backup.sh')
   const shell = await commandEnvironment(urlOf(target))
-  const backups = join(String(shell.HOME), 'backups')
-  const code = (await readRecipes()).find(({ file }) => file === 'backup.sh')?.code ?? ''
-  const backUp = (more: NodeJS.ProcessEnv = {}) => run('sh', ['-c', code], { env: { ...shell, ...more } })
-  const fail = () => expect(backUp({ DATABASE_URL: urlOf({ ...target, user: 'nobody' }) })).rejects.toThrow()
-  for (const [name, days] of [
-    ['young', 13],
-    ['old', 16],
-  ] as const) {
-    await mkdir(join(backups, name), { recursive: true })
-    const at = Date.now() / 1000 - days * 86_400
-    await utimes(join(backups, name), at, at)
-  }
-  await fail()
-  expect((await readdir(backups)).toSorted()).toEqual(['old', 'young'])
-  await backUp()
-  await fail()
-  const [today, ...others] = (await readdir(backups)).toSorted()
-  expect([today, others]).toEqual([expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d\.\d\d\.\d\d$/), ['young']])
-  expect(await readdir(join(backups, today ?? ''))).not.toEqual([])
+  const backUp = (databaseUrl: string) =>
+    run('sh', ['backup.sh'], { cwd: directory, env: { ...shell, DATABASE_URL: databaseUrl } })
+  await backUp(urlOf(target))
+  const backups = await readdir(join(String(shell.HOME), 'backups'))
+  expect(backups).toEqual([expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d\.\d\d\.\d\dZ$/)])
+  await expect(backUp(urlOf({ ...target, user: 'nobody' }))).rejects.toThrow()
+  expect(await readdir(join(String(shell.HOME), 'backups'))).toEqual(backups)
 })

@@ -1,27 +1,14 @@
 // @module-tag slow
-import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { type Load, startLoad } from '../support/client/load.ts'
+import { OWN_MOUNTS } from '../support/ownMounts.ts'
 import { type NthProcess, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const SERVER = join(import.meta.dirname, '../../.nth/server')
 const MB = 2 ** 20
-
-/** Starts a program with mounts of its own: as root, or as a user who may seem to be. */
-const OWN_MOUNTS = [
-  ['unshare', '--mount'],
-  ['unshare', '--mount', '--map-root-user'],
-].find(
-  ([program = '', ...args]) =>
-    spawnSync(program, [...args, 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0,
-)
-if (!OWN_MOUNTS) {
-  if (process.env.CI) throw new Error('CI needs the right to mount a disk')
-  console.log('The test of a full disk is skipped: this user may not mount one.')
-}
 
 /** Nth with its database on a small disk. */
 async function startOnSmallDisk() {

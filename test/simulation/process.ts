@@ -74,6 +74,7 @@ export function openProcess(options: ProcessOptions) {
           await clock.pause(latencyMs * (0.5 + random.fraction()))
           return result
         } catch (error) {
+          if (error instanceof NthError) throw error
           cause = error
         }
       }

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
+import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Target } from '../../../src/mysql/settings.ts'
 import { urlOf } from '../database/database.ts'
@@ -118,4 +118,13 @@ export function counterLine(name: string, value: number, fields: object = {}): L
     history: {},
     ...fields,
   }
+}
+
+/** A directory for commands, which has `nth` in its path, for a database. */
+export async function commandEnvironment(databaseUrl: string): Promise<NodeJS.ProcessEnv> {
+  const directory = await temporaryDirectory()
+  const nth = join(directory, 'nth')
+  await writeFile(nth, `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/bundle/main.js')} "$@"\n`)
+  await chmod(nth, 0o755)
+  return { HOME: directory, PATH: `${directory}:${process.env.PATH}`, DATABASE_URL: databaseUrl }
 }
