@@ -34,9 +34,16 @@ export function periodCode(period: Period | null): string {
   return period === null ? '0' : String(PERIOD_CODES[period])
 }
 
-/** The period of a code; null: none. */
+/**
+ * The period of a code; null: none.
+ *
+ * @throws {Error} for one of a later version: as none, a sequence would never restart
+ */
 export function periodCoded(code: number | null): Period | null {
-  return PERIODS.find((period) => PERIOD_CODES[period] === code) ?? null
+  if (code === null || code === 0) return null
+  const found = PERIODS.find((period) => PERIOD_CODES[period] === code)
+  if (!found) throw new Error(`Unknown period in the database: code ${code}`)
+  return found
 }
 
 /** The column `periods`: `HOUR:90,DAY,MONTH@1793491200000`. */

@@ -83,8 +83,9 @@ export function lockSequenceGroups(
       // The number of its sequence's definitions is part of the revision.
       const revision = isWanted ? (first ?? Number(revised.revision)) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
+      const isLatest = revised?.latest === periodKey && revised.version === row.version
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
-      return [[work, { last, next, generation, subjects, revision, first, ...reserved }] as const]
+      return [[work, { last, next, generation, isLatest, subjects, revision, first, ...reserved }] as const]
     })
   }
 }
@@ -153,11 +154,14 @@ function readReservations(
   }
 }
 
-/** `first`: null, unless it was never used; then the initial revision. */
-type RevisionRow = { id: number; revision: string | number; first: string | number | null }
+/** `first`: null, unless it was never used; then the initial revision. `latest`: period key of its latest number. */
+type RevisionRow = { id: number; revision: string | number; first: string | number | null } & Record<
+  'latest' | 'version',
+  number | null
+>
 
 function lockGroups(works: readonly Work[]): string {
-  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
+  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first, latest_period_key as latest, version
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id
@@ -182,9 +186,9 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
     ...(moved.length > 0 ? [storePositions(moved)] : []),
     raiseRevisions(raised, unused?.before.first),
     ...written.flatMap((each) => {
-      const { work, after } = each
-      const isLatest = !after.isIssued || isOpen(work)
-      return [...(isLatest ? [] : [noteLatest(each)]), ...writeReservations(each)]
+      const { before, after } = each
+      const isNoted = !after.isIssued || before.isLatest
+      return [...(isNoted ? [] : [noteLatest(each)]), ...writeReservations(each)]
     }),
     ...NUMBERS.write(written, at),
   ]
@@ -205,11 +209,11 @@ export function raiseRevisions(
  where id in (${idsOf(raised)})`
 }
 
-/** If this process's clock is behind another's, the later period stays the latest. */
+/** The latest number is the one that is issued last, also if the clock of its process is behind or ahead. */
 function noteLatest({ work: { row, periodKey }, after: { definition } }: SequenceGroupWrite): string {
   const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
   return `update sequence_group
-   set latest_period_key = if(version = ${version}, greatest(latest_period_key, ${latest}), ${latest}),
+   set latest_period_key = ${latest},
        version = ${version},
        format = ${orNull(definition.format, bytes)},
        time_zone = ${bytes(definition.timeZone)}

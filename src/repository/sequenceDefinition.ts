@@ -97,11 +97,11 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
     id ??= await sequenceId(connection, key)
     if (id === undefined) return
     const deleted = integer(id)
-    const ids = [id]
     await inTransaction(connection, async () => {
-      const [sequence] = (await lockSequences(connection, ids, 'for update')).values()
-      const keepsNumbers = sequence?.definition.gapless && !sequence.definition.allowRepeats
-      if (keepsNumbers && (await hasConfirmed(connection, sequence.id))) throw confirmedAlready()
+      // Not its whole definition, which a later version may have changed to what this one can't read.
+      const locked = `select id from sequence where id = ${deleted} and gapless and not allow_repeats for update`
+      const keepsNumbers = (await select(connection, locked)).length > 0
+      if (keepsNumbers && (await hasConfirmed(connection, deleted))) throw confirmedAlready()
       await connection.query(`delete from sequence where id = ${deleted}`)
       await connection.query(`insert ignore into deleted_sequence (id) values (${deleted})`)
       isCommitting = true
@@ -112,13 +112,13 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
 }
 
 /** Whether a locked sequence has a confirmed reservation. */
-async function hasConfirmed(connection: Connection, id: number): Promise<boolean> {
+async function hasConfirmed(connection: Connection, id: string): Promise<boolean> {
   const rows = await select(
     connection,
     `select g.id
        from sequence_group g force index (sequence_group_name)
        straight_join reservation r force index (reservation_open) on r.group_id = g.id and r.state = ${codeOf('CONFIRMED')}
-      where g.sequence_id = ${integer(id)}
+      where g.sequence_id = ${id}
       limit 1
        lock in share mode`,
   )

@@ -146,8 +146,8 @@ function openStretches(timeZone: string): (at: number) => Stretch {
   const known: Stretch[] = []
   let latest: Stretch | undefined
   return (at) => {
-    if (!latest || at < latest.from || latest.until <= at) {
-      latest = known.find(({ from, until }) => from <= at && at < until) ?? stretchOf(timeZone, at)
+    if (!latest || at < latest.from || latest.knownUntil <= at) {
+      latest = known.find(({ from, knownUntil }) => from <= at && at < knownUntil) ?? stretchOf(timeZone, at)
       if (!known.includes(latest)) known.push(latest)
     }
     return latest
@@ -156,7 +156,13 @@ function openStretches(timeZone: string): (at: number) => Stretch {
 
 type Stretch = ReturnType<typeof stretchOf>
 
-/** A stretch of time without a clock change. `offset`: how far the clock is ahead of UTC, in milliseconds. */
+/** Temporal finds the next clock change up to three years ahead. */
+const KNOWN_AHEAD_MS = 2 * 365 * DAY_MS
+
+/**
+ * A stretch of time without a clock change, and until when none is known to follow. `offset`: how far the clock is ahead of
+ * UTC, in milliseconds.
+ */
 function stretchOf(timeZone: string, at: number) {
   const moment = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
   // `previous` does not include a transition at the instant itself.
@@ -165,6 +171,7 @@ function stretchOf(timeZone: string, at: number) {
   return {
     from: before?.epochMilliseconds ?? Number.NEGATIVE_INFINITY,
     until: after?.epochMilliseconds ?? Number.POSITIVE_INFINITY,
+    knownUntil: after?.epochMilliseconds ?? at + KNOWN_AHEAD_MS,
     offset: moment.offsetNanoseconds / 1_000_000,
   }
 }

@@ -109,29 +109,32 @@ it('begins the periods of sequences that restart every year, every month and nev
   expect(statements).toHaveLength(2)
 })
 
-it('shows the latest period of a group, also after a process whose clock is behind has issued a number', async () => {
+it('shows the number that was issued last, also after one of a process whose clock was ahead', async () => {
   const midnight = Date.UTC(2026, 0, 1)
   const target = await freshDatabase()
-  const ahead = openTestNth(target, { now: () => new Date(midnight + 1) })
-  const behind = openTestNth(target, { now: () => new Date(midnight - 1) })
+  const clock = { at: midnight - 1 }
+  const right = openTestNth(target, { now: () => new Date(clock.at) })
+  const ahead = openTestNth(target, { now: () => new Date(Date.UTC(2036, 5, 1)) })
   const key = { namespace: 'n', sequence: 's', group: '' }
   await ahead.sequences.define(
     { namespace: 'n', name: 's' },
     { format: '{yyyy}-{value}', restartEvery: 'YEAR' },
   )
   for (const [{ sequences }, text] of [
-    [behind, '2025-1'],
-    [ahead, '2026-1'],
-    [behind, '2025-2'],
-    [ahead, '2026-2'],
+    [right, '2025-1'],
+    [ahead, '2036-1'],
+    [right, '2025-2'],
+    [ahead, '2036-2'],
+    [ahead, '2036-3'],
+    [right, '2025-3'],
   ] as const) {
     const numbers = await sequences.next(key, 1)
     expect(writerFor(numbers)(numbers.issued.value)).toBe(text)
+    const { lastFormatted } = await right.sequences.readSequenceGroup(key)
+    expect(lastFormatted).toBe(text)
   }
-  const { sequences } = openTestNth(target, { now: () => new Date(midnight - 1) })
-  await sequences.next(key, 1)
-  expect(await ahead.sequences.readSequenceGroup(key)).toMatchObject({
-    lastFormatted: '2026-2',
-    nextValue: 3,
-  })
+  clock.at = midnight
+  await right.sequences.next(key, 1)
+  const group = { lastFormatted: '2026-1', nextValue: 2, nextFormatted: '2026-2' }
+  expect(await right.sequences.readSequenceGroup(key)).toMatchObject(group)
 })

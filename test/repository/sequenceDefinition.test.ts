@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
-import { DEFINE, define, NEXT, next, PARTS } from '../support/client/sequenceCalls.ts'
-import { query } from '../support/database/database.ts'
+import { DEFINE, define, KEY, NEXT, next, PARTS } from '../support/client/sequenceCalls.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const MAX = Number.MAX_SAFE_INTEGER
@@ -155,4 +156,17 @@ it('leaves nothing to read after a refused first use', async () => {
   )
   expect([namespace.sequences.nodes, sequence]).toEqual([[], { createdAt: null, groups: { nodes: [] } }])
   expect(await query(target, 'select * from sequence_value where value is not null')).toEqual([])
+})
+
+it('issues no number of a sequence that restarts in a period of a later version', async () => {
+  const target = await freshDatabase()
+  const { sequences } = openTestNth(target)
+  await sequences.define(KEY, { allowRepeats: true, restartEvery: 'YEAR' })
+  await query(target, 'update sequence set restart_every = 6')
+  const { sequences: later, faults } = openTestNth(target)
+  const key = { namespace: 'n', sequence: 's', group: '' }
+  await expect(later.next(key, 1)).rejects.toThrow('Unknown period in the database: code 6')
+  expect(faults).toEqual([])
+  await later.delete(KEY)
+  expect((await later.next(key, 1)).issued.value).toBe(1)
 })

@@ -1,7 +1,7 @@
 // @module-tag random
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { calendarOf, PERIODS, type Period, timeZoneNamed } from '../../src/rules/calendar.ts'
 import { runSize } from '../support/random.ts'
 
@@ -135,4 +135,16 @@ it('knows time zones by their IANA names, in any case, and nothing else', () => 
     'x'.repeat(9999),
   ])
     expect([name, timeZoneNamed(name)]).toEqual([name, undefined])
+})
+
+it('knows a clock change that was too far ahead when the process started, with its clock years behind', () => {
+  // South Sudan put its clock back in February 2021, for the first time in 21 years.
+  const at = Date.UTC(2012, 0, 1)
+  vi.useFakeTimers({ toFake: ['Date'], now: at })
+  onTestFinished(() => void vi.useRealTimers())
+  const { clockAt } = calendarOf('Africa/Juba')
+  expect(clockAt(at) - at).toBe(3 * 3_600_000)
+  vi.useRealTimers()
+  const later = Date.UTC(2026, 0, 1)
+  expect(clockAt(later) - later).toBe(2 * 3_600_000)
 })
