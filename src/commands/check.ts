@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import type { Connection } from 'mysql2/promise'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import { deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
+import { clockFault, deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
 import { SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
 import { readValue, select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
@@ -183,6 +183,8 @@ const MAX_CLOCK_DIFFERENCE_MS = 1000
 const MICROSECONDS = "timestampdiff(microsecond, timestamp'1970-01-01 00:00:00', utc_timestamp(6))"
 
 async function checkClock({ connection }: Inspected): Promise<Finding> {
+  const fault = await clockFault(connection)
+  if (fault) return failed(fault)
   const before = Date.now()
   const now = await readValue(connection, MICROSECONDS)
   // The database read its clock between these two.

@@ -24,7 +24,7 @@ import {
   type Variable,
   valuesOf,
 } from './settings.ts'
-import { readValue, select } from './sql.ts'
+import { readValue, select, timeOf } from './sql.ts'
 
 interface ReadyOptions {
   notices: Notices
@@ -108,6 +108,13 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
       throw new Error(text, { cause })
     })
   }
+}
+
+/** Why the clock of a database can't be right; undefined: it may be. Revisions count from 2020. */
+export async function clockFault(connection: Connection): Promise<string | undefined> {
+  const now = await timeOf(connection)
+  if (now.getUTCFullYear() >= 2020) return undefined
+  return `The clock of the database is at ${now.toISOString()}, years behind. Set it.`
 }
 
 function isSupported(version: string): boolean {

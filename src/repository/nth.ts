@@ -5,6 +5,7 @@ import { openWriter } from '../commit/transaction.ts'
 import { createFailoverDetector, Health } from '../mysql/health.ts'
 import { type HostsOptions, openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
+import { clockFault } from '../mysql/ready.ts'
 import { openSession } from '../mysql/session.ts'
 import type { Targets } from '../mysql/settings.ts'
 import { unavailable } from '../rules/errors.ts'
@@ -116,7 +117,8 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
       const deadline = performance.now() + CHECK_LIMIT_MS
       // A database that could be read all the time, such as a read-only one, must be written to.
       if (health.isFailing()) return definitions.withRetry(writeFence, deadline)
-      return database.withRetry(async (connection) => void (await connection.query('do 0')), deadline)
+      const fault = await database.withRetry(clockFault, deadline)
+      if (fault) throw unavailable(fault)
     },
 
     /** Learns, before the first request, whether commits were lost. Otherwise within a second. */

@@ -2,9 +2,11 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { migrate } from '../../src/repository/migrate.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
-import { privateServer } from '../support/database/privateServer.ts'
+import { privateServer, privateServerWith } from '../support/database/privateServer.ts'
 import { startProxy } from '../support/database/proxy.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 import { copyWithMigration } from '../support/server/releases.ts'
 
@@ -174,4 +176,18 @@ it.each([
   await query(target, `set global max_allowed_packet = ${bytes}`)
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect([code, findings.packets]).toEqual([expected, expect.stringContaining(message)])
+})
+
+it('says that the clock of the database is years behind, as /ready does', async () => {
+  const directory = await temporaryDirectory()
+  const root = await privateServerWith(directory, ["--init-connect='set timestamp = 1500000000'"])
+  // Those of root ignore this option.
+  await query(root, "create user late@'%'", "grant all on nth.* to late@'%'")
+  const target = { ...root, database: 'nth', user: 'late' }
+  const message = 'The clock of the database is at 2017-07-14T02:40:00.000Z, years behind. Set it.'
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  expect([code, findings.clock]).toEqual([1, `error: ${message}`])
+  await migrate(target)
+  const { checkDatabase } = openTestNth(target)
+  await expect(checkDatabase()).rejects.toMatchObject({ code: 'UNAVAILABLE', message })
 })
