@@ -4,11 +4,13 @@ import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { clockFault, deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
 import { SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
-import { readValue, select } from '../mysql/sql.ts'
+import { type NamedRow, nameIn, readValue, select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openFilesWarning } from '../operations/process.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from '../repository/columns.ts'
 import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
-import { compareMigrations, openMigrationSession } from '../repository/migrate.ts'
+import { compareMigrations, noneWithoutTable, openMigrationSession } from '../repository/migrate.ts'
+import { breaksGroups, isForUnnamedOnly } from '../rules/sequenceDefinition.ts'
 import { withHosts } from './database.ts'
 
 export const USAGE = `Usage: nth check [--accept-lost-commits] [--help]
@@ -99,6 +101,7 @@ const CHECKS: Record<string, (inspected: Inspected) => Promise<Finding | Finding
   migrations: checkMigrations,
   'lost commits': checkLosses,
   clock: checkClock,
+  formats: checkFormats,
   connections: checkConnections,
   packets: checkPackets,
   deadline: async ({ connection, writeTimeoutMs }) =>
@@ -207,6 +210,36 @@ const UNITS = [
 function durationText(durationMs: number): string {
   const [unit, unitMs] = UNITS.find(([, unitMs]) => durationMs >= 2 * unitMs) ?? ['ms', 1]
   return `${Math.round(durationMs / unitMs)} ${unit}`
+}
+
+/** Sequences that are looked at, and names that are listed. */
+const MAX_SEQUENCES = 100_000
+const MAX_NAMES = 5
+
+/** Finds what earlier versions have accepted. A new database, which has no tables yet, has none of it. */
+async function checkFormats({ connection }: Inspected): Promise<Finding[]> {
+  const reading = select<SequenceDefinitionRow & NamedRow & { is_named: number }>(
+    connection,
+    `select n.name as namespace, s.name, ${SEQUENCE_COLUMNS}, exists (
+              select 1
+                from sequence_group g
+               where g.sequence_id = s.id and g.version > 0 and g.name > '') as is_named
+       from sequence s
+       join namespace n on n.id = s.namespace_id
+      where not s.allow_repeats and (s.format is not null or s.start_value < 0 or s.step < 0 or s.cycles)
+      limit ${MAX_SEQUENCES}`,
+  )
+  const repeating = (await reading.catch(noneWithoutTable)).filter((row) => {
+    // A period of a later version doesn't matter.
+    const definition = sequenceDefinitionIn({ ...row, restart_every: null })
+    return breaksGroups(definition) || (row.is_named === 1 && isForUnnamedOnly(definition))
+  })
+  if (repeating.length === 0) return []
+  const names = repeating
+    .slice(0, MAX_NAMES)
+    .map((row) => JSON.stringify(Object.values(nameIn(row)).join(' / ')))
+  const message = `groups of these sequences may issue the same text: ${names.join(', ')}; in all ${repeating.length}`
+  return [warning(`${message}. Set allowRepeats, or use a new sequence.`)]
 }
 
 /** Connections of one process. */

@@ -151,7 +151,7 @@ const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
     }),
     format: t.string({
       description:
-        'The format of its numbers, such as `INV-{yyyy}-{value:5}`. It contains {value} once, or {value:5} for five digits. It may contain {group}, {yyyy}, {yy}, {MM}, {dd}, {HH} and {week}, which is a text such as 2026-W01. Write {{ and }} for braces. The default is `value`, or `group-value` in a named sequence group.',
+        'The format of its numbers, such as `INV-{yyyy}-{value:5}`. It contains {value} once, or {value:5} for five digits. It may contain {group}, {yyyy}, {yy}, {MM}, {dd}, {HH} and {week}, which is a text such as 2026-W01. Write {{ and }} for braces. Without {group}, only the unnamed sequence group issues numbers, unless `allowRepeats` is set. The default is `value`, or `group-value` in a named sequence group.',
     }),
     restartEvery: t.field({
       type: Period,
@@ -189,7 +189,7 @@ builder.mutationFields((t) => ({
     type: Sequence,
     extensions: { right: onName('WRITE') },
     description:
-      'Deletes a sequence with all its sequence groups and reservations, and returns it with the defaults. Its numbers then restart.',
+      'Deletes a sequence with all its sequence groups and reservations, and returns it with the defaults. Its numbers then restart. It fails if numbers of a gapless sequence were confirmed, unless `allowRepeats` is set.',
     args: sequenceArguments,
     resolve: (_, key, { nth }) => nth.sequences.delete(key),
   }),

@@ -105,7 +105,10 @@ const ReservationStateRef = builder.enumType('ReservationState', {
     RESERVED: { description: 'It is open. You can confirm or release it.' },
     CONFIRMED: { description: 'Its number is final.' },
     RELEASED: { description: 'Its number was released, and may be issued again.' },
-    EXPIRED: { description: 'It was not confirmed in time. Its number may be issued again.' },
+    EXPIRED: {
+      description:
+        'It was not confirmed in time, or before its sequence group was restarted. Its number may be issued again.',
+    },
   },
 })
 
@@ -176,7 +179,7 @@ builder.mutationFields((t) => ({
     type: SequenceGroup,
     extensions: { right: onName('WRITE') },
     description:
-      'Sets the next number of a sequence group, to continue numbers from elsewhere or to issue some again. With `restartEvery`, it sets the next number of the current period.',
+      'Sets the next number of a sequence group, to continue numbers from elsewhere or to issue some again. With `restartEvery`, it sets the next number of the current period. In a gapless sequence, it closes the open reservations of that period, and fails at or before a confirmed number, unless `allowRepeats` is set.',
     args: {
       name,
       group,

@@ -191,3 +191,22 @@ it('says that the clock of the database is years behind, as /ready does', async 
   const { checkDatabase } = openTestNth(target)
   await expect(checkDatabase()).rejects.toMatchObject({ code: 'UNAVAILABLE', message })
 })
+
+it('names sequences whose groups may issue the same text, as an earlier version has let them', async () => {
+  const target = await freshDatabase()
+  const { sequences } = openTestNth(target)
+  for (const [name, format, group] of [
+    ['mixed', 'INV{group}{value}', ''],
+    ['hidden', 'X-{value}', 'a'],
+    ['unnamed', 'X-{value}', ''],
+    ['sound', 'X-{group}-{value}', 'a'],
+  ] as const) {
+    await sequences.define({ namespace: 'n', name }, { format, allowRepeats: true })
+    await sequences.next({ namespace: 'n', sequence: name, group }, 1)
+  }
+  await query(target, 'update sequence set allow_repeats = false, restart_every = 99')
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  const names = '"n / mixed", "n / hidden"; in all 2'
+  const message = `groups of these sequences may issue the same text: ${names}. Set allowRepeats, or use a new sequence.`
+  expect([code, findings.formats]).toEqual([0, `warning: ${message}`])
+})
