@@ -86,7 +86,7 @@ it('returns the same texts of a block to a repeat, past the end of a cycle and a
   const texts = { values: [3, 4, 1], formattedValues: ['é 03', 'é 04', 'é 01'], lastValue: 1 }
   expect(first).toMatchObject({ ...texts, replayed: false, group: { nextValue: 2 } })
   const { again } = await ask(`mutation {
-    defineSequence(name: "round", definition: { maxValue: 9, format: "no {value}", timeZone: "Asia/Tokyo" }) { id }
+    defineSequence(name: "round", definition: { maxValue: 9, format: "no {group} {value}", timeZone: "Asia/Tokyo" }) { id }
     nextInSequence(name: "round", group: "é") { value }
     again: ${take}
   }`)

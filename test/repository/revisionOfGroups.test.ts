@@ -22,7 +22,7 @@ it('is raised by what changes a group, and by nothing else', async () => {
   const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
   const sequence = { namespace: 'n', name: 's' }
   const claim = claimOf('n', 'k', [])
-  await sequences.define(sequence, { restartEvery: 'YEAR', format: '{yyyy}-{value}', maxValue: 100 })
+  await sequences.define(sequence, { restartEvery: 'YEAR', format: '{yyyy}-{value} {group}', maxValue: 100 })
   await sequences.next(group, 1)
   const rise = riseOf(() => sequences.readSequenceGroup(group))
   expect(await rise(() => sequences.next(group, 5))).toBe(1)
