@@ -273,6 +273,8 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
        from counter_subject u force index (primary)
        join counter c on c.id = counter_id
        join namespace n on n.id = c.namespace_id`,
+    // Without those that were forgotten since.
+    '(u.period > 0 or u.start = c.forgotten_at)',
   )
   for await (const [row, subjects] of lines)
     yield {
@@ -280,7 +282,7 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
       ...nameIn(row),
       subjectSalt: row.subject_salt.toString('hex'),
       period: periodCoded(row.period),
-      start: new Date(1000 * row.start),
+      start: new Date(row.period === 0 ? 0 : 1000 * row.start),
       subjects: subjects.map((one) => ({ ...hashIn(one), ...COUNTS.firstIn(one) })),
     }
 }
@@ -308,10 +310,15 @@ async function* exportGroupSubjects(connection: Connection): AsyncGenerator<Entr
 const hashIn = ({ subject }: StoredSubject) => ({ subject: subject.toString('hex') })
 
 /** Subjects in the order of the primary key, in parts for a line each. */
-async function* subjectsIn<Place>(connection: Connection, key: readonly string[], selection: string) {
+async function* subjectsIn<Place>(
+  connection: Connection,
+  key: readonly string[],
+  selection: string,
+  condition?: string,
+) {
   type Row = Place & StoredSubject & { subject_salt: Buffer } & Record<string, number>
   const index = Object.fromEntries(key.map((column) => [column, column]))
-  const rows = rowsOf<Row>(connection, index, selection, 'true', LONG_PAGE)
+  const rows = rowsOf<Row>(connection, index, selection, condition, LONG_PAGE)
   // The last column is the subject.
   const placeOf = (row: Row) =>
     key

@@ -125,8 +125,8 @@ export const COUNTS = subjectTable<CounterRow, FirstCount>({
   table: 'counter_subject',
   key: ['counter_id', 'period', 'start', 'subject'],
   columns: ['value', 'counted_at', ...PERIODS.map((period) => COLUMNS[period].added)],
-  placeOf({ id, definition: { oncePer, timeZone } }, at) {
-    const since = oncePer === null ? 0 : calendarOf(timeZone).bucketAt(oncePer, at.getTime()).start
+  placeOf({ id, forgottenAt, definition: { oncePer, timeZone } }, at) {
+    const since = oncePer === null ? forgottenAt : calendarOf(timeZone).bucketAt(oncePer, at.getTime()).start
     return [integer(id), periodCode(oncePer), startSecond(since)]
   },
   valuesOf({ value, at, valuesIn }) {

@@ -207,7 +207,7 @@ async function* pagesOf<Row extends { id: number }>(
   }
 }
 
-type TrackedCounterRow = { id: number; periods: Buffer }
+type TrackedCounterRow = { id: number; periods: Buffer; forgotten_at: number }
 
 /**
  * Deletes history rows whose retention has ended, and leaderboards of periods that are no longer kept. Runs in batches, each in its own transaction, over rows that nobody
@@ -220,12 +220,24 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   const onFailure = (error: unknown) => void failures.push(error)
   // Blocks first: they would count rows that are gone.
   await deleteIn(context, 'leaderboard_block', isPastLeaderboard(context)).catch(onFailure)
-  const counters = 'select id, periods from counter force index (primary) where true'
-  for await (const page of pagesOf<TrackedCounterRow>(context, counters))
+  const counters = 'select id, periods, forgotten_at from counter force index (primary) where true'
+  for await (const page of pagesOf<TrackedCounterRow>(context, counters)) {
+    await sweepForgotten(context, page).catch(onFailure)
     for (const group of groupBy(page, ({ periods }) => String(periods)).values())
       await sweepGroup(context, group).catch(onFailure)
+  }
   await sweepDeleted(context).catch(onFailure)
   if (failures.length > 0) throw failures[0]
+}
+
+/** Deletes forgotten subjects that counted once ever. Of others, a sweep deletes the whole period. */
+async function sweepForgotten(context: JobContext, counters: readonly TrackedCounterRow[]): Promise<void> {
+  const forgotten = counters
+    .filter(({ forgotten_at }) => forgotten_at > 0)
+    .map(
+      ({ id, forgotten_at: at }) => `counter_id = ${integer(id)} and period = 0 and start < ${integer(at)}`,
+    )
+  if (forgotten.length > 0) await deleteIn(context, 'counter_subject', forgotten.join(' or '))
 }
 
 /** @throws if the periods, which are the same of all these counters, can't be parsed */

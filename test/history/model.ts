@@ -308,8 +308,8 @@ function uncount(state: State, row: string, subject: string): [State, Outcome] {
   const { [row + subject]: first, ...subjects } = state.subjects
   if (!first) return [state, { answer: null }]
   const [after, outcome] = add(state, row, -1)
-  const isUndone = after.counters[row]?.value !== state.counters[row]?.value
-  return [isUndone ? { ...after, subjects } : after, outcome]
+  // What can't be subtracted is 0, and the subject is forgotten nonetheless.
+  return 'code' in outcome ? add({ ...state, subjects }, row, 0) : [{ ...after, subjects }, outcome]
 }
 
 function counterIn({ counters }: State, row: string): Answer {
