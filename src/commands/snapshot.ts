@@ -1,7 +1,7 @@
 import type { Connection } from 'mysql2/promise'
 import { periodCoded } from '../commit/periodStatements.ts'
 import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
-import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
+import { COUNTS, isKept, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { type NamedRow, nameIn, readValue, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
@@ -132,7 +132,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
     connection,
     { 'c.id': 'id' },
     `select straight_join ${STATE}, c.id,
-            (select c.subject_salt from counter_subject u where u.counter_id = c.id limit 1) as salt
+            (select c.subject_salt from counter_subject where counter_id = c.id and ${isKept('c.forgotten_at')} limit 1) as salt
        from counter c force index (primary)
        join namespace n on n.id = c.namespace_id
        join counter_value v on ${JOIN_VALUE}`,
@@ -271,10 +271,8 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
     COUNTS.key,
     `select straight_join n.name as namespace, c.name, c.subject_salt, u.*, counter_id as id
        from counter_subject u force index (primary)
-       join counter c on c.id = counter_id
+       join counter c on c.id = counter_id and ${isKept('c.forgotten_at')}
        join namespace n on n.id = c.namespace_id`,
-    // Without those that were forgotten since.
-    '(u.period > 0 or u.start = c.forgotten_at)',
   )
   for await (const [row, subjects] of lines)
     yield {
@@ -310,15 +308,10 @@ async function* exportGroupSubjects(connection: Connection): AsyncGenerator<Entr
 const hashIn = ({ subject }: StoredSubject) => ({ subject: subject.toString('hex') })
 
 /** Subjects in the order of the primary key, in parts for a line each. */
-async function* subjectsIn<Place>(
-  connection: Connection,
-  key: readonly string[],
-  selection: string,
-  condition?: string,
-) {
+async function* subjectsIn<Place>(connection: Connection, key: readonly string[], selection: string) {
   type Row = Place & StoredSubject & { subject_salt: Buffer } & Record<string, number>
   const index = Object.fromEntries(key.map((column) => [column, column]))
-  const rows = rowsOf<Row>(connection, index, selection, condition, LONG_PAGE)
+  const rows = rowsOf<Row>(connection, index, selection, 'true', LONG_PAGE)
   // The last column is the subject.
   const placeOf = (row: Row) =>
     key

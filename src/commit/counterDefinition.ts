@@ -22,20 +22,13 @@ export function redefine(row: CounterRow, definition: Definition, at: Date, firs
   ]
 }
 
-/**
- * Lets every subject of a locked counter count again: no hash with the new salt is stored. Its version changes, so that
- * all processes read the salt. The sweep deletes the rows.
- */
-export function forgetSubjects(
-  { id, version, forgottenAt }: CounterRow,
-  newSalt: string,
-  at: Date,
-): string[] {
+/** Forgets all subjects of a locked counter: with its new version, all processes read the salt that finds none of them. */
+export function forgetSubjects({ id, version }: CounterRow, newSalt: string, at: Date): string[] {
   return [
     `update counter
    set version = ${integer(version + 1)},
        subject_salt = ${hex(newSalt)},
-       forgotten_at = ${startSecond(Math.max(at.getTime(), forgottenAt + 1000))}
+       forgotten_at = greatest(${startSecond(at.getTime())}, forgotten_at + 1)
  where id = ${integer(id)}`,
     `update counter_value set version = ${integer(version + 1)} where counter_id = ${integer(id)}`,
   ]

@@ -145,12 +145,7 @@ export function openCounters({
       return changes.map(({ name }, index) => changeOf({ namespace, name }, applied.results[index], applied))
     },
 
-    /**
-     * Sets the value.
-     *
-     * @param forgetsSubjects whether every subject may count again
-     * @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; CONFLICT if it is not as expected
-     */
+    /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; CONFLICT if it is not as expected */
     reset(key: CounterKey, to: number, options?: CallOptions, expected?: Expected, forgetsSubjects = false) {
       const newSalt = forgetsSubjects ? createSalt() : undefined
       return change(key, { kind: 'set', to, expected, newSalt }, options)
@@ -304,7 +299,7 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
         incarnation,
         definition: definitionIn(row),
         salt: row.subject_salt?.toString('hex'),
-        forgottenAt: 1000 * row.forgotten_at,
+        forgottenSecond: row.forgotten_at,
         changedAt: Number.NEGATIVE_INFINITY,
       }
       return [keyText(nameIn(row)), counter]

@@ -173,7 +173,7 @@ export interface PageByName extends Page<string> {
 
 export type CounterOperation =
   | { kind: 'add'; delta: number }
-  /** With a new salt for later subjects, it also forgets those that have counted. */
+  /** With a new salt, it forgets all subjects. */
   | { kind: 'set'; to: number; expected?: Expected | undefined; newSalt?: string | undefined }
   /** Adds 1, unless the subject has counted. */
   | { kind: 'countOnce'; subject: string }
@@ -234,7 +234,7 @@ export class RowState {
   raised = 0
   isDefined = false
   isDeleted = false
-  /** The salt for later subjects; undefined: none is forgotten. */
+  /** Undefined: no subject is forgotten. */
   newSalt: string | undefined
 
   constructor(definition: Definition) {
@@ -252,7 +252,7 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
     case 'uncount':
       return uncount(row, operation.subject)
     case 'set':
-      return set(row, operation)
+      return set(row, operation.to, operation.expected, operation.newSalt)
     case 'define':
       return define(row, operation.change, at)
     case 'delete':
@@ -329,7 +329,7 @@ function uncount(row: RowState, subject: string): CounterResult | NthError {
   if (!subjects.has(subject)) return { value, previousValue: value, appliedDelta: 0, isUncounted: true }
   subjects.delete(subject)
   const result = add(row, -1)
-  // A subject that nothing is left of, as after a reset, could never count again.
+  // Nobody may stay counted for good, as where a reset has left nothing to subtract.
   return result instanceof NthError ? become(row, value, 0) : result
 }
 
@@ -338,10 +338,7 @@ function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
   return subjects
 }
 
-function set(
-  row: RowState,
-  { to, expected, newSalt }: Extract<CounterOperation, { kind: 'set' }>,
-): CounterResult | NthError {
+function set(row: RowState, to: number, expected?: Expected, newSalt?: string): CounterResult | NthError {
   const { value, definition } = row
   const conflict = expected && conflictWith(row, expected)
   if (conflict) return conflict

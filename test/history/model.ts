@@ -213,8 +213,11 @@ function perform(state: State, part: Part, toleranceMs: number): [State, Outcome
     case 'uncount':
       return [uncount(state, row, operation.subject)]
     case 'reset': {
-      const { to = 0, expectedValue } = operation
-      return [onlyOne(changeCounters(state, { kind: 'reset', name: row, to, expectedValue }))]
+      const { to = 0, expectedValue, forgetSubjects } = operation
+      const change = { kind: 'reset' as const, name: row, to, expectedValue }
+      const [after, outcome] = onlyOne(changeCounters(state, change))
+      if (!forgetSubjects || 'code' in outcome) return [[after, outcome]]
+      return [[{ ...after, subjects: withoutRow(after.subjects, row) }, outcome]]
     }
     case 'resetIfThere': {
       const change = { kind: 'reset' as const, name: row, to: operation.to }

@@ -250,7 +250,7 @@ function readRow(server: SimulatedServer, key: CounterKey, incarnation: number) 
     incarnation,
     definition: { ...PLAIN, minValue, maxValue, overflow },
     salt: undefined,
-    forgottenAt: 0,
+    forgottenSecond: 0,
     changedAt: Number.NEGATIVE_INFINITY,
   }
   return [[keyText(key), row] as const]
