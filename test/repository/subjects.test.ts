@@ -251,6 +251,19 @@ it('resets a counter that nobody has counted or that does not exist, and one tha
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
 })
 
+it('counts who arrives together with a reset that forgets either before it or after it', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const reset = () => counters.reset(key, 0, {}, {}, true)
+  const subjects = ['ann', 'bob', 'cid', 'dan']
+  for (const _ of upTo(3)) {
+    const counts = subjects.map((subject) => counters.countOnce(key, subject))
+    await Promise.all([reset(), ...counts, reset()])
+    const { value } = await counters.read(key)
+    const found = await Promise.all(subjects.map((subject) => counters.changeOf(key, subject)))
+    expect(found.filter((change) => change !== null)).toHaveLength(value)
+  }
+})
+
 it('counts each caller before or after a reset that forgets, while two processes count and reset', async () => {
   const processes = openTwo(await freshDatabase())
   const changes = await Promise.all(
