@@ -1,5 +1,6 @@
 import { redefine } from '../commit/counterDefinition.ts'
 import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES } from '../commit/periodStatements.ts'
+import { isKept } from '../commit/subjectStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
   bytes,
@@ -70,7 +71,8 @@ export async function importCounters(
     for (const entry of siblings) {
       const row = rows.get(keyText(entry))
       const present = row ?? missing
-      const subjects = `counter_subject force index (primary) where counter_id = ${row?.counter.id}`
+      const { id, forgottenSecond } = row?.counter ?? {}
+      const subjects = `counter_subject force index (primary) where counter_id = ${id} and ${isKept(`${forgottenSecond}`)}`
       const isOther =
         row && 'subjectSalt' in entry && newSalt(row, entry) && (await hasRows(connection, subjects))
       const { written, ...result }: Merge<ImportedCounter> = isOther

@@ -130,7 +130,8 @@ async function importCounterSubjects(
   const results: Result[] = []
   for (const { subjects, subjectSalt, period, start, ...key } of entries) {
     const counter = present.get(keyText(key))?.counter
-    const placeIn = (id: number) => [integer(id), periodCode(period), startSecond(start.getTime())]
+    const second = period === null ? integer(counter?.forgottenSecond ?? 0) : startSecond(start.getTime())
+    const placeIn = (id: number) => [integer(id), periodCode(period), second]
     const place = counter?.salt === subjectSalt ? placeIn(counter.id) : undefined
     results.push(await addSubjects(context, COUNTS, place, subjects, (one, other) => one.at < other.at))
   }

@@ -1,7 +1,7 @@
 import type { Connection } from 'mysql2/promise'
 import { periodCoded } from '../commit/periodStatements.ts'
 import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
-import { COUNTS, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
+import { COUNTS, isKept, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { type NamedRow, nameIn, readValue, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
@@ -132,7 +132,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
     connection,
     { 'c.id': 'id' },
     `select straight_join ${STATE}, c.id,
-            (select c.subject_salt from counter_subject u where u.counter_id = c.id limit 1) as salt
+            (select c.subject_salt from counter_subject where counter_id = c.id and ${isKept('c.forgotten_at')} limit 1) as salt
        from counter c force index (primary)
        join namespace n on n.id = c.namespace_id
        join counter_value v on ${JOIN_VALUE}`,
@@ -275,7 +275,7 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
     COUNTS.key,
     `select straight_join n.name as namespace, c.name, c.subject_salt, u.*, counter_id as id
        from counter_subject u force index (primary)
-       join counter c on c.id = counter_id
+       join counter c on c.id = counter_id and ${isKept('c.forgotten_at')}
        join namespace n on n.id = c.namespace_id`,
   )
   for await (const [row, subjects] of lines)
@@ -284,7 +284,7 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
       ...nameIn(row),
       subjectSalt: row.subject_salt.toString('hex'),
       period: periodCoded(row.period),
-      start: new Date(1000 * row.start),
+      start: new Date(row.period === 0 ? 0 : 1000 * row.start),
       subjects: subjects.map((one) => ({ ...hashIn(one), ...COUNTS.firstIn(one) })),
     }
 }

@@ -106,7 +106,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
   const redefined = new Set<number>()
   for (const call of waiting) {
     const { operations, request } = call
-    // Calls after a definition or deletion change another row. Those operations are alone on theirs.
+    // Calls after a change of the version, or a deletion, change another row. Those operations are alone on theirs.
     if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.id))) break
     const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
     if (isRedefining && operations.some(({ row }) => touched.has(row.id))) break
@@ -119,9 +119,10 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
   return calls
 }
 
-/** Whether it changes or deletes the definition of a counter. */
-function isForDefinition({ kind }: CounterOperation | SequenceOperation): boolean {
-  return kind === 'define' || kind === 'delete'
+/** Whether it changes the version of a counter, or deletes it. */
+function isForDefinition(operation: CounterOperation | SequenceOperation): boolean {
+  const { kind } = operation
+  return kind === 'define' || kind === 'delete' || (kind === 'set' && operation.newSalt !== undefined)
 }
 
 export interface BatchContext {
@@ -254,7 +255,7 @@ function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[
   return [...works.values()]
 }
 
-/** Whether the work on a counter may change or delete its definition. */
+/** Whether the work on a counter may change its version, or delete it. */
 export function mayRedefine({ operations }: CounterWork): boolean {
   return operations.some(isForDefinition)
 }

@@ -1,4 +1,4 @@
-import { instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
+import { hex, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
 import { calendarOf, HALF_MS, type Period } from '../rules/calendar.ts'
 import type { Definition } from '../rules/counter.ts'
 import { historySourcesOf } from '../rules/periods.ts'
@@ -19,6 +19,18 @@ export function redefine(row: CounterRow, definition: Definition, at: Date, firs
     ...(slots === present.slots ? [renew(row, at, first)] : spread(row, slots, at, first)),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
     ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, at.getTime())),
+  ]
+}
+
+/** Forgets all subjects of a locked counter: with its new version, all processes read the salt that finds none of them. */
+export function forgetSubjects({ id, version }: CounterRow, newSalt: string, at: Date): string[] {
+  return [
+    `update counter
+   set version = ${integer(version + 1)},
+       subject_salt = ${hex(newSalt)},
+       forgotten_at = greatest(${startSecond(at.getTime())}, forgotten_at + 1)
+ where id = ${integer(id)}`,
+    `update counter_value set version = ${integer(version + 1)} where counter_id = ${integer(id)}`,
   ]
 }
 

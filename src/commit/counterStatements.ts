@@ -11,7 +11,7 @@ import {
   mayRedefine,
   slotOf,
 } from './batch.ts'
-import { redefine, remove } from './counterDefinition.ts'
+import { forgetSubjects, redefine, remove } from './counterDefinition.ts'
 import type { Fence } from './fence.ts'
 import {
   areRoomy,
@@ -37,7 +37,7 @@ interface CounterAnswer {
   reading: CounterReading | undefined
 }
 
-/** Locks the definitions of counters, where work may change or delete them. */
+/** Locks the definitions of counters, where work may change their versions, or delete them. */
 export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
   for (const work of works) {
     if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
@@ -351,6 +351,7 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
   const statements: string[] = []
   for (const write of counters) {
     const { work, before, after } = write
+    if (after.newSalt !== undefined) statements.push(...forgetSubjects(work.row, after.newSalt, at))
     if (after.isDeleted) statements.push(...remove(work.row))
     else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at, before.first))
     else if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))

@@ -125,9 +125,9 @@ export const COUNTS = subjectTable<CounterRow, FirstCount>({
   table: 'counter_subject',
   key: ['counter_id', 'period', 'start', 'subject'],
   columns: ['value', 'counted_at', ...PERIODS.map((period) => COLUMNS[period].added)],
-  placeOf({ id, definition: { oncePer, timeZone } }, at) {
-    const since = oncePer === null ? 0 : calendarOf(timeZone).bucketAt(oncePer, at.getTime()).start
-    return [integer(id), periodCode(oncePer), startSecond(since)]
+  placeOf({ id, forgottenSecond, definition: { oncePer, timeZone } }, at) {
+    const since = oncePer && calendarOf(timeZone).bucketAt(oncePer, at.getTime()).start
+    return [integer(id), periodCode(oncePer), since === null ? integer(forgottenSecond) : startSecond(since)]
   },
   valuesOf({ value, at, valuesIn }) {
     const added = PERIODS.map((period) => orNull(valuesIn[period] ?? null, integer))
@@ -142,6 +142,9 @@ export const COUNTS = subjectTable<CounterRow, FirstCount>({
     return { value: stored.value, at: stored.counted_at, valuesIn }
   },
 })
+
+/** The condition of subjects that were not forgotten. Those that count once in a period are known by the salt only. */
+export const isKept = (forgottenSecond: string) => `(period > 0 or start = ${forgottenSecond})`
 
 /** The subjects that have numbers of sequence groups. Numbers of an earlier generation count as none, and are overwritten. */
 export const NUMBERS = subjectTable<SequenceGroupRow, FirstNumber>({

@@ -47,7 +47,7 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
       ],
       appliedDelta: [
         orNull('SafeInt'),
-        'What was added. 0 if the subject had counted before. Null for a reset and for a deletion.',
+        'What was added. 0 if the subject had counted before, or if a bound let `uncount` subtract nothing. Null for a reset and for a deletion.',
       ],
     }),
     valueIn: t.field({
@@ -163,7 +163,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     extensions: { right: onSubject('ADD', ({ args }) => keyIn(args)) },
     description:
-      'Takes back what a subject counted, such as a like: subtracts 1 now, also from the current periods. The subject may then count again. Null if it has not counted. A key for pages needs `onceOnly` for this, and takes back only what pages counted.',
+      'Takes back what a subject counted, such as a like: subtracts 1 now, also from the current periods. The subject may then count again. If a bound refuses to subtract, as after a reset to the minimum, `appliedDelta` is 0, and the subject may still count again. Null if it has not counted. A key for pages needs `onceOnly` for this, and takes back only what pages counted.',
     args: { name, subject: requiredSubject('Who counted.'), namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
       context.nth.counters.uncount(keyIn(args), args.subject, changeOptions(args, context, info)),
@@ -211,7 +211,7 @@ builder.mutationFields((t) => ({
     type: CounterChangeRef,
     extensions: { right: onName('WRITE'), check: checks.reset },
     description:
-      'Sets the value, which must be within the bounds. The history does not change. With `expectedValue` or `expectedRevision`, it fails with CONFLICT if the counter differs.',
+      'Sets the value, which must be within the bounds. The history does not change. Subjects that have counted stay counted, unless `forgetSubjects` is true. With `expectedValue` or `expectedRevision`, it fails with CONFLICT if the counter differs.',
     args: {
       name,
       to,
@@ -224,14 +224,20 @@ builder.mutationFields((t) => ({
         description:
           'Set the value only if the current `revision` is this, so no change is overwritten. For a counter that was never changed, use `expectedValue: 0`. Counters with several slots refuse it.',
       }),
+      forgetSubjects: t.arg({
+        type: 'Boolean',
+        required: true,
+        defaultValue: false,
+        description: 'Whether every subject may count again.',
+      }),
       namespace,
       idempotencyKey,
     },
-    resolve: (_, args, context, info) =>
-      context.nth.counters.reset(keyIn(args), args.to, changeOptions(args, context, info), {
-        value: args.expectedValue,
-        revision: args.expectedRevision,
-      }),
+    resolve(_, args, context, info) {
+      const options = changeOptions(args, context, info)
+      const expected = { value: args.expectedValue, revision: args.expectedRevision }
+      return context.nth.counters.reset(keyIn(args), args.to, options, expected, args.forgetSubjects)
+    },
   }),
   resetAll: t.field({
     type: ResetSummaryRef,

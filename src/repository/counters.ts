@@ -121,9 +121,9 @@ export function openCounters({
     },
 
     /**
-     * Subtracts 1, if the subject has counted. Null: it has not.
+     * Subtracts 1, or 0 where that is refused, if the subject has counted. Null: it has not.
      *
-     * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
+     * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async uncount(key: CounterKey, subject: string, options?: CallOptions): Promise<CounterChange | null> {
       const deadline = await subjects.ensureSalt(key)
@@ -146,8 +146,10 @@ export function openCounters({
     },
 
     /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; CONFLICT if it is not as expected */
-    reset: (key: CounterKey, to: number, options?: CallOptions, expected?: Expected) =>
-      change(key, { kind: 'set', to, expected }, options),
+    reset(key: CounterKey, to: number, options?: CallOptions, expected?: Expected, forgetsSubjects = false) {
+      const newSalt = forgetsSubjects ? createSalt() : undefined
+      return change(key, { kind: 'set', to, expected, newSalt }, options)
+    },
 
     /**
      * Resets every counter of a namespace whose name starts with `prefix`, in batches of several hundred: each once, but
@@ -269,7 +271,7 @@ export function openCounterRows(database: Database, failover: FailoverDetector) 
 
 type IdentifiedRow = DefinitionRow &
   NamedRow &
-  Record<'id' | 'namespace_id' | 'version', number> & { subject_salt: Buffer | null }
+  Record<'id' | 'namespace_id' | 'version' | 'forgotten_at', number> & { subject_salt: Buffer | null }
 
 /** Reads counters' rows, by the texts of their keys. */
 export async function readCounterRows(connection: Connection, keys: readonly CounterKey[], incarnation = 0) {
@@ -277,7 +279,8 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
     keys,
     'c.name',
     (isNamed) =>
-      `select n.name as namespace, c.name, c.id, c.namespace_id, c.version, c.subject_salt, ${DEFINITION}
+      `select n.name as namespace, c.name, c.id, c.namespace_id, c.version, c.subject_salt, c.forgotten_at,
+              ${DEFINITION}
          from namespace n
          join counter c on c.namespace_id = n.id
         where ${isNamed}`,
@@ -296,6 +299,7 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
         incarnation,
         definition: definitionIn(row),
         salt: row.subject_salt?.toString('hex'),
+        forgottenSecond: row.forgotten_at,
         changedAt: Number.NEGATIVE_INFINITY,
       }
       return [keyText(nameIn(row)), counter]

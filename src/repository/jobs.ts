@@ -207,11 +207,12 @@ async function* pagesOf<Row extends { id: number }>(
   }
 }
 
-type TrackedCounterRow = { id: number; periods: Buffer }
+type TrackedCounterRow = { id: number; periods: Buffer; forgotten_at: number }
 
 /**
- * Deletes history rows whose retention has ended, and leaderboards of periods that are no longer kept. Runs in batches, each in its own transaction, over rows that nobody
- * writes any more, so no writer waits. Periods that ended less than a day ago are left alone.
+ * Deletes history rows whose retention has ended, leaderboards of periods that are no longer kept, and subjects that are
+ * forgotten. Runs in batches, each in its own transaction, over rows that nobody writes any more, so no writer waits.
+ * Periods that ended less than a day ago are left alone.
  *
  * @throws the first failure, after it has continued with the other counters
  */
@@ -220,7 +221,7 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   const onFailure = (error: unknown) => void failures.push(error)
   // Blocks first: they would count rows that are gone.
   await deleteIn(context, 'leaderboard_block', isPastLeaderboard(context)).catch(onFailure)
-  const counters = 'select id, periods from counter force index (primary) where true'
+  const counters = 'select id, periods, forgotten_at from counter force index (primary) where true'
   for await (const page of pagesOf<TrackedCounterRow>(context, counters))
     for (const group of groupBy(page, ({ periods }) => String(periods)).values())
       await sweepGroup(context, group).catch(onFailure)
@@ -246,6 +247,10 @@ async function sweepGroup(
   }
   const past = `counter_id in (${ids}) and ${isPastLeaderboard(context)}`
   await deleteIn(context, 'leaderboard_period', past)
+  const forgotten = counters.flatMap(({ id, forgotten_at: at }) =>
+    at > 0 ? `counter_id = ${integer(id)} and period = 0 and start < ${integer(at)}` : [],
+  )
+  await deleteIn(context, 'counter_subject', forgotten.join(' or ') || 'false')
 }
 
 /** The condition of leaderboards of periods so long past that nobody writes them. */

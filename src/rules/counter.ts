@@ -173,10 +173,11 @@ export interface PageByName extends Page<string> {
 
 export type CounterOperation =
   | { kind: 'add'; delta: number }
-  | { kind: 'set'; to: number; expected?: Expected | undefined }
+  /** With a new salt, it forgets all subjects. */
+  | { kind: 'set'; to: number; expected?: Expected | undefined; newSalt?: string | undefined }
   /** Adds 1, unless the subject has counted. */
   | { kind: 'countOnce'; subject: string }
-  /** Subtracts 1, if the subject has counted, which it may then do again. */
+  /** Subtracts 1, or 0 where that is refused, if the subject has counted, which it may then do again. */
   | { kind: 'uncount'; subject: string }
   /** Changes the definition, never the value. */
   | { kind: 'define'; change: DefinitionChange }
@@ -233,6 +234,8 @@ export class RowState {
   raised = 0
   isDefined = false
   isDeleted = false
+  /** Undefined: no subject is forgotten. */
+  newSalt: string | undefined
 
   constructor(definition: Definition) {
     this.definition = definition
@@ -249,7 +252,7 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
     case 'uncount':
       return uncount(row, operation.subject)
     case 'set':
-      return set(row, operation.to, operation.expected)
+      return set(row, operation.to, operation.expected, operation.newSalt)
     case 'define':
       return define(row, operation.change, at)
     case 'delete':
@@ -324,9 +327,10 @@ function uncount(row: RowState, subject: string): CounterResult | NthError {
   const subjects = subjectsOf(row)
   const { value } = row
   if (!subjects.has(subject)) return { value, previousValue: value, appliedDelta: 0, isUncounted: true }
+  subjects.delete(subject)
   const result = add(row, -1)
-  if (!(result instanceof NthError) && result.appliedDelta !== 0) subjects.delete(subject)
-  return result
+  // Nobody may stay counted for good, as where a reset has left nothing to subtract.
+  return result instanceof NthError ? become(row, value, 0) : result
 }
 
 function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
@@ -334,12 +338,14 @@ function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
   return subjects
 }
 
-function set(row: RowState, to: number, expected: Expected | undefined): CounterResult | NthError {
+function set(row: RowState, to: number, expected?: Expected, newSalt?: string): CounterResult | NthError {
   const { value, definition } = row
   const conflict = expected && conflictWith(row, expected)
   if (conflict) return conflict
   const beyond = crossed(definition, to)
-  return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
+  if (beyond) return limitReached(String(to), beyond, value)
+  row.newSalt = newSalt
+  return become(row, to, null)
 }
 
 /** The error if a counter is not as expected. */

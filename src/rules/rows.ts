@@ -20,6 +20,8 @@ export interface CounterRow extends CachedRow {
   kind: 'counter'
   namespaceId: number
   definition: Definition
+  /** When all subjects were forgotten, in seconds since 1970, and later than each time before; 0: never. */
+  forgottenSecond: number
   /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
   changedAt: number
 }

@@ -149,6 +149,28 @@ it('gives its salt to what has no subjects, also in processes that have read the
   expect((await other.sequences.nextOnce(tickets, 'bob')).issued.value).toBe(2)
 })
 
+it('leaves forgotten subjects out, and merges those that have counted since', async () => {
+  const targets = [await freshDatabase(), await freshDatabase()] as const
+  const [one, other] = targets.map((target) => openTestNth(target)) as [Nth, Nth]
+  for (const subject of ['ann', 'bob']) await one.counters.countOnce(likes, subject)
+  const old = await exported(targets[0])
+  await one.counters.reset(likes, 10, {}, {}, true)
+  expect(await exported(targets[0])).not.toMatch(/subject/i)
+  await one.counters.countOnce(likes, 'ann')
+  const { errors } = await imported(targets[1], await exported(targets[0]))
+  expect(errors).toContain('Subjects of counters: 1 created.\n')
+  expect(await countsOf(other, ['ann', 'bob'])).toEqual(await countsOf(one, ['ann', 'bob']))
+  expect(await other.counters.countOnce(likes, 'ann')).toMatchObject({ value: 11, isAlreadyCounted: true })
+  expect(await other.counters.countOnce(likes, 'bob')).toMatchObject({ value: 12, isAlreadyCounted: false })
+  const merged = await imported(targets[0], await exported(targets[1]))
+  expect(merged.errors).toContain('Subjects of counters: 1 created, 1 unchanged.\n')
+  expect(await one.counters.countOnce(likes, 'bob')).toMatchObject({ value: 12, isAlreadyCounted: true })
+  expect((await imported(targets[0], old)).code).toBe(1)
+  await one.counters.reset(likes, 0, {}, {}, true)
+  expect((await imported(targets[0], old)).errors).toContain('Subjects of counters: 2 created.\n')
+  expect(await one.counters.countOnce(likes, 'bob')).toMatchObject({ value: 2, isAlreadyCounted: true })
+})
+
 it('refuses a counter and a sequence whose subjects have another salt, and says what to do', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   const [one, other] = [openTestNth(before), openTestNth(after)]

@@ -22,7 +22,14 @@ it('finds the history rows of a thousand counters by their whole keys, however l
   const definition = { ...PLAIN, periods: [{ period: 'HOUR', keepDays: null, since: null }] } as const
   const running = runningAt(definition, 20 * 3_600_000)
   const works = upTo(1000).map((id): CounterWork => {
-    const cached = { version: 1, incarnation: 0, changedAt: 0, definition, salt: undefined }
+    const cached = {
+      version: 1,
+      incarnation: 0,
+      changedAt: 0,
+      definition,
+      salt: undefined,
+      forgottenSecond: 0,
+    }
     const row: CounterRow = { kind: 'counter', namespaceId: 1, key: `${id}`, id, ...cached }
     const path = { kind: 'locked', slot: 0 } as const
     const wanted = { hasClaim: false, wantsRevision: false, wantsPeriodValues: false }

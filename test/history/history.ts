@@ -28,7 +28,13 @@ export type ApiOperation = { namespace?: string | undefined } & (
   | ({ kind: 'uncount'; name: string; subject: string } & Keyed)
   | ({ kind: 'incrementBy'; name: string; delta: number } & Keyed)
   | ({ kind: 'incrementMany'; changes: readonly { name: string; delta: number }[] } & Keyed)
-  | ({ kind: 'reset'; name: string; to?: number | undefined; expectedValue?: number | undefined } & Keyed)
+  | ({
+      kind: 'reset'
+      name: string
+      to?: number | undefined
+      expectedValue?: number | undefined
+      forgetSubjects?: boolean | undefined
+    } & Keyed)
   | { kind: 'resetAll'; prefix?: string | undefined; to?: number | undefined }
   | { kind: 'defineCounter'; name: string; definition: CounterDefinitionChange }
   | { kind: 'deleteCounter'; name: string }

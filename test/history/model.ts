@@ -213,8 +213,11 @@ function perform(state: State, part: Part, toleranceMs: number): [State, Outcome
     case 'uncount':
       return [uncount(state, row, operation.subject)]
     case 'reset': {
-      const { to = 0, expectedValue } = operation
-      return [onlyOne(changeCounters(state, { kind: 'reset', name: row, to, expectedValue }))]
+      const { to = 0, expectedValue, forgetSubjects } = operation
+      const change = { kind: 'reset' as const, name: row, to, expectedValue }
+      const [after, outcome] = onlyOne(changeCounters(state, change))
+      if (!forgetSubjects || 'code' in outcome) return [[after, outcome]]
+      return [[{ ...after, subjects: withoutRow(after.subjects, row) }, outcome]]
     }
     case 'resetIfThere': {
       const change = { kind: 'reset' as const, name: row, to: operation.to }
@@ -308,8 +311,8 @@ function uncount(state: State, row: string, subject: string): [State, Outcome] {
   const { [row + subject]: first, ...subjects } = state.subjects
   if (!first) return [state, { answer: null }]
   const [after, outcome] = add(state, row, -1)
-  const isUndone = after.counters[row]?.value !== state.counters[row]?.value
-  return [isUndone ? { ...after, subjects } : after, outcome]
+  // What can't be subtracted is 0, and the subject is forgotten nonetheless.
+  return 'code' in outcome ? add({ ...state, subjects }, row, 0) : [{ ...after, subjects }, outcome]
 }
 
 function counterIn({ counters }: State, row: string): Answer {

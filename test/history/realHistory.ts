@@ -72,7 +72,15 @@ export async function recordHistory(
           : call(caller, { kind: 'increment', name: 'bounded' }),
       () => call(caller, { kind: 'incrementBy', name: 'cup', delta: 3 - random.below(6) }),
       () => call(caller, { kind: 'increment', name: 'votes', subject }),
-      () => call(caller, { kind: 'uncount', name: 'votes', subject }),
+      () =>
+        left % 12 === 0
+          ? call(caller, {
+              kind: 'reset',
+              name: 'votes',
+              to: random.below(3),
+              forgetSubjects: left % 24 === 0,
+            })
+          : call(caller, { kind: 'uncount', name: 'votes', subject }),
       () => call(caller, { kind: 'nextInSequence', name: 'tickets', group: 'A', count: 1 + random.below(3) }),
       () => call(caller, { kind: 'nextInSequence', name: 'tickets', group: 'B' }),
       () => call(caller, { kind: 'nextInSequence', name: 'seats', group: 'g', subject }),
@@ -101,6 +109,7 @@ export async function recordHistory(
     definition: { gapless: true, format: 'INV-{value:3}' },
   })
   await insist(0, { kind: 'defineCounter', name: 'bounded', definition: { maxValue: 10 } })
+  await insist(0, { kind: 'defineCounter', name: 'votes', definition: { minValue: 0 } })
   await insist(0, {
     kind: 'defineCounter',
     name: 'cup',

@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest'
+import type { Target } from '../../src/mysql/settings.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -8,6 +10,8 @@ import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const key = { namespace: 'n', name: 'c' }
+
+const openTwo = (target: Target) => [openTestNth(target), openTestNth(target)] as const
 
 const COUNT = `mutation($subject: String, $key: String) {
   increment(name: "c", subject: $subject, idempotencyKey: $key) {
@@ -86,11 +90,202 @@ it('does not count a subject that was refused, or for which nothing was left', a
   await counters.reset(key, 0)
   expect(await counters.countOnce(key, 'bob')).toMatchObject({ value: 1, isAlreadyCounted: false })
   await counters.reset(key, 0)
-  // Nothing is left to take back, so the subject stays counted.
-  expect(await counters.uncount(key, 'ann')).toMatchObject({ appliedDelta: 0 })
-  expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 1, isAlreadyCounted: true })
-  await counters.define(key, { overflow: 'REJECT' })
-  await expect(counters.uncount(key, 'ann')).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+})
+
+it.each(['REJECT', 'SATURATE'] as const)(
+  'forgets a subject for which a bound leaves nothing to subtract, with %s',
+  async (overflow) => {
+    const { ask } = await startService()
+    const uncount = async (subject: string) => (await ask(UNCOUNT, { subject })).uncount
+    const count = async (subject: string) => (await ask(COUNT, { subject })).increment
+    await ask(
+      `mutation { defineCounter(name: "c", definition: { minValue: 0, overflow: ${overflow} }) { name } }`,
+    )
+    for (const subject of ['ann', 'bob']) await count(subject)
+    await ask('mutation { reset(name: "c") { value } }')
+    expect(await uncount('ann')).toEqual({ value: 0, previousValue: 0, appliedDelta: 0, month: 2 })
+    expect(await uncount('ann')).toBeNull()
+    expect((await ask(CHANGE_OF, { subject: 'ann' })).counter.changeOf).toBeNull()
+    expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
+    expect(await uncount('bob')).toMatchObject({ value: 0, appliedDelta: -1 })
+    expect(await count('bob')).toMatchObject({ value: 1, alreadyCounted: false })
+  },
+)
+
+it('forgets a subject where the smallest number, of the value or of a total, leaves nothing to subtract', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  for (const slots of [1, 3]) {
+    const key = { namespace: 'n', name: `of ${slots}` }
+    await counters.define(key, { slots, periods: [{ period: 'YEAR' }] })
+    for (const subject of ['ann', 'bob']) await counters.countOnce(key, subject)
+    await counters.reset(key, Number.MIN_SAFE_INTEGER)
+    const unchanged = { value: Number.MIN_SAFE_INTEGER, appliedDelta: 0 }
+    expect(await counters.uncount(key, 'ann')).toMatchObject(unchanged)
+    expect(await counters.uncount(key, 'ann')).toBeNull()
+    await counters.reset(key, 0)
+    await counters.incrementBy(key, Number.MIN_SAFE_INTEGER)
+    await counters.reset(key, 2)
+    await counters.incrementBy(key, -2)
+    const subtracted = counters.uncount(key, 'bob', { wantsPeriodValues: true })
+    const full = { value: 0, appliedDelta: 0, valuesIn: { YEAR: Number.MIN_SAFE_INTEGER } }
+    expect(await subtracted).toMatchObject(full)
+    expect(await counters.changeOf(key, 'bob')).toBeNull()
+  }
+})
+
+it('replays an uncount that only forgot its subject', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define(key, { minValue: 0 })
+  await counters.countOnce(key, 'ann')
+  await counters.reset(key, 0)
+  const claim = claimOf('n', 'k', [])
+  const first = await counters.uncount(key, 'ann', { claim })
+  await counters.countOnce(key, 'ann')
+  const again = { value: 0, previousValue: 0, appliedDelta: 0, at: first?.at, isReplayed: true }
+  expect(await counters.uncount(key, 'ann', { claim })).toMatchObject(again)
+  expect(await counters.changeOf(key, 'ann')).toMatchObject({ value: 1 })
+})
+
+const RESET = `mutation($to: SafeInt! = 0, $value: SafeInt, $revision: SafeInt, $forget: Boolean! = true, $key: String) {
+  reset(name: "c", to: $to, expectedValue: $value, expectedRevision: $revision, forgetSubjects: $forget, idempotencyKey: $key) {
+    value previousValue appliedDelta replayed counter { value revision }
+  }
+}`
+
+it('lets everybody count again after a reset that forgets them, in all processes', async () => {
+  const { ask, target } = await startService()
+  const count = async (subject: string) => (await ask(COUNT, { subject })).increment
+  const other = openTestNth(target).counters
+  const named = { namespace: 'default', name: 'c' }
+  await ask('mutation { defineCounter(name: "c", definition: { minValue: 0 }) { name } }')
+  for (const subject of ['ann', 'bob', 'cid']) await count(subject)
+  expect(await other.countOnce(named, 'dan')).toMatchObject({ value: 4 })
+  const before = (await ask('{ counter(name: "c") { revision } }')).counter.revision
+  expect((await ask(RESET)).reset).toEqual({
+    value: 0,
+    previousValue: 4,
+    appliedDelta: null,
+    replayed: false,
+    counter: { value: 0, revision: before + 1 },
+  })
+  for (const subject of ['ann', 'dan']) {
+    expect((await ask(CHANGE_OF, { subject })).counter.changeOf).toBeNull()
+    expect(await other.changeOf(named, subject)).toBeNull()
+  }
+  expect(await other.uncount(named, 'ann')).toBeNull()
+  // The totals go on.
+  expect(await other.countOnce(named, 'ann', { wantsPeriodValues: true })).toMatchObject({
+    value: 1,
+    isAlreadyCounted: false,
+    valuesIn: { MONTH: 5 },
+  })
+  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
+  expect(await count('dan')).toMatchObject({ value: 2, alreadyCounted: false, month: 6 })
+  expect(await other.changeOf(named, 'dan')).toMatchObject({ value: 2 })
+  await ask(RESET, { forget: false })
+  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
+  // Twice within a second.
+  for (const _ of upTo(2)) await ask(RESET)
+  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
+  expect((await ask('{ counter(name: "c") { minValue valueIn(period: MONTH) } }')).counter).toEqual({
+    minValue: 0,
+    valueIn: 7,
+  })
+})
+
+it('forgets nobody in a reset that is refused, and in the replay of one that was not', async () => {
+  const { ask, refusal } = await startService()
+  const count = async (subject: string) => (await ask(COUNT, { subject })).increment
+  await ask('mutation { defineCounter(name: "c", definition: { minValue: 0 }) { name } }')
+  await count('ann')
+  const [value, limit, conflict] = [{ value: 1 }, { code: 'LIMIT_REACHED' }, { code: 'CONFLICT' }]
+  expect(await refusal(RESET, { to: -1 })).toMatchObject({ ...limit, ...value })
+  expect(await refusal(RESET, { value: 2 })).toMatchObject({ ...conflict, ...value })
+  expect(await refusal(RESET, { revision: 2 })).toMatchObject({ ...conflict, ...value })
+  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
+  const { reset } = await ask(RESET, { key: 'k', value: 1 })
+  expect(reset).toMatchObject({ value: 0, previousValue: 1, replayed: false })
+  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
+  expect((await ask(RESET, { key: 'k', value: 1 })).reset).toMatchObject({
+    ...reset,
+    replayed: true,
+    counter: { value: 1 },
+  })
+  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
+  const reused = await refusal(RESET, { key: 'k', value: 1, forget: false })
+  expect(reused).toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
+  const { revision } = (await ask('{ counter(name: "c") { revision } }')).counter
+  expect((await ask(RESET, { revision })).reset).toMatchObject({ counter: { revision: revision + 1 } })
+  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
+})
+
+it('forgets the subjects of a counter with slots, and of one that counts them once a day', async () => {
+  const processes = openTwo(await freshDatabase())
+  for (const definition of [{ slots: 5 }, { oncePer: 'DAY' }, { slots: 3, oncePer: 'YEAR' }] as const) {
+    const key = { namespace: 'n', name: JSON.stringify(definition) }
+    await processes[0].counters.define(key, definition)
+    const count = () =>
+      Promise.all(
+        upTo(40).map((subject) => processes[subject % 2 ? 0 : 1].counters.countOnce(key, `${subject}`)),
+      )
+    for (const to of [0, 7]) {
+      expect((await count()).every(({ isAlreadyCounted }) => !isAlreadyCounted)).toBe(true)
+      expect((await count()).every(({ isAlreadyCounted }) => isAlreadyCounted)).toBe(true)
+      expect(await processes[1].counters.reset(key, to, {}, {}, true)).toMatchObject({ value: to })
+    }
+    expect(await processes[0].counters.read(key)).toMatchObject({ value: 7, definition })
+    expect((await count()).every(({ isAlreadyCounted }) => !isAlreadyCounted)).toBe(true)
+    expect(await processes[0].counters.read(key)).toMatchObject({ value: 47 })
+  }
+})
+
+it('resets a counter that nobody has counted or that does not exist, and one that an older version created', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  expect(await counters.reset(key, 3, {}, {}, true)).toMatchObject({ value: 3, previousValue: 0 })
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 4 })
+  await query(target, 'update counter set subject_salt = null')
+  const later = openTestNth(target).counters
+  expect(await later.reset(key, 1, {}, {}, true)).toMatchObject({ value: 1, previousValue: 4 })
+  expect(await later.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: false })
+  expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
+})
+
+it('counts who arrives together with a reset that forgets either before it or after it', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const reset = () => counters.reset(key, 0, {}, {}, true)
+  const subjects = ['ann', 'bob', 'cid', 'dan']
+  for (const _ of upTo(3)) {
+    const counts = subjects.map((subject) => counters.countOnce(key, subject))
+    await Promise.all([reset(), ...counts, reset()])
+    const { value } = await counters.read(key)
+    const found = await Promise.all(subjects.map((subject) => counters.changeOf(key, subject)))
+    expect(found.filter((change) => change !== null)).toHaveLength(value)
+  }
+})
+
+it('counts each caller before or after a reset that forgets, while two processes count and reset', async () => {
+  const processes = openTwo(await freshDatabase())
+  const changes = await Promise.all(
+    upTo(600).map(async (call) => {
+      const { counters } = processes[call % 2 ? 0 : 1]
+      const isReset = call % 60 === 0
+      const done = isReset ? counters.reset(key, 0, {}, {}, true) : counters.countOnce(key, `${call % 20}`)
+      return { isReset, ...(await done) }
+    }),
+  )
+  const { value } = await processes[0].counters.read(key)
+  const sum = changes.reduce((total, { appliedDelta }) => total + (appliedDelta ?? 0), 0)
+  const cleared = changes.reduce(
+    (total, { isReset, previousValue }) => total + (isReset ? previousValue : 0),
+    0,
+  )
+  expect(sum).toBe(cleared + value)
+  expect(value).toBeLessThanOrEqual(20)
+  const subjects = await Promise.all(
+    upTo(20).map((call) => processes[1].counters.changeOf(key, `${call % 20}`)),
+  )
+  expect(subjects.filter((change) => change !== null)).toHaveLength(value)
 })
 
 it('counts a subject once in each period of its zone, if the counter is defined so', async () => {

@@ -89,6 +89,38 @@ it('removes the subjects of past periods, and those of deleted counters', async 
   ])
 })
 
+it('removes forgotten subjects, and never those that have counted since, whatever the clocks of the processes show', async () => {
+  const target = await freshDatabase()
+  const openAt = (at: string) => openTestNth(target, { now: () => new Date(at) }).counters
+  // The database's clock is in between.
+  const [behind, ahead] = [openAt('2001-06-01T12:00:00Z'), openAt('2095-06-01T12:00:00Z')]
+  const database = openTestDatabase(target)
+  const everybody = ['ann', 'bob', 'cid']
+  const rowsAfterSweep = async () => {
+    await sweep(database, new Date())
+    return (await query(target, 'select count(*) as number from counter_subject'))[0]?.number
+  }
+  for (const [forgetting, other] of [
+    [ahead, behind],
+    [behind, ahead],
+    [behind, behind],
+  ] as const) {
+    for (const subject of everybody) await forgetting.countOnce(key, subject)
+    await other.countOnce(key, 'dan')
+    await other.countOnce({ ...key, name: 'other' }, 'dan')
+    await forgetting.reset(key, 0, {}, {}, true)
+    await other.countOnce(key, 'ann')
+    await forgetting.countOnce(key, 'bob')
+    expect(await rowsAfterSweep()).toBe(3)
+    for (const counters of [behind, ahead]) {
+      expect(await counters.changeOf(key, 'ann')).toMatchObject({ value: 1 })
+      expect(await counters.countOnce(key, 'bob')).toMatchObject({ value: 2, isAlreadyCounted: true })
+    }
+    await ahead.reset(key, 0, {}, {}, true)
+    expect(await rowsAfterSweep()).toBe(1)
+  }
+})
+
 it('keeps sums of the remaining rows right', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-03-01T12:00:00Z')

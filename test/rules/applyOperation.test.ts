@@ -1,7 +1,7 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { apply, applyAll, type RowState } from '../../src/rules/counter.ts'
+import { apply, applyAll, type Definition, type RowState } from '../../src/rules/counter.ts'
 import { NthError } from '../../src/rules/errors.ts'
 import { type ModelState, rowOf, step } from '../support/model/model.ts'
 import { PLAIN } from '../support/model/plain.ts'
@@ -29,6 +29,7 @@ function rowWith(value: number): RowState {
     raised: 0,
     isDefined: false,
     isDeleted: false,
+    newSalt: undefined,
   }
 }
 
@@ -99,4 +100,41 @@ it('applies several additions as a model does, or none of them', () => {
     { numRuns: RUNS },
   )
   expect([...seen].toSorted()).toEqual(['LIMIT_REACHED', 'OUT_OF_RANGE', 'done'])
+})
+
+it('takes a subject back where nothing can be subtracted, and subtracts nothing', () => {
+  const first = { value: 1, at: AT, valuesIn: {} }
+  const rowAt = (value: number, definition: Partial<Definition>, total = 0): RowState => ({
+    ...rowWith(value),
+    definition: { ...PLAIN, ...definition },
+    periodTotals: { DAY: total },
+    subjects: new Map([['ann', first]]),
+  })
+  const rows = [
+    rowAt(0, { minValue: 0 }),
+    rowAt(0, { minValue: 0, overflow: 'SATURATE' }),
+    rowAt(-MAX, {}),
+    rowAt(5, {}, -MAX),
+  ]
+  for (const row of rows) {
+    const { value, periodTotals } = row
+    const done = apply(row, { kind: 'uncount', subject: 'ann' }, AT)
+    expect(done).toMatchObject({ value, previousValue: value, appliedDelta: 0, valuesIn: periodTotals })
+    expect(done).not.toHaveProperty('isUncounted')
+    // It is written, but readers see no new state.
+    expect(row).toMatchObject({ value, periodTotals, added: 0n, counted: 1, raised: 0 })
+    expect(row.subjects?.size).toBe(0)
+    expect(apply(row, { kind: 'uncount', subject: 'ann' }, AT)).toMatchObject({ isUncounted: true })
+  }
+})
+
+it('forgets subjects only in a reset that is applied', () => {
+  const row = { ...rowWith(3), definition: { ...PLAIN, minValue: 0 } }
+  const forgetting = { kind: 'set', newSalt: 'ab' } as const
+  expect(apply(row, { ...forgetting, to: -1 }, AT)).toMatchObject({ code: 'LIMIT_REACHED' })
+  expect(apply(row, { ...forgetting, to: 1, expected: { value: 2 } }, AT)).toMatchObject({ code: 'CONFLICT' })
+  expect(apply(row, { kind: 'set', to: 2 }, AT)).toMatchObject({ value: 2 })
+  expect(row.newSalt).toBeUndefined()
+  expect(apply(row, { ...forgetting, to: 1 }, AT)).toMatchObject({ value: 1, previousValue: 2 })
+  expect(row.newSalt).toBe('ab')
 })

@@ -251,6 +251,7 @@ function readRow(server: SimulatedServer, key: CounterKey, incarnation: number) 
     incarnation,
     definition: { ...PLAIN, minValue, maxValue, overflow },
     salt: undefined,
+    forgottenSecond: 0,
     changedAt: Number.NEGATIVE_INFINITY,
   }
   return [[keyText(key), row] as const]

@@ -53,6 +53,7 @@ export const values: Record<string, unknown[]> = {
   to: [5, 0, '2026-03-29T12:00:00+02:00'],
   expectedValue: [0, 5, 1.5],
   expectedRevision: [1, null],
+  forgetSubjects: [false, true, 1],
   documentId: ['none', ''],
   DateTime: ['2026-03-29T12:00:00+02:00', '2026-03-28T23:00:00Z', '2026-02-27T00:00:00Z', 0],
   period: ['HOUR', 'DAY', 'WEEK', 'YEAR'],

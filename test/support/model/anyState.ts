@@ -55,7 +55,7 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
     () => counters.incrementBy(key(), random.below(20) - 5),
     () => counters.incrementBy(key(), random.below(20) - 5),
     () => counters.incrementBy(key(), pick([SAFE - 10, -SAFE + 10, 2 ** 40])),
-    () => counters.reset(key(), random.below(1000) - 500),
+    () => counters.reset(key(), random.below(1000) - 500, {}, {}, random.below(4) === 0),
     () => counters.define(key(), { minValue: -100 - random.below(9), maxValue: SAFE - random.below(9) }),
     () => counters.define(key(), { minValue: null, maxValue: null, slots: 1 + random.below(4) }),
     () => counters.define(key(), { timeZone: zone(), overflow: 'SATURATE' }),

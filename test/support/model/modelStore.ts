@@ -112,6 +112,7 @@ export function modelRows(table: Table): Rows<CounterKey, CounterRow> {
       incarnation: 0,
       changedAt: 0,
       salt: undefined,
+      forgottenSecond: 0,
     } as const
     const row: ModelRow = { ...own, name, id, version, definition }
     known.set(name, row)
