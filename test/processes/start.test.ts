@@ -95,8 +95,9 @@ it('finishes what it has accepted when it receives a signal to end, and accepts 
   await holder.query('begin')
   await holder.query('select * from counter_value for update')
   const answer = nth.ask(INCREMENT)
-  const waiting =
-    'select count(*) as n from information_schema.processlist where info like "update counter_value%"'
+  const waiting = `select count(*) as n
+    from information_schema.processlist
+   where db = database() and info like 'update fence straight_join counter_value%'`
   await expect.poll(async () => (await query(target, waiting))[0]?.n).toBe(1)
   nth.child.kill('SIGTERM')
   await expect
