@@ -83,9 +83,8 @@ export function lockSequenceGroups(
       // The number of its sequence's definitions is part of the revision.
       const revision = isWanted ? (first ?? Number(revised.revision)) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
-      const isLatest = revised?.latest === periodKey && revised.version === row.version
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
-      return [[work, { last, next, generation, isLatest, subjects, revision, first, ...reserved }] as const]
+      return [[work, { last, next, generation, subjects, revision, first, ...reserved }] as const]
     })
   }
 }
@@ -154,14 +153,11 @@ function readReservations(
   }
 }
 
-/** `first`: null, unless it was never used; then the initial revision. `latest`: period key of its latest number. */
-type RevisionRow = { id: number; revision: string | number; first: string | number | null } & Record<
-  'latest' | 'version',
-  number | null
->
+/** `first`: null, unless it was never used; then the initial revision. */
+type RevisionRow = { id: number; revision: string | number; first: string | number | null }
 
 function lockGroups(works: readonly Work[]): string {
-  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first, latest_period_key as latest, version
+  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id
@@ -179,41 +175,49 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
     const position = { groupId: work.row.id, period: work.periodKey, last, next, generation, createdAt: at }
     return isMoved ? [{ ...position, updatedAt: isIssued ? at : null }] : []
   })
-  const raised = written.map(({ work: { row }, after }) => ({ row, raise: after.raised }))
+  const raised = written.map(({ work: { row, periodKey }, after: { raised, isIssued } }) => {
+    return { row, raise: raised, latest: isIssued ? integer(periodKey) : LATEST }
+  })
   // Those that were never used were read by one statement.
   const unused = written.find(({ before }) => before.first !== undefined)
   return [
     ...(moved.length > 0 ? [storePositions(moved)] : []),
     raiseRevisions(raised, unused?.before.first),
     ...written.flatMap((each) => {
-      const { before, after } = each
-      const isNoted = !after.isIssued || before.isLatest
+      const { work, after } = each
+      const isNoted = !after.isIssued || isOpen(work)
       return [...(isNoted ? [] : [noteLatest(each)]), ...writeReservations(each)]
     }),
     ...NUMBERS.write(written, at),
   ]
 }
 
-/** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
+const LATEST = 'latest_period_key'
+
+/**
+ * After their numbers of the current period are locked or changed. `latest`: the period of the number that was issued last,
+ * also if the clock of its process is behind or ahead. `first`: the initial revision of an unused one, if known.
+ */
 export function raiseRevisions(
-  raised: readonly { row: SequenceGroupRow; raise: number }[],
+  raised: readonly { row: SequenceGroupRow; raise: number; latest?: string }[],
   first?: number,
 ): string {
-  const [{ raise = 0 } = {}] = raised
-  const isSame = raised.every((each) => each.raise === raise)
-  const cases = raised.map((each) => `when ${integer(each.row.id)} then ${integer(each.raise)}`)
-  const by = isSame ? integer(raise) : `case id ${cases.join(' ')} end`
+  const eachOf = (values: readonly string[]) => {
+    if (values.every((value) => value === values[0])) return values[0] ?? ''
+    return `case id ${raised.map(({ row }, index) => `when ${integer(row.id)} then ${values[index]}`).join(' ')} end`
+  }
   return `update sequence_group force index (primary)
-   set ${raisedRevision('not is_used', by, first)},
+   set ${raisedRevision('not is_used', eachOf(raised.map(({ raise }) => integer(raise))), first)},
+       ${LATEST} = ${eachOf(raised.map(({ latest = LATEST }) => latest))},
        is_used = true
  where id in (${idsOf(raised)})`
 }
 
-/** The latest number is the one that is issued last, also if the clock of its process is behind or ahead. */
+/** Notes with what definition the numbers of a period are issued, which this process has not noted yet. */
 function noteLatest({ work: { row, periodKey }, after: { definition } }: SequenceGroupWrite): string {
   const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
   return `update sequence_group
-   set latest_period_key = ${latest},
+   set ${LATEST} = ${latest},
        version = ${version},
        format = ${orNull(definition.format, bytes)},
        time_zone = ${bytes(definition.timeZone)}

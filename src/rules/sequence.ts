@@ -145,8 +145,6 @@ export interface StoredReservation extends Reservation {
 export interface SequenceGroupReading extends Position {
   /** Its generation: how often it was restarted in the current period. */
   generation: number
-  /** Whether its latest number is of this period and definition. */
-  isLatest: boolean
   /** Time by the database's clock, in milliseconds since 1970. */
   now: number
   /** Released or expired numbers of this period and generation, within the bounds: the first ones, as many as needed. */

@@ -29,7 +29,6 @@ function found(reservation: StoredReservation): NumberState {
     last: 9,
     next: null,
     generation: 0,
-    isLatest: true,
     now: 1000,
     free: [5],
     confirmed: null,
