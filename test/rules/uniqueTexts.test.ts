@@ -125,6 +125,14 @@ it('never takes two formats for distinct in which texts of any groups could be t
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(RUNS / 100)
 })
 
+const unused: History = {
+  definition: defaultSequenceDefinition('UTC'),
+  pastFormats: [],
+  hasMigratedRepeats: false,
+  used: { isNamed: false, isUnnamed: false },
+  isUsedSince: false,
+}
+
 /** What a random sequence does: changes of its definition, and numbers. */
 const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record(
   {
@@ -165,13 +173,7 @@ it('repeats no text over random changes of a definition, groups and periods', ()
   const seen = { issued: 0, changed: 0, refused: 0, exempt: 0 }
   fc.assert(
     fc.property(fc.array(step, { minLength: 30, maxLength: 30 }), (steps) => {
-      let history: History = {
-        definition: defaultSequenceDefinition('UTC'),
-        pastFormats: [],
-        hasMigratedRepeats: false,
-        used: { isNamed: false, isUnnamed: false },
-        isUsedSince: false,
-      }
+      let history = unused
       const positions = new Map<string, Position>()
       // With whether repeats were wished for when they were issued, or since: then they may come again.
       const texts = new Set<string>()
@@ -223,13 +225,6 @@ it.each([
   ['{group}-{value}', -5],
   ['{group}-{yyyy}-{value}', -5],
 ])('refuses %s, starting at %s, as two groups could issue one text', (format, startValue) => {
-  const unused: History = {
-    definition: defaultSequenceDefinition('UTC'),
-    pastFormats: [],
-    hasMigratedRepeats: false,
-    used: { isNamed: false, isUnnamed: false },
-    isUsedSince: false,
-  }
   expect(changedSequenceDefinition(unused, { format, startValue })).toMatchObject({ code: 'BAD_USER_INPUT' })
   expect(changedSequenceDefinition(unused, { format, startValue, allowRepeats: true })).not.toBeInstanceOf(
     Error,
@@ -268,4 +263,41 @@ it('reads the past formats of earlier versions', () => {
   expect(pastFormatsOf(past(null, false, true))).toEqual(['{group}-#'])
   expect(pastFormatsOf(past(null, false, false))).toEqual(['#'])
   expect(pastFormatsOf(past('{{group}}{value}', false, true))).toEqual(['{group}#'])
+})
+
+/** A sequence that has issued numbers by a definition, to its unnamed group. */
+function usedWith(definition: Partial<SequenceDefinition>, pastFormats: readonly string[] = []): History {
+  const used = { isNamed: false, isUnnamed: true }
+  return {
+    ...unused,
+    definition: { ...unused.definition, ...definition },
+    pastFormats,
+    used,
+    isUsedSince: true,
+  }
+}
+
+it.each<[Partial<SequenceDefinition>, SequenceDefinitionChange]>([
+  [{ allowRepeats: true }, { allowRepeats: false }],
+  [{ cycle: true, maxValue: 9 }, { cycle: false }],
+  [{}, { step: -1 }],
+  [{ format: '{yyyy}-{value}' }, { restartEvery: 'YEAR' }],
+])('requires another format after %j for %j', (definition, change) => {
+  const history = usedWith(definition)
+  expect(changedSequenceDefinition(history, change)).toMatchObject({ code: 'BAD_USER_INPUT' })
+  expect(changedSequenceDefinition(history, { ...change, format: 'N-{yyyy}-{value}' })).not.toBeInstanceOf(
+    Error,
+  )
+})
+
+it('refuses numbers below 0 that would look like those of an earlier format', () => {
+  const history = usedWith({ format: 'A{value}', restartEvery: null, cycle: true, maxValue: 9 }, ['A-#'])
+  expect(
+    changedSequenceDefinition(history, { cycle: false, format: 'B{value}', minValue: -5 }),
+  ).not.toBeInstanceOf(Error)
+  const named = { ...usedWith({ format: 'A{value}' }, ['A-#']), used: { isNamed: true, isUnnamed: true } }
+  expect(changedSequenceDefinition(named, { startValue: -5 })).toMatchObject({ code: 'BAD_USER_INPUT' })
+  expect(changedSequenceDefinition({ ...named, pastFormats: [] }, { startValue: -5 })).not.toBeInstanceOf(
+    Error,
+  )
 })
