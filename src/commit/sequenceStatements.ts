@@ -84,8 +84,11 @@ export function lockSequenceGroups(
       const revision = isWanted ? (first ?? Number(revised.revision)) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
       const isLatest = revised?.latest === periodKey && revised.version === row.version
+      const isLost = revised?.latest === periodKey && last === null && next === null
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
-      return [[work, { last, next, generation, isLatest, subjects, revision, first, ...reserved }] as const]
+      return [
+        [work, { last, next, generation, isLatest, isLost, subjects, revision, first, ...reserved }] as const,
+      ]
     })
   }
 }

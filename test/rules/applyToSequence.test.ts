@@ -30,6 +30,7 @@ function found(reservation: StoredReservation): NumberState {
     next: null,
     generation: 0,
     isLatest: true,
+    isLost: false,
     now: 1000,
     free: [5],
     confirmed: null,
