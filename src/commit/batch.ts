@@ -36,7 +36,7 @@ interface RowWork<Row, Operation> {
   wantsRevision: boolean
   /** Whether a caller wants the totals of the running periods. */
   wantsPeriodValues: boolean
-  /** Whether a flush found no row of a call although its key is right. */
+  /** Whether flushes found no row of a call, although its key is right. */
   isMissed: boolean
 }
 
@@ -201,7 +201,7 @@ function include<Row extends { id: number }, Operation>(
   if (claim) work.hasClaim = true
   if (withRevision) work.wantsRevision = true
   if (wantsPeriodValues) work.wantsPeriodValues = true
-  if (fruitless > 0) work.isMissed = true
+  if (fruitless > 1) work.isMissed = true
   return work
 }
 
