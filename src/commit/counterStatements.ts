@@ -46,15 +46,15 @@ export function lockDefinitions(
   works: readonly CounterWork[],
   text: FlushText,
 ): Reader<[CounterWork, CounterReading][]> {
-  const locked = works.filter((work) => !isCoalesced(work) && (work.isMissed || mayRedefine(work)))
-  const lockedAt = locked.map(({ row }) =>
-    text.add(
-      `select id, version, ${REVISION_OF_NOW} as now from counter force index (primary) where id = ${integer(row.id)} for update`,
-    ),
-  )
+  const locked: { work: CounterWork; at: number }[] = []
+  for (const work of works) {
+    if (work.path.kind === 'coalesced' || !(work.isMissed || mayRedefine(work))) continue
+    const definition = `select version, ${REVISION_OF_NOW} as now from counter force index (primary)`
+    locked.push({ work, at: text.add(`${definition} where id = ${integer(work.row.id)} for update`) })
+  }
   return (answers) =>
-    locked.flatMap((work, index) => {
-      const row = firstRow<Record<'version' | 'now', number | string>>(answers[lockedAt[index] ?? -1])
+    locked.flatMap(({ work, at }) => {
+      const row = firstRow<Record<'version' | 'now', number | string>>(answers[at])
       if (!work.isMissed || row?.version !== work.row.version) return []
       const first = Number(row.now)
       return [[work, { ...added(0), isAdded: false, revision: first, first, isLost: true }]]

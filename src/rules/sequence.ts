@@ -234,7 +234,7 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
       'This sequence is gapless. Use reserveInSequence and confirmReservation. Nothing was issued.'
     return new NthError('BAD_USER_INPUT', message)
   }
-  const refusal = groupRefusal(definition, group) ?? lostPosition(state)
+  const refusal = groupRefusal(definition, group) ?? (state.isLost ? lostPosition() : undefined)
   if (refusal) return refusal
   const block = advance(state, count)
   if (block instanceof NthError) return block
@@ -247,8 +247,7 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
 }
 
 /** The error of a sequence group that would issue numbers again. */
-function lostPosition({ isLost }: NumberState): NthError | undefined {
-  if (!isLost) return undefined
+function lostPosition(): NthError {
   const message =
     'The last number of this sequence group is missing in the database. Call restartSequence with the nextValue to go on with. Nothing was issued.'
   return new NthError('CONFLICT', message)
@@ -323,8 +322,9 @@ export function notGapless(): NthError {
 /** Reserves the first free number, or else the next one. */
 function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Reservation | NthError {
   const { definition, group, periodKey, generation, now, reservations, free } = state
-  const refusal = definition.gapless ? (groupRefusal(definition, group) ?? lostPosition(state)) : notGapless()
+  const refusal = definition.gapless ? groupRefusal(definition, group) : notGapless()
   if (refusal) return refusal
+  if (state.isLost) return lostPosition()
   const [first] = free
   const block = first === undefined ? advance(state, 1) : takeFree(state, first)
   if (block instanceof NthError) return block
