@@ -2,11 +2,16 @@ import { periodKeyOf } from '../rules/calendar.ts'
 import type { CounterOperation, FirstCount, RowState } from '../rules/counter.ts'
 import { type NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
-import type { PeriodReading, RunningPeriod, RunningPeriods } from '../rules/periods.ts'
+import {
+  type PeriodReading,
+  type RunningPeriod,
+  type RunningPeriods,
+  UNKNOWN_PERIODS,
+} from '../rules/periods.ts'
 import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import { subjectHash } from '../rules/subjects.ts'
-import type { Call, Request } from './call.ts'
+import type { Call } from './call.ts'
 
 /** What one attempt of a flush does: its calls in order of arrival, and their operations by row. */
 export interface Batch {
@@ -31,6 +36,8 @@ interface RowWork<Row, Operation> {
   wantsRevision: boolean
   /** Whether a caller wants the totals of the running periods. */
   wantsPeriodValues: boolean
+  /** Whether flushes found no row of a call, although its key is right. */
+  isMissed: boolean
 }
 
 type CounterRowWork = RowWork<CounterRow, CounterOperation>
@@ -152,8 +159,8 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch | 
     for (const each of operations) {
       const { row } =
         each.kind === 'counter'
-          ? include(counters, each.row, each.operation, request)
-          : include(sequenceGroups, each.row, each.operation, request)
+          ? include(counters, each.row, each.operation, call)
+          : include(sequenceGroups, each.row, each.operation, call)
       if (row !== each.row && row.key !== each.row.key) return undefined
     }
   }
@@ -177,22 +184,30 @@ function include<Row extends { id: number }, Operation>(
   rows: Map<number, RowWork<Row, Operation>>,
   row: Row,
   operation: Operation,
-  { claim, withRevision, wantsPeriodValues }: Request,
+  { fruitless, request: { claim, withRevision, wantsPeriodValues } }: Call,
 ): RowWork<Row, Operation> {
   let work = rows.get(row.id)
   if (!work) {
-    work = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
+    work = {
+      row,
+      operations: [],
+      hasClaim: false,
+      wantsRevision: false,
+      wantsPeriodValues: false,
+      isMissed: false,
+    }
     rows.set(row.id, work)
   }
   work.operations.push(operation)
   if (claim) work.hasClaim = true
   if (withRevision) work.wantsRevision = true
   if (wantsPeriodValues) work.wantsPeriodValues = true
+  if (fruitless > 1) work.isMissed = true
   return work
 }
 
 function workOnCounter(work: CounterRowWork, { precautions, at, context }: BatchOptions): CounterWork {
-  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = work
+  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues, isMissed } = work
   const { slots, minValue, maxValue } = row.definition
   let sum = 0
   let raise = 0
@@ -211,7 +226,9 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
   }
   // The locked path also reads the totals, which a large addition may overflow.
   const isSmall = volume <= SMALL_SUM
-  const mayRefuse = minValue !== null || maxValue !== null || precautions.lockedPath.has(row.id)
+  const running = context.runningPeriods(row.definition, at.getTime())
+  const isFaulty = isMissed || running === UNKNOWN_PERIODS
+  const mayRefuse = isFaulty || minValue !== null || maxValue !== null || precautions.lockedPath.has(row.id)
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more. The lock on the first one also protects the subjects.
   if (slots > 1 && isSmall && !mayRefuse) {
@@ -219,9 +236,8 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
     path = { kind: 'locked', slot }
   } else if (slots > 1) path = { kind: 'locked', slot: 'all' }
   else if (isSmall && !mayRefuse && !hasClaim && !subjects) path = { kind: 'coalesced', sum, raise }
-  const running = context.runningPeriods(row.definition, at.getTime())
   // No spread: it is slow in code that every call runs.
-  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, path, running, subjects }
+  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, isMissed, path, running, subjects }
 }
 
 /** The subjects of a row's operations, with another. `ensureSalt` has seen to it that there is a salt. */
@@ -318,6 +334,8 @@ export interface CounterReading {
   readonly subjects?: ReadonlyMap<string, FirstCount> | undefined
   /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
   readonly now: number
+  /** Whether its value was deleted by hand, of one of its slots at least. */
+  readonly isLost?: true
 }
 
 /** What a flush writes after its operations are applied. */

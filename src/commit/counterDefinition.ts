@@ -1,5 +1,5 @@
 import { hex, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
-import { calendarOf, HALF_MS, type Period } from '../rules/calendar.ts'
+import { calendarOf, HALF_MS, isKnownZone, type Period } from '../rules/calendar.ts'
 import type { Definition } from '../rules/counter.ts'
 import { historySourcesOf } from '../rules/periods.ts'
 import type { CounterRow } from '../rules/rows.ts'
@@ -86,15 +86,17 @@ select ${integer(id)}, ${SPARE_SLOT}, ${integer(version)}, ${SAFE_SUM},
  * middle lies in the period or later; and from finer periods, for what only they contain.
  */
 function carryOver({ id, definition: present }: CounterRow, next: Definition, period: Period, at: number) {
-  const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
-  const before = calendarOf(present.timeZone).bucketAt(period, at).start
   const kept = present.periods.find((tracked) => tracked.period === period)
+  if (kept && next.timeZone === present.timeZone) return []
+  const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
+  const isKnown = isKnownZone(present.timeZone)
+  const before = isKnown ? calendarOf(present.timeZone).bucketAt(period, at).start : undefined
   if (kept && start === before) return []
   const { since, code } = { since: kept?.since ?? 0, code: PERIOD_CODES[period] }
   const earliest = kept && start !== before ? start - HALF_MS[period] : start
   const own = `period = ${code} and start >= ${startSecond(Math.max(earliest, since))}`
   const stretch = { period, from: start, to: kept ? since : end }
-  const finer = stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
+  const finer = isKnown && stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
   const parts = finer
     .filter((source) => source.period !== period)
     .map(

@@ -1,6 +1,7 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
 import { groupBy, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
 import type { RunningPeriod } from '../rules/periods.ts'
+import type { CounterRow } from '../rules/rows.ts'
 import {
   type CoalescedWork,
   type CoalescedWorks,
@@ -37,14 +38,27 @@ interface CounterAnswer {
   reading: CounterReading | undefined
 }
 
-/** Locks the definitions of counters, where work may change their versions, or delete them. */
-export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
+/**
+ * Locks the definitions of counters, where work may change their versions, or delete them, or a flush found no row. Returns the readings
+ * of those whose definition is there although a row is not: somebody has deleted it.
+ */
+export function lockDefinitions(
+  works: readonly CounterWork[],
+  text: FlushText,
+): Reader<[CounterWork, CounterReading][]> {
+  const locked: { work: CounterWork; at: number }[] = []
   for (const work of works) {
-    if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
-    text.statements.push(
-      `select id from counter force index (primary) where id = ${integer(work.row.id)} for update`,
-    )
+    if (work.path.kind === 'coalesced' || !(work.isMissed || mayRedefine(work))) continue
+    const definition = `select version, ${REVISION_OF_NOW} as now from counter force index (primary)`
+    locked.push({ work, at: text.add(`${definition} where id = ${integer(work.row.id)} for update`) })
   }
+  return (answers) =>
+    locked.flatMap(({ work, at }) => {
+      const row = firstRow<Record<'version' | 'now', number | string>>(answers[at])
+      if (!work.isMissed || row?.version !== work.row.version) return []
+      const first = Number(row.now)
+      return [[work, { ...added(0), isAdded: false, revision: first, first, isLost: true }]]
+    })
 }
 
 /** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
@@ -310,6 +324,7 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
     const [changed] = slots
     const rest = firstRow<SumRow>(answers[sumAt])
     if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return []
+    if (slot === undefined && slots.length < row.definition.slots) return []
     const periods = periodsIn(changed, running, 0).map((each) => ({
       ...each,
       elsewhere: BigInt(rest[COLUMNS[each.period].added] ?? 0),
@@ -351,6 +366,7 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
   const statements: string[] = []
   for (const write of counters) {
     const { work, before, after } = write
+    if (before.isLost && !after.isDeleted) statements.push(restore(work.row, before))
     if (after.newSalt !== undefined) statements.push(...forgetSubjects(work.row, after.newSalt, at))
     if (after.isDeleted) statements.push(...remove(work.row))
     else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at, before.first))
@@ -360,11 +376,20 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
   return [...statements, ...writeValues(changed, at)]
 }
 
+/** Restores the rows of a counter, before its value is set. The revision begins with that of now, which is higher. */
+function restore({ id, version, definition }: CounterRow, { first = 0 }: CounterReading): string {
+  const slots = Array.from({ length: definition.slots }, (_, slot) => slot)
+  const rowOf = (slot: number) => [id, slot, version, 0, slot === 0 ? first : 0].map(integer).join(', ')
+  return `insert into counter_value (counter_id, slot, version, value, revision)
+values ${list(slots, (slot) => `(${rowOf(slot)})`)}
+on duplicate key update version = values(version), value = values(value), revision = values(revision)`
+}
+
 function writeSlots(write: CounterWrite, at: Date): string[] {
   const { work, before, after } = write
   const slot = slotOf(work)
   const columns = writingColumns(partsOf(write))
-  const noted = { at, raise: after.raised }
+  const noted = { at, raise: after.raised, first: before.first }
   if (slot !== undefined)
     return [change([work], `${columns}value = value + ${integer(after.value - before.value)}`, noted, slot)]
   return [

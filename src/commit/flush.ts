@@ -1,7 +1,7 @@
 import { groupBy } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
-import { apply, applyAll, RowState } from '../rules/counter.ts'
+import { apply, applyAll, lostValue, RowState, zoneFault } from '../rules/counter.ts'
 import {
   assertInvariant,
   backoffMs,
@@ -12,7 +12,7 @@ import {
   unavailable,
 } from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
-import { totalOf } from '../rules/periods.ts'
+import { totalOf, UNKNOWN_PERIODS } from '../rules/periods.ts'
 import { applyToSequence, numberState } from '../rules/sequence.ts'
 import {
   type Batch,
@@ -253,9 +253,9 @@ async function flushApart(
   }
   if (call && others.length === 0) {
     call.settle(errorOf(cause))
-    if (cause instanceof NthError) return false
     // The definition that was cached may be the cause.
     for (const named of call.request.operations) named.rows.forget(named.name)
+    if (cause instanceof NthError) return false
     if (call.operations.length === 1) context.quarantine(new Map([[call.keys.at(-1) ?? '', []]]))
     return false
   }
@@ -378,10 +378,13 @@ function stateIn<State>(states: ReadonlyMap<number, { after: State }>, id: numbe
   return state.after
 }
 
-function stateOf({ row }: CounterWork, { value, revision, periods, subjects }: CounterReading): RowState {
+function stateOf({ row, running }: CounterWork, before: CounterReading): RowState {
+  const { value, revision, periods, subjects, isLost } = before
   const state = new RowState(row.definition)
   state.value = value
   state.revision = revision
+  if (isLost) state.fault = lostValue()
+  else if (running === UNKNOWN_PERIODS) state.fault = zoneFault(row.definition.timeZone)
   if (subjects) state.subjects = new Map(subjects)
   if (periods) state.periodTotals = Object.fromEntries(periods.map((each) => [each.period, totalOf(each)]))
   return state

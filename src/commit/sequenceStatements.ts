@@ -83,8 +83,9 @@ export function lockSequenceGroups(
       // The number of its sequence's definitions is part of the revision.
       const revision = isWanted ? (first ?? Number(revised.revision)) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
+      const isLost = revised?.latest === periodKey && last === null && next === null
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
-      return [[work, { last, next, generation, subjects, revision, first, ...reserved }] as const]
+      return [[work, { last, next, generation, isLost, subjects, revision, first, ...reserved }] as const]
     })
   }
 }
@@ -153,11 +154,15 @@ function readReservations(
   }
 }
 
-/** `first`: null, unless it was never used; then the initial revision. */
-type RevisionRow = { id: number; revision: string | number; first: string | number | null }
+/** `first`: null, unless it was never used; then the initial revision. `latest`: read where a period may be missing. */
+type RevisionRow = Record<'revision' | 'first', string | number | null> & {
+  id: number
+  latest?: number | null
+}
 
 function lockGroups(works: readonly Work[]): string {
-  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
+  const latest = works.every(isOpen) ? '' : `, ${LATEST} as latest`
+  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first${latest}
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id

@@ -82,6 +82,7 @@ export function tryLocks(
     counters.length > 0 ? text.add(`${SELECT_VERSIONS}counter_id in (${idsOf(counters)}) and slot = 0`) : -1
   const read = (answers: readonly Answer[]) => {
     const missing = counters.filter((work, index) => {
+      if (work.isMissed) return false
       const locked = rowsOf(answers[lockedAt[index] ?? -1]).length
       return locked < (slotOf(work) === undefined ? work.row.definition.slots : 1)
     })

@@ -128,7 +128,7 @@ class FlushTransaction implements Transaction {
     const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
     const readSubjects = COUNTS.lock(counters, text)
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
-    lockDefinitions(counters, text)
+    const readLost = lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
     if (!this.#hasBegun && !fence.hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
@@ -146,6 +146,7 @@ class FlushTransaction implements Transaction {
       for (const [work, reading] of readUnclear(await session.send(text.statements)))
         readings.set(work, reading)
     }
+    for (const [work, reading] of readLost(answers)) if (!readings.has(work)) readings.set(work, reading)
     const subjectsOf = readSubjects?.(answers)
     if (subjectsOf)
       for (const [work, reading] of readings) readings.set(work, { ...reading, subjects: subjectsOf(work) })

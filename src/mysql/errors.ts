@@ -1,4 +1,4 @@
-import { isTooLarge } from '../rules/errors.ts'
+import { isTooLarge, UnusableRowError } from '../rules/errors.ts'
 
 /**
  * Error numbers of MySQL and MariaDB that Nth handles, named as in the servers' manuals and grouped by meaning. Both
@@ -213,7 +213,8 @@ export function isRefusal(error: unknown): boolean {
 
 /** Whether it is an exception of our own, not caused by the server or the connection: also a statement that is too long. */
 export function isOwnFault(error: unknown): boolean {
-  return isTooLarge(error) || (failureOf(error) === 'fault' && !isServerError(error))
+  if (isTooLarge(error) || error instanceof UnusableRowError) return true
+  return failureOf(error) === 'fault' && !isServerError(error)
 }
 
 /**

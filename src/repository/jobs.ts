@@ -7,7 +7,7 @@ import { withTimeout } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import { DAY_MS, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
+import { DAY_MS, isKnownZone, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
 import { latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import { parsePeriods } from './columns.ts'
@@ -342,6 +342,7 @@ async function sweepSubjects(context: JobContext): Promise<void> {
       where (select 1 from sequence_subject u where u.group_id = g.id and u.period_key > 0 limit 1) is not null`
   for await (const page of pagesOf<GroupWithSubjects>(context, groups))
     for (const [zone, alike] of groupBy(page, (group) => group.zone.toString('latin1'))) {
+      if (!isKnownZone(zone)) continue
       const past = isBefore((period) => periodKeyOf(period, zone, before))
       const ids = list(alike, ({ id }) => integer(id))
       await deleteIn(context, 'sequence_subject', `group_id in (${ids}) and ${past}`)

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { NamedOperation } from '../commit/call.ts'
 import type { Notices } from '../operations/log.ts'
 import { refusalMeasure } from '../operations/measures.ts'
-import { calendarOf, type Period } from '../rules/calendar.ts'
+import { calendarOf, isKnownZone, type Period } from '../rules/calendar.ts'
 import { type CounterKey, type CounterState, keyText, type Retention } from '../rules/counter.ts'
 import { errorOf, NthError, unavailable } from '../rules/errors.ts'
 import {
@@ -286,6 +286,7 @@ export class Live {
       if (topic.kind !== 'counter' || !state || state instanceof Error) continue
       const definition = 'definition' in state ? state.definition : undefined
       const { timeZone } = definition ?? (await retentionIn(topic.key.namespace))
+      if (!isKnownZone(timeZone)) continue
       const calendar = calendarOf(timeZone)
       periodEnds.set(entry, Math.min(...periods.map((period) => calendar.bucketAt(period, at).end)))
     }

@@ -1,4 +1,5 @@
 import { Temporal } from 'temporal-polyfill'
+import { UnusableRowError } from './errors.ts'
 
 /** The calendar periods, finest first. Weeks begin on Monday. */
 export const PERIODS = ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const
@@ -50,10 +51,15 @@ const FURTHEST_OFFSET_MS = 48 * HOUR_MS
 
 const calendars = new Map<string, Calendar>()
 
-/** The calendar of an IANA time zone, named as returned by `timeZoneNamed`. */
+/**
+ * The calendar of an IANA time zone, named as returned by `timeZoneNamed`.
+ *
+ * @throws {UnusableRowError} UNAVAILABLE if it is unknown
+ */
 export function calendarOf(timeZone: string): Calendar {
   const known = calendars.get(timeZone)
   if (known) return known
+  if (!isKnownZone(timeZone)) throw unknownZone(timeZone)
   const opened = openCalendar(timeZone)
   calendars.set(timeZone, opened)
   return opened
@@ -71,6 +77,17 @@ export function timeZoneNamed(name: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** A later version, or somebody else, may have stored one that is unknown here. */
+export function isKnownZone(timeZone: string): boolean {
+  return calendars.has(timeZone) || timeZoneNamed(timeZone) !== undefined
+}
+
+/** Not the caller's fault, and a server of a later version may do what was requested: hence UNAVAILABLE. */
+export function unknownZone(timeZone: string): UnusableRowError {
+  const message = `The database has the time zone ${JSON.stringify(timeZone)}, which this version of Nth does not know. Update Nth, or define another timeZone. Nothing was done.`
+  return new UnusableRowError('UNAVAILABLE', message, { retryAfterMs: 1000 })
 }
 
 export type Calendar = ReturnType<typeof openCalendar>

@@ -1,4 +1,4 @@
-import { calendarOf, PERIODS, type Period } from './calendar.ts'
+import { calendarOf, PERIODS, type Period, unknownZone } from './calendar.ts'
 import { assertInvariant, NthError } from './errors.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
@@ -96,11 +96,12 @@ function changedDefinition(
     return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
   }
   const timeZone = change.timeZone ?? present.timeZone
-  const calendar = calendarOf(timeZone)
   const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
     const before = present.periods.find(({ period }) => period === wanted.period)
-    const { start } = calendar.bucketAt(wanted.period, at)
-    // Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
+    // Periods that were tracked before continue, also in a time zone that is unknown here.
+    if (before && timeZone === present.timeZone) return { ...wanted, since: before.since }
+    const { start } = calendarOf(timeZone).bucketAt(wanted.period, at)
+    // In another time zone the current one may start earlier: then its row
     // receives all additions since its start.
     const since = before ? before.since && Math.min(before.since, start) : start
     return { ...wanted, since }
@@ -216,6 +217,24 @@ export interface FirstCount {
   valuesIn: PeriodValues
 }
 
+/** What is wrong with a stored counter, and which kinds of operations cure it or work all the same. */
+export interface CounterFault {
+  error: NthError
+  allowed: readonly CounterOperation['kind'][]
+}
+
+/** The fault of a counter in a time zone that is unknown here. */
+export function zoneFault(timeZone: string): CounterFault {
+  return { error: unknownZone(timeZone), allowed: ['set', 'define', 'delete'] }
+}
+
+/** The fault of a counter whose value was deleted from the database by hand. */
+export function lostValue(): CounterFault {
+  const message =
+    'The value of this counter is missing in the database. Reset or delete the counter. Nothing was changed.'
+  return { error: new NthError('CONFLICT', message), allowed: ['set', 'delete'] }
+}
+
 /** State of a counter's row while operations are applied to it in order. What it refers to never changes. */
 export class RowState {
   value = 0
@@ -236,6 +255,8 @@ export class RowState {
   isDeleted = false
   /** Undefined: no subject is forgotten. */
   newSalt: string | undefined
+  /** Why only some kinds of operations are possible; undefined: all are. */
+  fault: CounterFault | undefined
 
   constructor(definition: Definition) {
     this.definition = definition
@@ -244,6 +265,8 @@ export class RowState {
 
 /** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
 export function apply(row: RowState, operation: CounterOperation, at: Date): CounterResult | NthError {
+  const { fault } = row
+  if (fault && !fault.allowed.includes(operation.kind)) return fault.error
   switch (operation.kind) {
     case 'add':
       return add(row, operation.delta)

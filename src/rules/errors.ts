@@ -7,7 +7,7 @@ export const errorCodes = {
     'The change would exceed a bound. `limit` is the bound, and `value` the current value. In `incrementMany`, `index` is the position of the change, starting at 0.',
   OUT_OF_RANGE: 'A number would leave the range of SafeInt. `value` is the current value.',
   CONFLICT:
-    'The counter is not as the caller expected. `value` is its current value, and `revision` its current revision. Nothing was changed.',
+    'The counter is not as the caller expected. `value` is its current value, and `revision` its current revision. Nothing was changed. Or what is stored of a counter or sequence group was deleted from the database by hand: the message names the mutation to call.',
   SEQUENCE_EXHAUSTED:
     'The sequence has too few numbers left. `limit` is where it ends, and `lastValue` is the last number issued.',
   RESERVATION_CLOSED: 'The reservation is no longer open. `state` says why.',
@@ -83,6 +83,9 @@ export class NthError extends Error {
 export function unavailable(message: string, cause?: unknown): NthError {
   return new NthError('UNAVAILABLE', message, { retryAfterMs: 1000 }, { cause })
 }
+
+/** The error of a row that this version can't use. What needs other rows goes on. */
+export class UnusableRowError extends NthError {}
 
 /** Whether storage can't take so much at once, and did nothing. A part of it may fit. */
 export function isTooLarge(error: unknown): boolean {

@@ -1,4 +1,4 @@
-import { type Bucket, calendarOf, DAY_MS, PARTS, type Period } from './calendar.ts'
+import { type Bucket, calendarOf, DAY_MS, isKnownZone, PARTS, type Period } from './calendar.ts'
 import type { Definition, Retention, TrackedPeriod } from './counter.ts'
 
 /**
@@ -42,10 +42,13 @@ export type ColumnWrite = PeriodAddition & { isOpened: boolean }
 /** How far a clock may be ahead of the database's, in milliseconds. */
 const AHEAD_MS = 5 * 60_000
 
-/** The tracked periods that contain an instant, in milliseconds since 1970. */
-export function runningAt({ timeZone, periods }: Retention, at: number): RunningPeriod[] {
-  const calendar = calendarOf(timeZone)
-  return periods.map(({ period }) => ({ period, start: calendar.bucketAt(period, at).start }))
+/** The running periods of a counter that tracks some, in a time zone that is unknown here. Compare by identity. */
+export const UNKNOWN_PERIODS: readonly RunningPeriod[] = []
+
+/** The tracked periods that contain an instant, in milliseconds since 1970; or `UNKNOWN_PERIODS`. */
+export function runningAt({ timeZone, periods }: Retention, at: number): readonly RunningPeriod[] {
+  if (periods.length > 0 && !isKnownZone(timeZone)) return UNKNOWN_PERIODS
+  return periods.map(({ period }) => ({ period, start: calendarOf(timeZone).bucketAt(period, at).start }))
 }
 
 export type RunningPeriods = ReturnType<typeof openRunningPeriods>
@@ -67,11 +70,11 @@ export function openRunningPeriods() {
     }
     const found = cached.get(text)
     if (found && found.start <= at && at < found.end) return found.running
-    const calendar = calendarOf(timeZone)
-    const buckets = periods.map(({ period }) => calendar.bucketAt(period, at))
+    const running = runningAt(definition, at)
+    if (running === UNKNOWN_PERIODS) return running
+    const buckets = periods.map(({ period }) => calendarOf(timeZone).bucketAt(period, at))
     const start = Math.max(...buckets.map((bucket) => bucket.start))
     const end = Math.min(...buckets.map((bucket) => bucket.end))
-    const running = runningAt(definition, at)
     if (cached.size >= MAX_CACHED) cached.clear()
     cached.set(text, { start, end, running })
     return running

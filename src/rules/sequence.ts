@@ -145,6 +145,8 @@ export interface StoredReservation extends Reservation {
 export interface SequenceGroupReading extends Position {
   /** Its generation: how often it was restarted in the current period. */
   generation: number
+  /** Whether it has issued numbers in the current period, but somebody has deleted from the database which ones. */
+  isLost: boolean
   /** Time by the database's clock, in milliseconds since 1970. */
   now: number
   /** Released or expired numbers of this period and generation, within the bounds: the first ones, as many as needed. */
@@ -230,7 +232,7 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
       'This sequence is gapless. Use reserveInSequence and confirmReservation. Nothing was issued.'
     return new NthError('BAD_USER_INPUT', message)
   }
-  const refusal = groupRefusal(definition, group)
+  const refusal = groupRefusal(definition, group) ?? (state.isLost ? lostPosition() : undefined)
   if (refusal) return refusal
   const block = advance(state, count)
   if (block instanceof NthError) return block
@@ -240,6 +242,13 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
   const revision = revisionOf(state)
   // No spread: with it, here and above, throughput with 64 connections was about a fifth lower.
   return { kind: 'numbers', value, lastValue, count, step, ring, nextValue, format, timeZone, revision }
+}
+
+/** The error of a sequence group that would issue numbers again. */
+function lostPosition(): NthError {
+  const message =
+    'The last number of this sequence group is missing in the database. Call restartSequence with the nextValue to go on with. Nothing was issued.'
+  return new NthError('CONFLICT', message)
 }
 
 function nextOnce(state: NumberState, subject: string, at: Date): IssuedNumbers | NthError {
@@ -291,7 +300,9 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
   // Numbers reserved before, released or not, belong to an earlier generation, as do those of subjects.
   for (const one of state.reservations.values())
     if (one.state === 'RESERVED' && isOfGeneration(one, state)) one.state = 'EXPIRED'
-  state.generation += 1
+  // No count of restarts has come so far: earlier numbers stay apart although their generation is unknown.
+  state.generation = state.isLost ? Math.floor(at.getTime() / 1000) : state.generation + 1
+  state.isLost = false
   state.free = []
   state.subjects?.clear()
   state.raised += 1
@@ -311,6 +322,7 @@ function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Re
   const { definition, group, periodKey, generation, now, reservations, free } = state
   const refusal = definition.gapless ? groupRefusal(definition, group) : notGapless()
   if (refusal) return refusal
+  if (state.isLost) return lostPosition()
   const [first] = free
   const block = first === undefined ? advance(state, 1) : takeFree(state, first)
   if (block instanceof NthError) return block

@@ -68,21 +68,24 @@ it('continues with a new row also when its row is deleted while it waits for a c
   expect((await calls[0]).value).toBe(2)
 })
 
-it('waits for the row of a counter that is not to be seen, and says to an operator what is missing', async () => {
+const group = { namespace: 'n', sequence: 's', group: '' }
+const HIDE = 'update sequence_value set identity = identity + 1'
+
+it('waits for the row of a sequence group that is not to be seen, and says to an operator what is missing', async () => {
   const target = await freshDatabase()
-  const { counters, faults } = openTestNth(target)
-  await counters.incrementBy(key, 1)
-  await query(target, 'create table kept as select * from counter_value', 'delete from counter_value')
-  const call = counters.incrementBy(key, 1)
+  const { sequences, faults } = openTestNth(target)
+  await sequences.next(group, 1)
+  await query(target, HIDE)
+  const call = sequences.next(group, 1)
   await expect.poll(() => faults.map(String)).toEqual([expect.stringContaining('The writer finds no row')])
-  await query(target, 'insert into counter_value select * from kept')
-  expect((await call).value).toBe(2)
+  await query(target, 'update sequence_value set identity = identity - 1')
+  expect((await call).issued.value).toBe(2)
 })
 
 it('says after the deadline that a change was not made whose row is missing', async () => {
   const target = await freshDatabase()
-  await openTestNth(target).counters.incrementBy(key, 1)
-  const { counters } = openTestNth(target, { timeoutMs: 1000 })
-  await query(target, 'delete from counter_value')
-  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await openTestNth(target).sequences.next(group, 1)
+  const { sequences } = openTestNth(target, { timeoutMs: 1000 })
+  await query(target, HIDE)
+  await expect(sequences.next(group, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
 })

@@ -20,7 +20,12 @@ function check(environment: Record<string, string>, directory = ROOT) {
     NTH_DATABASE_MEMORY_MB: '128',
     ...environment,
   }
-  return new Promise<{ code: number; findings: Record<string, string>; stderr: string }>((resolve) => {
+  return new Promise<{
+    code: number
+    findings: Record<string, string>
+    all: (readonly [string, string])[]
+    stderr: string
+  }>((resolve) => {
     execFile(
       process.execPath,
       ['dist/bundle/main.js', 'check'],
@@ -30,7 +35,7 @@ function check(environment: Record<string, string>, directory = ROOT) {
           const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
           return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
         })
-        resolve({ code: Number(error?.code ?? 0), findings: Object.fromEntries(lines), stderr })
+        resolve({ code: Number(error?.code ?? 0), findings: Object.fromEntries(lines), all: lines, stderr })
       },
     )
   })
@@ -209,4 +214,31 @@ it('names sequences whose groups may issue the same text, as an earlier version 
   const names = '"n / mixed", "n / hidden"; in all 2'
   const message = `groups of these sequences may issue the same text: ${names}. Set allowRepeats, or use a new sequence.`
   expect([code, findings.formats]).toEqual([0, `warning: ${message}`])
+})
+
+it('names what is in a time zone of a later version, and what lacks its value, with the cure', async () => {
+  const target = await freshDatabase()
+  const { counters, sequences } = openTestNth(target)
+  for (const name of ['far', 'lost', 'sound']) {
+    await counters.incrementBy({ namespace: 'n', name }, 1)
+    await sequences.next({ namespace: 'n', sequence: name, group: 'a' }, 1)
+  }
+  await query(
+    target,
+    "update counter set time_zone = 'Mars/Olympus' where name = 'far'",
+    "update sequence set time_zone = 'Mars/Olympus' where name = 'far'",
+    "delete from counter_value where counter_id = (select id from counter where name = 'lost')",
+    `delete from sequence_value where group_id = (
+       select g.id from sequence_group g join sequence s on s.id = g.sequence_id where s.name = 'lost')`,
+  )
+  const { code, all } = await check({ DATABASE_URL: urlOf(target) })
+  expect(code).toBe(0)
+  const zone = (what: string) =>
+    `warning: this version doesn't know the time zones of these ${what}: "n / far"; in all 1. Update Nth, or define another timeZone.`
+  expect(all.filter(([subject]) => subject === 'cures').map(([, finding]) => finding)).toEqual([
+    zone('counters'),
+    zone('sequences'),
+    'warning: the database lacks the values of these counters: "n / lost"; in all 1. Reset or delete them.',
+    'warning: the database lacks the last numbers of groups of these sequences: "n / lost"; in all 1. Call restartSequence with a nextValue for each group.',
+  ])
 })

@@ -30,6 +30,7 @@ function rowWith(value: number): RowState {
     isDefined: false,
     isDeleted: false,
     newSalt: undefined,
+    fault: undefined,
   }
 }
 

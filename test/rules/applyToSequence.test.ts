@@ -29,6 +29,7 @@ function found(reservation: StoredReservation): NumberState {
     last: 9,
     next: null,
     generation: 0,
+    isLost: false,
     now: 1000,
     free: [5],
     confirmed: null,
