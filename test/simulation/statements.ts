@@ -168,8 +168,9 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select id from counter force index \(primary\) where id = (\d+) for update$/,
+    /^select version, .* as now from counter force index \(primary\) where id = (\d+) for update$/,
     async (session, id) => {
+      // No row: here nobody deletes a value by hand, which it would show.
       await session.lock(`definition ${id}`)
       return found()
     },
