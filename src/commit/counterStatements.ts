@@ -1,5 +1,6 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
-import { groupBy, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
+import { groupBy, instant, integer, list, raiseMark } from '../mysql/sql.ts'
+import { assertInvariant } from '../rules/errors.ts'
 import type { RunningPeriod } from '../rules/periods.ts'
 import {
   type CoalescedWork,
@@ -33,7 +34,7 @@ import { byId, type FlushText, idsOf, type Reader, slotsOf } from './statements.
 interface CounterAnswer {
   work: CounterWork
   isAdded: boolean
-  /** Undefined: it must be read again, as it may not have the running periods, or its first revision is wanted. */
+  /** Undefined: it must be read again, as it may not have the running periods. */
   reading: CounterReading | undefined
 }
 
@@ -60,7 +61,7 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
   const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
   // Counters with the same running periods have the same array.
   const groups = groupBy(works.filter(isCoalesced), ({ running }) => running)
-  const columns = isPlain ? [fitsColumn(groups)] : [...periodColumns(works), ...REVISION]
+  const columns = isPlain ? [fitsColumn(groups)] : [...periodColumns(works), 'revision']
   const lockedAt = text.add(lock(works, columns))
   for (const group of groups.values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
@@ -74,10 +75,8 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
       if (!isCoalesced(work))
         return { work, isAdded: false, reading: areRunning(periods) ? reading : undefined }
       const isAdded = areRoomy(periods)
-      // The addition itself sets the initial revision.
-      const isKnown = isAdded && (row.first === null || !work.wantsRevision)
       const known = wantsState(work) ? { ...reading, isAdded } : added(value)
-      return { work, isAdded, reading: isKnown ? known : undefined }
+      return { work, isAdded, reading: isAdded ? known : undefined }
     })
 }
 
@@ -94,7 +93,7 @@ export function readAgain(
   const unclear = changes.filter(({ reading }) => !reading)
   const works = unclear.map(({ work }) => work)
   const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
-  const lockedAt = text.add(lock(works, [...periodColumns(works), ...REVISION, NOW]))
+  const lockedAt = text.add(lock(works, [...periodColumns(works), 'revision', NOW]))
   const readHistory = lockHistory(works, text)
   return (answers) => {
     const historyOf = readHistory(answers)
@@ -111,9 +110,6 @@ export function readAgain(
 
 /** Whether it must be compared with the database's clock is known only once it is read. */
 const NOW = 'unix_timestamp() as now'
-
-/** `first`: null, unless the row was never changed; then the initial revision. */
-const REVISION = ['revision', `if(created_at is null, ${REVISION_OF_NOW}, null) as first`]
 
 export type ValueRow = PeriodsRow & Record<'value', number | string | null>
 type CounterRowRead = ValueRow & Record<'id' | 'version', number>
@@ -132,12 +128,10 @@ function withRows(
 /** A counter before its operations, as its row shows it, which may include their sum. */
 export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded: boolean): CounterReading {
   const { sum, raise } = isAdded && path.kind === 'coalesced' ? path : { sum: 0, raise: 0 }
-  const first = row.first == null ? undefined : Number(row.first)
   return {
     isAdded,
     value: Number(row.value) - sum,
-    revision: row.revision == null ? undefined : (first ?? Number(row.revision)) - raise,
-    first,
+    revision: row.revision == null ? undefined : Number(row.revision) - raise,
     periods: periodsIn(row, running, sum),
     now: 1000 * Number(row.now ?? 0),
   }
@@ -145,7 +139,7 @@ export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded
 
 /** A counter whose sum was added, with the value before. */
 export function added(value: number): CounterReading {
-  return { value, revision: undefined, first: undefined, isAdded: true, periods: undefined, now: 0 }
+  return { value, revision: undefined, isAdded: true, periods: undefined, now: 0 }
 }
 
 /**
@@ -286,15 +280,11 @@ interface Marks {
   at: Date
   /** Increase of the revision. */
   raise: number | string
-  /** Initial revision of a row that was never changed, if known. */
-  first?: number | undefined
 }
 
-/** The revision of a counter is the sum over its slots. Only the first one includes a time. */
-function marks({ at, raise, first }: Marks): string {
+function marks({ at, raise }: Marks): string {
   const time = instant(at)
-  const revision = raisedRevision('slot = 0 and created_at is null', raise, first)
-  return `${revision}, created_at = coalesce(created_at, ${time}), updated_at = ${time}`
+  return `revision = revision + ${raise}, created_at = coalesce(created_at, ${time}), updated_at = ${time}`
 }
 
 type SumRow = PeriodsRow & Record<'value' | 'revision' | 'now', number | string>
@@ -318,9 +308,7 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
     const value = Number(BigInt(changed.value) + BigInt(rest.value))
     const revision = Number(changed.revision) + Number(rest.revision)
     const now = 1000 * Number(rest.now)
-    return [
-      { work, isAdded: false, reading: { value, revision, first: undefined, isAdded: false, periods, now } },
-    ]
+    return [{ work, isAdded: false, reading: { value, revision, isAdded: false, periods, now } }]
   }
 }
 
@@ -349,14 +337,20 @@ function sumRest({ row, running }: CounterWork, slot: number | undefined): strin
 export function writeCounters(counters: readonly CounterWrite[], at: Date): string[] {
   const changed: CounterWrite[] = []
   const statements: string[] = []
+  let deletedRevision = 0
   for (const write of counters) {
     const { work, before, after } = write
-    if (after.isDeleted) statements.push(...remove(work.row))
-    else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at, before.first))
+    if (after.isDeleted) {
+      assertInvariant(before.revision !== undefined, 'the revision of a locked counter was read')
+      deletedRevision = Math.max(deletedRevision, before.revision)
+      statements.push(...remove(work.row))
+    } else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at))
     else if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
     else changed.push(write)
   }
-  return [...statements, ...writeValues(changed, at)]
+  statements.push(...writeValues(changed, at))
+  if (deletedRevision > 0) statements.push(raiseMark(integer(deletedRevision + 1)))
+  return statements
 }
 
 function writeSlots(write: CounterWrite, at: Date): string[] {
@@ -380,13 +374,10 @@ function writeValues(changed: readonly CounterWrite[], at: Date): string[] {
     const isSet = isSame || !Number.isSafeInteger(delta)
     return `${writingColumns(partsOf(write))}value = ${isSet ? integer(value) : `value + ${integer(delta)}`}`
   }
-  const groups = groupBy(
-    changed,
-    (write) => `${write.after.raised} ${write.before.first} ${assignments(write)}`,
-  )
+  const groups = groupBy(changed, (write) => `${write.after.raised} ${assignments(write)}`)
   return [...groups.values()].map((group) => {
-    const [{ before, after }] = group
+    const [{ after }] = group
     const works = group.map(({ work }) => work)
-    return change(works, assignments(group[0]), { at, raise: after.raised, first: before.first })
+    return change(works, assignments(group[0]), { at, raise: after.raised })
   })
 }

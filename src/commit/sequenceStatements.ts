@@ -1,15 +1,5 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
-import {
-  bytes,
-  groupBy,
-  hex,
-  instant,
-  integer,
-  list,
-  orNull,
-  REVISION_OF_NOW,
-  raisedRevision,
-} from '../mysql/sql.ts'
+import { bytes, groupBy, hex, instant, integer, list, orNull } from '../mysql/sql.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceGroupReading, StoredReservation } from '../rules/sequence.ts'
 import type { Position } from '../rules/sequenceDefinition.ts'
@@ -77,13 +67,12 @@ export function lockSequenceGroups(
       if (sequence?.version !== row.version || position?.identity !== row.identity) return []
       const { last, next, generation } = position
       const revised = revisions.get(row.id)
-      const first = revised?.first == null ? undefined : Number(revised.first)
       const isWanted = revised && work.wantsRevision
       // The number of its sequence's definitions is part of the revision.
-      const revision = isWanted ? (first ?? Number(revised.revision)) + sequence.definitions : undefined
+      const revision = isWanted ? Number(revised.revision) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
-      return [[work, { last, next, generation, subjects, revision, first, ...reserved }] as const]
+      return [[work, { last, next, generation, subjects, revision, ...reserved }] as const]
     })
   }
 }
@@ -148,11 +137,10 @@ function readReservations(
   }
 }
 
-/** `first`: null, unless it was never used; then the initial revision. */
-type RevisionRow = { id: number; revision: string | number; first: string | number | null }
+type RevisionRow = { id: number; revision: string | number }
 
 function lockGroups(works: readonly Work[]): string {
-  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first
+  return `select id, revision
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id
@@ -171,11 +159,9 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
     return isMoved ? [{ ...position, updatedAt: isIssued ? at : null }] : []
   })
   const raised = written.map(({ work: { row }, after }) => ({ row, raise: after.raised }))
-  // Those that were never used were read by one statement.
-  const unused = written.find(({ before }) => before.first !== undefined)
   return [
     ...(moved.length > 0 ? [storePositions(moved)] : []),
-    raiseRevisions(raised, unused?.before.first),
+    raiseRevisions(raised),
     ...written.flatMap((each) => {
       const { work, after } = each
       const isLatest = !after.isIssued || isOpen(work)
@@ -185,17 +171,14 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
   ]
 }
 
-/** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
-export function raiseRevisions(
-  raised: readonly { row: SequenceGroupRow; raise: number }[],
-  first?: number,
-): string {
+/** After their numbers of the current period are locked or changed. */
+export function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number }[]): string {
   const [{ raise = 0 } = {}] = raised
   const isSame = raised.every((each) => each.raise === raise)
   const cases = raised.map((each) => `when ${integer(each.row.id)} then ${integer(each.raise)}`)
   const by = isSame ? integer(raise) : `case id ${cases.join(' ')} end`
   return `update sequence_group force index (primary)
-   set ${raisedRevision('not is_used', by, first)},
+   set revision = revision + ${by},
        is_used = true
  where id in (${idsOf(raised)})`
 }

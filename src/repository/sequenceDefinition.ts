@@ -4,7 +4,17 @@ import { readResults, storeResults } from '../commit/keyStatements.ts'
 import { PERIOD_CODES } from '../commit/periodStatements.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
-import { bytes, firstVersion, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import {
+  bytes,
+  firstVersion,
+  instant,
+  integer,
+  LOCK_MARK,
+  list,
+  orNull,
+  raiseMark,
+  select,
+} from '../mysql/sql.ts'
 import { NthError } from '../rules/errors.ts'
 import { type Claim, claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
@@ -92,8 +102,22 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
     if (id === undefined) return
     const deleted = integer(id)
     await inTransaction(connection, async () => {
+      const [sequence] = await select<{ definitions: number }>(
+        connection,
+        `select definitions from sequence where id = ${deleted} for update`,
+      )
       await connection.query(`delete from sequence where id = ${deleted}`)
       await connection.query(`insert ignore into deleted_sequence (id) values (${deleted})`)
+      await connection.query(LOCK_MARK)
+      // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
+      const bound = `coalesce((
+          select (max(revision_block) + 1) << 22
+            from sequence_group force index (sequence_group_revision)
+           where sequence_id = ${deleted}
+            lock in share mode), 0)`
+      // Readers add the number of definitions to the revision of each group, and to the mark.
+      const added = integer(1 + (sequence?.definitions ?? 0))
+      await connection.query(raiseMark(`greatest(revision, ${bound}) + ${added}`))
       isCommitting = true
     })
   }

@@ -33,7 +33,6 @@ function found(reservation: StoredReservation): NumberState {
     free: [5],
     subjects: undefined,
     revision: undefined,
-    first: undefined,
   }
   const ids = { id: 1, sequenceId: 1, identity: 1, version: 1, incarnation: 0 }
   const row = {
