@@ -26,9 +26,10 @@ export async function run(args: string[]): Promise<void> {
   if ((await readdir(directory)).length > 0)
     throw new Error(`The directory ${directory} is not empty. Give each backup a directory of its own.`)
   await withDatabase(async (target) => {
-    const at = await withSnapshot(target, async ({ at, hasSubjects, entries }) => {
+    const at = await withSnapshot(target, async ({ at, hasSubjects, entries, laterRevision }) => {
       const backedUp = entries(...EXPORTED, 'trustedDocuments', 'apiKeys', 'idempotencyKeys')
-      await writeFile(join(directory, BACKUP_FILE), jsonlTexts(at, hasSubjects, backedUp), 0o600)
+      const texts = jsonlTexts(at, hasSubjects, backedUp, await laterRevision())
+      await writeFile(join(directory, BACKUP_FILE), texts, 0o600)
       return at
     })
     console.log(`Backed up as of ${at.toISOString()} into ${directory}.`)

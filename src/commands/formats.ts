@@ -245,9 +245,10 @@ export async function* jsonlTexts(
   at: Date,
   hasSubjects: boolean,
   entries: AsyncIterable<Entry>,
+  revision?: number,
 ): AsyncGenerator<string> {
   const formatVersion = hasSubjects ? FORMAT_VERSION : FORMAT_VERSION - 1
-  yield lineOf({ type: 'nth', formatVersion, version, at })
+  yield lineOf({ type: 'nth', formatVersion, version, at, revision })
   let lines = 0
   for await (const entry of entries) {
     yield lineOf(entry)

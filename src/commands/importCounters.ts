@@ -4,6 +4,7 @@ import { isKept } from '../commit/subjectStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
   bytes,
+  FIRST_REVISION,
   firstVersion,
   groupBy,
   hex,
@@ -11,7 +12,7 @@ import {
   integer,
   list,
   orNull,
-  REVISION_OF_NOW,
+  readValue,
   select,
 } from '../mysql/sql.ts'
 import { readCounterRows } from '../repository/counters.ts'
@@ -165,12 +166,13 @@ async function writeCounters(context: ImportContext, merged: readonly MergedCoun
     const row = counter.row?.counter ?? created.get(keyText(counter.entry))
     return row ? { ...counter, id: row.id, version: row.version } : []
   })
+  const revision = created.size > 0 ? 1 + (await readValue(connection, FIRST_REVISION)) : 0
   // Where there are several slots, what is added goes to the first one.
   const slots = located.flatMap(({ entry, row, definition, value, id, version }) => {
     const { createdAt = now, updatedAt = now } = entry.type === 'counter' ? entry : { updatedAt: null }
     const added = BigInt(value) - BigInt(row?.value ?? 0)
     const times = `${instant(createdAt)}, ${orNull(updatedAt, instant)}`
-    const first = `(${integer(id)}, 0, ${integer(version)}, ${added}, ${REVISION_OF_NOW} + 1, ${times})`
+    const first = `(${integer(id)}, 0, ${integer(version)}, ${added}, ${integer(revision)}, ${times})`
     const others = row || !definition ? 0 : definition.slots - 1
     const empty = (_: unknown, index: number) =>
       `(${integer(id)}, ${index + 1}, ${integer(version)}, 0, 0, null, null)`
@@ -214,7 +216,7 @@ async function closeOrRedefine(
     if (definition) {
       const createdAt = entry.type === 'counter' ? entry.createdAt : undefined
       const at = row.exists ? now : (createdAt ?? now)
-      statements.push(...redefine(row.counter, definition, at, undefined))
+      statements.push(...redefine(row.counter, definition, at))
       if (salt) statements.push(`update counter set subject_salt = ${hex(salt)} where id = ${id}`)
       if (isCleared) statements.push(`delete from counter_history where counter_id = ${id}`)
     } else if (totals.length > 0) closed.push(row.counter.id)

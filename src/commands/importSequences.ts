@@ -1,7 +1,7 @@
 import { storePositions } from '../commit/reservations.ts'
 import { createPositions, lockPositionsOf, type PositionRow } from '../commit/sequenceStatements.ts'
 import type { Connection } from '../mysql/pool.ts'
-import { bytes, groupBy, hex, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
+import { bytes, groupBy, hex, instant, integer, list, orNull, select } from '../mysql/sql.ts'
 import {
   findOrCreateSequence,
   lockSequences,
@@ -239,7 +239,7 @@ async function writeGroups(
     if (group.isUsed && taken.length === 0 && !latest) continue
     await connection.query(
       `update sequence_group
-   set ${raisedRevision('not is_used', 1)},
+   set revision = revision + 1,
        is_used = true${latest ? `,\n       ${latestSet(group.sequence, latest)}` : ''}
  where id = ${integer(group.id)}`,
     )

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
-import { readValue } from '../mysql/sql.ts'
+import { integer, REVISION_OF_NOW, raiseMark, readValue } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openNth } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
@@ -68,12 +68,12 @@ function numberIn(text: string): number {
 async function restore(directory: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
   const path = join(directory, BACKUP_FILE)
   const source = await openFile(path, 'default')
-  const { at } = source
+  const { at, revision = 0 } = source
   try {
     if (!at) throw new Error(`${path}: ${NO_EXPORT}`)
     await checkAll(source, true)
     await withDatabase(async (target) => {
-      await assertUnused(target, continues)
+      await prepare(target, continues, Math.max(revision, 1000 * (at.getTime() - Date.UTC(2020, 0))))
       const refusals = await importAll(target, source, { isDryRun: false, overwrite: false, advice: ADVICE })
       if (refusals > 0) process.exitCode = 1
       console.log(
@@ -96,8 +96,11 @@ issued since.`
 
 const ADVICE = 'Repeat the command with --continue.'
 
-/** Numbers that are issued while a restore runs could come twice. */
-async function assertUnused(target: Target, continues: boolean): Promise<void> {
+/**
+ * Refuses a database that is used: numbers that are issued while a restore runs could come twice. Raises its mark to the
+ * revision of the backup: what pages have seen must not be newer than what is restored.
+ */
+async function prepare(target: Target, continues: boolean, revision: number): Promise<void> {
   const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
   try {
     const until = performance.now() + SESSIONS_END_MS
@@ -114,6 +117,7 @@ async function assertUnused(target: Target, continues: boolean): Promise<void> {
       throw new Error(
         `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
       )
+    await connection.query(raiseMark(`greatest(${REVISION_OF_NOW}, ${integer(revision)})`))
   } finally {
     await connection.end()
   }

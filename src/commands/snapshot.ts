@@ -3,7 +3,7 @@ import { periodCoded } from '../commit/periodStatements.ts'
 import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, isKept, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
-import { type NamedRow, nameIn, readValue, select, timeOf } from '../mysql/sql.ts'
+import { MARK, type NamedRow, nameIn, REVISION_OF_NOW, readValue, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
 import {
   COUNTER_EXISTS,
@@ -44,6 +44,8 @@ export interface Snapshot {
   at: Date
   /** Whether it has subjects, or counters with `oncePer`. */
   hasSubjects: boolean
+  /** The highest revision, if it is later than the present time: the clock was put back. */
+  laterRevision(): Promise<number | undefined>
   /** The entries of some parts, in their order. */
   entries(...parts: readonly ExportPart[]): AsyncGenerator<Entry>
 }
@@ -70,7 +72,9 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
           progress.show(++count, size > 0 ? count / size : undefined)
         }
     }
-    return await work({ at, hasSubjects: (await select(connection, FIND_SUBJECTS)).length > 0, entries })
+    const hasSubjects = (await select(connection, FIND_SUBJECTS)).length > 0
+    const laterRevision = async () => Number(await readValue(connection, LATER_REVISION)) || undefined
+    return await work({ at, hasSubjects, laterRevision, entries })
   } finally {
     progress.clear()
     await connection.end().catch(() => connection.destroy())
@@ -79,6 +83,13 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
 
 const FIND_SUBJECTS = `(select 1 from counter_subject limit 1) union all (select 1 from sequence_subject limit 1)
   union all (select 1 from counter where once_per <> 0 limit 1)`
+
+/** A bound of all revisions that were read; null: the present time is one. */
+const LATER_REVISION = `(select nullif(greatest(${REVISION_OF_NOW}, greatest(
+            ${MARK},
+            coalesce((select max(total) from (select sum(revision) as total from counter_value group by counter_id) v), 0),
+            coalesce((select max(revision) from sequence_group), 0))
+          + coalesce((select max(definitions) from sequence), 0)), ${REVISION_OF_NOW}))`
 
 /** How many counters, sequence groups and reservations there are, approximately. */
 const SIZE = `(select count(*) from counter) + (select count(*) from sequence_group)

@@ -9,6 +9,8 @@ import { csvEntries, headerIn, jsonlEntries, type LineFault, linesOf } from './f
 export interface Source {
   /** The instant whose state it shows, if it is an export in JSON Lines. */
   at: Date | undefined
+  /** The highest revision, if that is later. */
+  revision: number | undefined
   /**
    * What it has, from the beginning.
    *
@@ -48,8 +50,10 @@ export async function openFile(path: string, namespace: string): Promise<Source>
     }
   }
 
+  const { at, revision } = headerIn(head.toString().split('\n', 1).join()) ?? {}
   return {
-    at: headerIn(head.toString().split('\n', 1).join())?.at,
+    at,
+    revision,
     parts: () => (isJson ? jsonlEntries(linesOf(chunks())) : csvEntries(linesOf(chunks()), namespace)),
     fraction: () => (size > 0 ? position / size : 1),
     close: () => handle.close(),

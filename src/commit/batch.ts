@@ -326,8 +326,6 @@ export interface CounterReading {
   readonly value: number
   /** Where wanted; of some also where not. */
   readonly revision: number | undefined
-  /** The initial revision of a row that was never changed; undefined: it was, or this was not read. */
-  readonly first: number | undefined
   /** Its running periods; undefined: not read. */
   readonly periods: readonly PeriodReading[] | undefined
   /** Those that have counted, of the subjects of its operations; undefined: they have none. */

@@ -1,4 +1,4 @@
-import { hex, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
+import { hex, instant, integer, list } from '../mysql/sql.ts'
 import { calendarOf, HALF_MS, isKnownZone, type Period } from '../rules/calendar.ts'
 import type { Definition } from '../rules/counter.ts'
 import { historySourcesOf } from '../rules/periods.ts'
@@ -6,7 +6,7 @@ import type { CounterRow } from '../rules/rows.ts'
 import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
 
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
-export function redefine(row: CounterRow, definition: Definition, at: Date, first: number | undefined) {
+export function redefine(row: CounterRow, definition: Definition, at: Date) {
   const { id, version, definition: present } = row
   const { slots, periods } = definition
   const columns = Object.entries(definitionColumns(definition))
@@ -16,7 +16,7 @@ export function redefine(row: CounterRow, definition: Definition, at: Date, firs
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
     ...present.periods.map(({ period }) => closePeriods([id], period)),
-    ...(slots === present.slots ? [renew(row, at, first)] : spread(row, slots, at, first)),
+    ...(slots === present.slots ? [renew(row, at)] : spread(row, slots, at)),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
     ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, at.getTime())),
   ]
@@ -43,9 +43,9 @@ export function remove({ id }: CounterRow): string[] {
   ]
 }
 
-function renew({ id, version }: CounterRow, at: Date, first: number | undefined): string {
+function renew({ id, version }: CounterRow, at: Date): string {
   return `update counter_value
-   set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
+   set revision = revision + (slot = 0),
        created_at = coalesce(created_at, ${instant(at)}),
        version = ${integer(version + 1)},
        ${NO_PERIODS}
@@ -60,7 +60,7 @@ const SAFE_SUM = `if(coalesce(sum(value), 0) between ${Number.MIN_SAFE_INTEGER} 
 const SPARE_SLOT = 65_535
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
-function spread({ id, version: present }: CounterRow, slots: number, at: Date, first: number | undefined) {
+function spread({ id, version: present }: CounterRow, slots: number, at: Date) {
   const version = present + 1
   const own = `counter_id = ${integer(id)}`
   const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
@@ -69,8 +69,7 @@ values ${list(others, (slot) => `(${integer(id)}, ${integer(slot)}, ${integer(ve
   return [
     // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
     `insert into counter_value (counter_id, slot, version, value, revision, created_at, updated_at)
-select ${integer(id)}, ${SPARE_SLOT}, ${integer(version)}, ${SAFE_SUM},
-       if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1,
+select ${integer(id)}, ${SPARE_SLOT}, ${integer(version)}, ${SAFE_SUM}, sum(revision) + 1,
        coalesce(min(created_at), ${instant(at)}), max(updated_at)
   from counter_value force index (primary)
  where ${own}
@@ -96,7 +95,8 @@ function carryOver({ id, definition: present }: CounterRow, next: Definition, pe
   const earliest = kept && start !== before ? start - HALF_MS[period] : start
   const own = `period = ${code} and start >= ${startSecond(Math.max(earliest, since))}`
   const stretch = { period, from: start, to: kept ? since : end }
-  const finer = isKnown && stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
+  const past = isKnown ? present : { ...present, timeZone: next.timeZone }
+  const finer = stretch.from < stretch.to ? historySourcesOf(past, stretch, at) : []
   const parts = finer
     .filter((source) => source.period !== period)
     .map(

@@ -1,5 +1,6 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
-import { groupBy, instant, integer, list, REVISION_OF_NOW, raisedRevision } from '../mysql/sql.ts'
+import { groupBy, instant, integer, list, MARK, REVISION_OF_NOW, raiseMark } from '../mysql/sql.ts'
+import { assertInvariant } from '../rules/errors.ts'
 import type { RunningPeriod } from '../rules/periods.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
@@ -34,7 +35,7 @@ import { byId, type FlushText, idsOf, type Reader, slotsOf } from './statements.
 interface CounterAnswer {
   work: CounterWork
   isAdded: boolean
-  /** Undefined: it must be read again, as it may not have the running periods, or its first revision is wanted. */
+  /** Undefined: it must be read again, as it may not have the running periods. */
   reading: CounterReading | undefined
 }
 
@@ -46,18 +47,21 @@ export function lockDefinitions(
   works: readonly CounterWork[],
   text: FlushText,
 ): Reader<[CounterWork, CounterReading][]> {
-  const locked: { work: CounterWork; at: number }[] = []
+  const locked: { work: CounterWork; at: number; rowsAt: number }[] = []
   for (const work of works) {
     if (work.path.kind === 'coalesced' || !(work.isMissed || mayRedefine(work))) continue
-    const definition = `select version, ${REVISION_OF_NOW} as now from counter force index (primary)`
-    locked.push({ work, at: text.add(`${definition} where id = ${integer(work.row.id)} for update`) })
+    const definition = `select version, ${NEXT_REVISION} as next from counter force index (primary)`
+    const at = text.add(`${definition} where id = ${integer(work.row.id)} for update`)
+    // Again: another process may have restored them while this one waited for its lock.
+    const rowsAt = work.isMissed ? text.add(lock([work], [], slotsOf(work))) : -1
+    locked.push({ work, at, rowsAt })
   }
   return (answers) =>
-    locked.flatMap(({ work, at }) => {
-      const row = firstRow<Record<'version' | 'now', number | string>>(answers[at])
+    locked.flatMap(({ work, at, rowsAt }) => {
+      const row = firstRow<Record<'version' | 'next', number | string>>(answers[at])
       if (!work.isMissed || row?.version !== work.row.version) return []
-      const first = Number(row.now)
-      return [[work, { ...added(0), isAdded: false, revision: first, first, isLost: true }]]
+      if (rowsOf(answers[rowsAt]).length === work.row.definition.slots) return []
+      return [[work, { ...added(0), isAdded: false, revision: Number(row.next), isLost: true }]]
     })
 }
 
@@ -74,7 +78,7 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
   const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
   // Counters with the same running periods have the same array.
   const groups = groupBy(works.filter(isCoalesced), ({ running }) => running)
-  const columns = isPlain ? [fitsColumn(groups)] : [...periodColumns(works), ...REVISION]
+  const columns = isPlain ? [fitsColumn(groups)] : [...periodColumns(works), 'revision']
   const lockedAt = text.add(lock(works, columns))
   for (const group of groups.values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
@@ -88,12 +92,13 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
       if (!isCoalesced(work))
         return { work, isAdded: false, reading: areRunning(periods) ? reading : undefined }
       const isAdded = areRoomy(periods)
-      // The addition itself sets the initial revision.
-      const isKnown = isAdded && (row.first === null || !work.wantsRevision)
       const known = wantsState(work) ? { ...reading, isAdded } : added(value)
-      return { work, isAdded, reading: isKnown ? known : undefined }
+      return { work, isAdded, reading: isAdded ? known : undefined }
     })
 }
+
+/** The revision of a row that is restored: as that of a new one, but without a lock on the mark. */
+const NEXT_REVISION = `cast(greatest(${REVISION_OF_NOW}, ${MARK} + 1) as unsigned)`
 
 /** Whether a caller wants more than the value. */
 export function wantsState({ wantsRevision, wantsPeriodValues }: CounterWork): boolean {
@@ -108,7 +113,7 @@ export function readAgain(
   const unclear = changes.filter(({ reading }) => !reading)
   const works = unclear.map(({ work }) => work)
   const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
-  const lockedAt = text.add(lock(works, [...periodColumns(works), ...REVISION, NOW]))
+  const lockedAt = text.add(lock(works, [...periodColumns(works), 'revision', NOW]))
   const readHistory = lockHistory(works, text)
   return (answers) => {
     const historyOf = readHistory(answers)
@@ -125,9 +130,6 @@ export function readAgain(
 
 /** Whether it must be compared with the database's clock is known only once it is read. */
 const NOW = 'unix_timestamp() as now'
-
-/** `first`: null, unless the row was never changed; then the initial revision. */
-const REVISION = ['revision', `if(created_at is null, ${REVISION_OF_NOW}, null) as first`]
 
 export type ValueRow = PeriodsRow & Record<'value', number | string | null>
 type CounterRowRead = ValueRow & Record<'id' | 'version', number>
@@ -146,12 +148,10 @@ function withRows(
 /** A counter before its operations, as its row shows it, which may include their sum. */
 export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded: boolean): CounterReading {
   const { sum, raise } = isAdded && path.kind === 'coalesced' ? path : { sum: 0, raise: 0 }
-  const first = row.first == null ? undefined : Number(row.first)
   return {
     isAdded,
     value: Number(row.value) - sum,
-    revision: row.revision == null ? undefined : (first ?? Number(row.revision)) - raise,
-    first,
+    revision: row.revision == null ? undefined : Number(row.revision) - raise,
     periods: periodsIn(row, running, sum),
     now: 1000 * Number(row.now ?? 0),
   }
@@ -159,7 +159,7 @@ export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded
 
 /** A counter whose sum was added, with the value before. */
 export function added(value: number): CounterReading {
-  return { value, revision: undefined, first: undefined, isAdded: true, periods: undefined, now: 0 }
+  return { value, revision: undefined, isAdded: true, periods: undefined, now: 0 }
 }
 
 /**
@@ -300,15 +300,11 @@ interface Marks {
   at: Date
   /** Increase of the revision. */
   raise: number | string
-  /** Initial revision of a row that was never changed, if known. */
-  first?: number | undefined
 }
 
-/** The revision of a counter is the sum over its slots. Only the first one includes a time. */
-function marks({ at, raise, first }: Marks): string {
+function marks({ at, raise }: Marks): string {
   const time = instant(at)
-  const revision = raisedRevision('slot = 0 and created_at is null', raise, first)
-  return `${revision}, created_at = coalesce(created_at, ${time}), updated_at = ${time}`
+  return `revision = revision + ${raise}, created_at = coalesce(created_at, ${time}), updated_at = ${time}`
 }
 
 type SumRow = PeriodsRow & Record<'value' | 'revision' | 'now', number | string>
@@ -333,9 +329,7 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
     const value = Number(BigInt(changed.value) + BigInt(rest.value))
     const revision = Number(changed.revision) + Number(rest.revision)
     const now = 1000 * Number(rest.now)
-    return [
-      { work, isAdded: false, reading: { value, revision, first: undefined, isAdded: false, periods, now } },
-    ]
+    return [{ work, isAdded: false, reading: { value, revision, isAdded: false, periods, now } }]
   }
 }
 
@@ -364,22 +358,28 @@ function sumRest({ row, running }: CounterWork, slot: number | undefined): strin
 export function writeCounters(counters: readonly CounterWrite[], at: Date): string[] {
   const changed: CounterWrite[] = []
   const statements: string[] = []
+  let deletedRevision = 0
   for (const write of counters) {
     const { work, before, after } = write
     if (before.isLost && !after.isDeleted) statements.push(restore(work.row, before))
     if (after.newSalt !== undefined) statements.push(...forgetSubjects(work.row, after.newSalt, at))
-    if (after.isDeleted) statements.push(...remove(work.row))
-    else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at, before.first))
+    if (after.isDeleted) {
+      assertInvariant(before.revision !== undefined, 'the revision of a locked counter was read')
+      deletedRevision = Math.max(deletedRevision, before.revision)
+      statements.push(...remove(work.row))
+    } else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at))
     else if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
     else changed.push(write)
   }
-  return [...statements, ...writeValues(changed, at)]
+  statements.push(...writeValues(changed, at))
+  if (deletedRevision > 0) statements.push(raiseMark(integer(deletedRevision + 1)))
+  return statements
 }
 
-/** Restores the rows of a counter, before its value is set. The revision begins with that of now, which is higher. */
-function restore({ id, version, definition }: CounterRow, { first = 0 }: CounterReading): string {
+/** Restores the rows of a counter, before its value is set.  */
+function restore({ id, version, definition }: CounterRow, { revision = 0 }: CounterReading): string {
   const slots = Array.from({ length: definition.slots }, (_, slot) => slot)
-  const rowOf = (slot: number) => [id, slot, version, 0, slot === 0 ? first : 0].map(integer).join(', ')
+  const rowOf = (slot: number) => [id, slot, version, 0, slot === 0 ? revision : 0].map(integer).join(', ')
   return `insert into counter_value (counter_id, slot, version, value, revision)
 values ${list(slots, (slot) => `(${rowOf(slot)})`)}
 on duplicate key update version = values(version), value = values(value), revision = values(revision)`
@@ -389,7 +389,7 @@ function writeSlots(write: CounterWrite, at: Date): string[] {
   const { work, before, after } = write
   const slot = slotOf(work)
   const columns = writingColumns(partsOf(write))
-  const noted = { at, raise: after.raised, first: before.first }
+  const noted = { at, raise: after.raised }
   if (slot !== undefined)
     return [change([work], `${columns}value = value + ${integer(after.value - before.value)}`, noted, slot)]
   return [
@@ -406,13 +406,10 @@ function writeValues(changed: readonly CounterWrite[], at: Date): string[] {
     const isSet = isSame || !Number.isSafeInteger(delta)
     return `${writingColumns(partsOf(write))}value = ${isSet ? integer(value) : `value + ${integer(delta)}`}`
   }
-  const groups = groupBy(
-    changed,
-    (write) => `${write.after.raised} ${write.before.first} ${assignments(write)}`,
-  )
+  const groups = groupBy(changed, (write) => `${write.after.raised} ${assignments(write)}`)
   return [...groups.values()].map((group) => {
-    const [{ before, after }] = group
+    const [{ after }] = group
     const works = group.map(({ work }) => work)
-    return change(works, assignments(group[0]), { at, raise: after.raised, first: before.first })
+    return change(works, assignments(group[0]), { at, raise: after.raised })
   })
 }

@@ -1,15 +1,5 @@
 import { firstRow, rowsOf } from '../mysql/session.ts'
-import {
-  bytes,
-  groupBy,
-  hex,
-  instant,
-  integer,
-  list,
-  orNull,
-  REVISION_OF_NOW,
-  raisedRevision,
-} from '../mysql/sql.ts'
+import { bytes, groupBy, hex, instant, integer, list, orNull } from '../mysql/sql.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceGroupReading, StoredReservation } from '../rules/sequence.ts'
 import type { Position } from '../rules/sequenceDefinition.ts'
@@ -78,14 +68,13 @@ export function lockSequenceGroups(
       if (sequence?.version !== row.version || position?.identity !== row.identity) return []
       const { last, next, generation } = position
       const revised = revisions.get(row.id)
-      const first = revised?.first == null ? undefined : Number(revised.first)
       const isWanted = revised && work.wantsRevision
       // The number of its sequence's definitions is part of the revision.
-      const revision = isWanted ? (first ?? Number(revised.revision)) + sequence.definitions : undefined
+      const revision = isWanted ? Number(revised.revision) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
       const isLost = revised?.latest === periodKey && last === null && next === null
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
-      return [[work, { last, next, generation, isLost, subjects, revision, first, ...reserved }] as const]
+      return [[work, { last, next, generation, isLost, subjects, revision, ...reserved }] as const]
     })
   }
 }
@@ -154,15 +143,12 @@ function readReservations(
   }
 }
 
-/** `first`: null, unless it was never used; then the initial revision. `latest`: read where a period may be missing. */
-type RevisionRow = Record<'revision' | 'first', string | number | null> & {
-  id: number
-  latest?: number | null
-}
+/** `latest`: read where a period may be missing. */
+type RevisionRow = { id: number; revision: string | number; latest?: number | null }
 
 function lockGroups(works: readonly Work[]): string {
   const latest = works.every(isOpen) ? '' : `, ${LATEST} as latest`
-  return `select id, revision, if(is_used, null, ${REVISION_OF_NOW}) as first${latest}
+  return `select id, revision${latest}
   from sequence_group force index (primary)
  where id in (${idsOf(works)})
  order by id
@@ -183,11 +169,9 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
   const raised = written.map(({ work: { row, periodKey }, after: { raised, isIssued } }) => {
     return { row, raise: raised, latest: isIssued ? integer(periodKey) : LATEST }
   })
-  // Those that were never used were read by one statement.
-  const unused = written.find(({ before }) => before.first !== undefined)
   return [
     ...(moved.length > 0 ? [storePositions(moved)] : []),
-    raiseRevisions(raised, unused?.before.first),
+    raiseRevisions(raised),
     ...written.flatMap((each) => {
       const { work, after } = each
       const isNoted = !after.isIssued || isOpen(work)
@@ -201,18 +185,17 @@ const LATEST = 'latest_period_key'
 
 /**
  * After their numbers of the current period are locked or changed. `latest`: the period of the number that was issued last,
- * also if the clock of its process is behind or ahead. `first`: the initial revision of an unused one, if known.
+ * also if the clock of its process is behind or ahead.
  */
 export function raiseRevisions(
   raised: readonly { row: SequenceGroupRow; raise: number; latest?: string }[],
-  first?: number,
 ): string {
   const eachOf = (values: readonly string[]) => {
     if (values.every((value) => value === values[0])) return values[0] ?? ''
     return `case id ${raised.map(({ row }, index) => `when ${integer(row.id)} then ${values[index]}`).join(' ')} end`
   }
   return `update sequence_group force index (primary)
-   set ${raisedRevision('not is_used', eachOf(raised.map(({ raise }) => integer(raise))), first)},
+   set revision = revision + ${eachOf(raised.map(({ raise }) => integer(raise)))},
        ${LATEST} = ${eachOf(raised.map(({ latest = LATEST }) => latest))},
        is_used = true
  where id in (${idsOf(raised)})`

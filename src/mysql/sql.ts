@@ -151,24 +151,36 @@ export function groupBy<Key, Value>(
   return groups
 }
 
-/**
- * Orders the states of a counter or sequence group: the higher revision is the newer state. A new row has the time of
- * its creation, in microseconds since 2020 by the database's clock. Its first change replaces that with the time of the
- * change. From then on each applied call adds 1, except those that add 0.
- *
- * A name without a row has the time of reading. A read before the row is committed returns an earlier time than that of
- * the first change, which comes after the commit. What is recreated after a deletion has a higher revision than what
- * was deleted, as no row is changed a million times a second.
- */
+/** The time by the database's clock, in microseconds since 2020. */
 export const REVISION_OF_NOW = "timestampdiff(microsecond, timestamp'2020-01-01 00:00:00', utc_timestamp(6))"
 
-/** The assignment that raises `revision`, from `first` where the condition `isNew` says the row was never changed. */
-export function raisedRevision(
-  isNew: string,
-  raise: number | string,
-  first: number | string = REVISION_OF_NOW,
-): string {
-  return `revision = if(${isNew}, ${first}, revision) + ${raise}`
+/**
+ * Revisions order the states of a counter or sequence group: the higher one is the newer state. A new row begins above the
+ * mark, and not before the present time in microseconds since 2020. Each applied call then adds 1, except those that add 0.
+ *
+ * The mark is the revision of all names without a row. Only the time could fall: the clock may be put back. A deletion
+ * raises the mark above what it deletes.
+ */
+export const MARK = '(select cast(coalesce(max(revision), 0) as unsigned) from revision_mark)'
+
+/**
+ * The first revision of a row. The shared lock lasts until the row is committed: otherwise a deletion could raise the mark
+ * beyond it before, and readers would see that first. On a cluster, the lock holds on one node only, so this can happen
+ * between two nodes, in the instant of the creation, while their clocks differ or have been put back.
+ *
+ * The mark is the last lock of whoever deletes. A transaction that creates rows takes it after their names: then it waits
+ * for no deletion, and they can't deadlock. An import locks more afterwards, and is repeated after a deadlock.
+ */
+export const FIRST_REVISION = `(select cast(greatest(${REVISION_OF_NOW}, coalesce(max(revision), 0) + 1) as unsigned)
+           from revision_mark
+           lock in share mode)`
+
+/** For a deletion that reads how far it raises the mark. */
+export const LOCK_MARK = 'select revision from revision_mark for update'
+
+/** Raises the mark to an expression, unless it is there already. */
+export function raiseMark(revision: string): string {
+  return `update revision_mark set revision = greatest(revision, ${revision})`
 }
 
 /**

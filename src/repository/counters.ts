@@ -6,14 +6,15 @@ import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
 import {
   bytes,
+  FIRST_REVISION,
   firstVersion,
   groupBy,
   integer,
   list,
+  MARK,
   type NamedRow,
   nameIn,
   pageByName,
-  REVISION_OF_NOW,
   select,
   selectByName,
 } from '../mysql/sql.ts'
@@ -309,6 +310,7 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
 
 /** Creates counters with their rows. Readers don't see them before their first change or definition. */
 async function createCounters(connection: Connection, keys: readonly CounterKey[], at: Date): Promise<void> {
+  const inserts: string[] = []
   for (const [namespace, siblings] of groupBy(keys, (key) => key.namespace)) {
     const { id, time_zone, periods } = await findOrCreateNamespace(connection, namespace)
     const rest = `${bytes(time_zone)}, ${bytes(periods)}`
@@ -322,13 +324,14 @@ async function createCounters(connection: Connection, keys: readonly CounterKey[
     )
     // Where the first change happens in the same periods, its statement finds them running.
     const opened = openedColumns(runningAt(retentionOf(time_zone, periods), at.getTime()))
-    await connection.query(
+    inserts.push(
       `insert into counter_value (counter_id, slot, version, revision${opened.names})
-       select id, 0, version, ${REVISION_OF_NOW}${opened.values}
+       select id, 0, version, ${FIRST_REVISION}${opened.values}
          from counter
         where namespace_id = ${integer(id)} and name in (${list(siblings, ({ name }) => bytes(name))})`,
     )
   }
+  for (const statement of inserts) await connection.query(statement)
 }
 
 const SELECT_COUNTERS = `select ${STATE}
@@ -336,20 +339,20 @@ const SELECT_COUNTERS = `select ${STATE}
            join counter c on c.namespace_id = n.id
            join counter_value v on ${JOIN_VALUE}`
 
-/** An extra row without a name, with the current time: the revision of counters without a row. */
-const READ_TIME = `select null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned), null, null`
+/** An extra row without a name, with the mark: the revision of counters without a row. */
+const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null`
 
-type TimeRow = { name: null; revision: number | string }
+type MarkRow = { name: null; revision: number | string }
 
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
   const statement = selectByName(keys, 'c.name', (isNamed) => `${SELECT_COUNTERS} where ${isNamed}`)
-  const rows = await select<StateRow | TimeRow>(connection, `${statement}\nunion all\n${READ_TIME}`)
+  const rows = await select<StateRow | MarkRow>(connection, `${statement}\nunion all\n${READ_MARK}`)
   const found = rows.filter((row) => row.name !== null).map(stateIn)
   if (found.length === keys.length) return found
   const foundKeys = new Set(found.map(keyText))
-  const now = Number(rows.find((row) => row.name === null)?.revision)
+  const mark = Number(rows.find((row) => row.name === null)?.revision)
   const missing = keys.filter((key) => !foundKeys.has(keyText(key)))
-  return [...found, ...missing.map((key) => unwritten(key, now))]
+  return [...found, ...missing.map((key) => unwritten(key, mark))]
 }
 
 async function listCounters(connection: Connection, namespace: string, page: PageByName) {

@@ -319,8 +319,8 @@ function topicText({ kind, key }: Topic): string {
 }
 
 /**
- * Whether two states of a topic differ in anything but their revision: what was never written has a new one at each read,
- * and what was changed by hand may have the old one.
+ * Whether two states of a topic differ in anything but their revision: that of a name without a row rises with deletions of
+ * others, and what was changed by hand may have the old one.
  */
 function isChanged(before: TopicState, after: TopicState): boolean {
   // States of one topic have the same properties.

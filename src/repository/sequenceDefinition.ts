@@ -6,7 +6,17 @@ import { PERIOD_CODES } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
-import { bytes, firstVersion, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import {
+  bytes,
+  firstVersion,
+  instant,
+  integer,
+  LOCK_MARK,
+  list,
+  orNull,
+  raiseMark,
+  select,
+} from '../mysql/sql.ts'
 import { NthError } from '../rules/errors.ts'
 import { type Claim, claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
@@ -99,11 +109,26 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
     const deleted = integer(id)
     await inTransaction(connection, async () => {
       // Not its whole definition, which a later version may have changed to what this one can't read.
-      const locked = `select id from sequence where id = ${deleted} and gapless and not allow_repeats for update`
-      const keepsNumbers = (await select(connection, locked)).length > 0
+      const [sequence] = await select<Record<'definitions' | 'keeps_numbers', number>>(
+        connection,
+        `select definitions, gapless and not allow_repeats as keeps_numbers
+           from sequence
+          where id = ${deleted} for update`,
+      )
+      const keepsNumbers = sequence?.keeps_numbers === 1
       if (keepsNumbers && (await hasConfirmed(connection, deleted))) throw confirmedAlready()
       await connection.query(`delete from sequence where id = ${deleted}`)
       await connection.query(`insert ignore into deleted_sequence (id) values (${deleted})`)
+      await connection.query(LOCK_MARK)
+      // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
+      const bound = `coalesce((
+          select (max(revision_block) + 1) << 22
+            from sequence_group force index (sequence_group_revision)
+           where sequence_id = ${deleted}
+            lock in share mode), 0)`
+      // Readers add the number of definitions to the revision of each group, and to the mark.
+      const added = integer(1 + (sequence?.definitions ?? 0))
+      await connection.query(raiseMark(`greatest(revision, ${bound}) + ${added}`))
       isCommitting = true
     })
   }

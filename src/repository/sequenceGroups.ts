@@ -2,16 +2,7 @@
 import { inOrder, readFree, type SequenceGroupPlace } from '../commit/reservations.ts'
 import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
-import {
-  bytes,
-  groupBy,
-  integer,
-  list,
-  pageByName,
-  REVISION_OF_NOW,
-  select,
-  selectByParent,
-} from '../mysql/sql.ts'
+import { bytes, groupBy, integer, list, MARK, pageByName, select, selectByParent } from '../mysql/sql.ts'
 import { periodKeyOf } from '../rules/calendar.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
@@ -30,7 +21,7 @@ export function sequenceText({ namespace, sequence }: SequenceGroupKey): string 
 }
 
 const LATEST = `s.id as sequence_id, g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
-       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + coalesce(s.definitions, 0) as revision`
+       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${MARK}) + coalesce(s.definitions, 0) as revision`
 
 interface StoredSequenceGroupRow
   extends KeyRow,

@@ -13,6 +13,7 @@ import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, retried } from '../mysql/pool.ts'
 import {
   bytes,
+  FIRST_REVISION,
   firstVersion,
   groupBy,
   integer,
@@ -20,7 +21,7 @@ import {
   type NamedRow,
   nameIn,
   pageByName,
-  REVISION_OF_NOW,
+  readValue,
   select,
   selectByName,
   selectByParent,
@@ -277,16 +278,19 @@ export async function createSequenceGroups(
   keys: readonly SequenceGroupKey[],
   at: Date,
 ): Promise<void> {
+  const named: [sequenceId: number, group: string][] = []
   for (const siblings of groupBy(keys, sequenceText).values()) {
     const { namespace, sequence } = siblings[0]
     const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
-    const valuesOf = ({ group }: SequenceGroupKey) =>
-      `(${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`
-    await connection.query(
-      `insert into sequence_group (sequence_id, name, identity, revision, is_used)
-       values ${list(siblings, valuesOf)}`,
-    )
+    for (const { group } of siblings) named.push([id, group])
   }
+  const revision = integer(await readValue(connection, FIRST_REVISION))
+  const valuesOf = ([id, group]: (typeof named)[0]) =>
+    `(${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${revision}, false)`
+  await connection.query(
+    `insert into sequence_group (sequence_id, name, identity, revision, is_used)
+     values ${list(named, valuesOf)}`,
+  )
 }
 
 const SELECT_SEQUENCES = `select n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}

@@ -364,6 +364,8 @@ export const header = z.strictObject({
   formatVersion: z.int(),
   version: z.string().optional(),
   at: instant,
+  // Of a backup: the highest revision, if that is later than the time of the backup. Earlier versions don't know it.
+  revision: between(0, 2 ** 52).optional(),
 })
 
 /**

@@ -159,8 +159,6 @@ export interface SequenceGroupReading extends Position {
   subjects: ReadonlyMap<string, FirstNumber> | undefined
   /** Its revision before; undefined: not requested. */
   revision: number | undefined
-  /** The initial revision of one that was never used; undefined: it was, or this was not read. */
-  first: number | undefined
 }
 
 /** State of a sequence group while operations are applied to it in order, and what to write afterwards. */

@@ -8,12 +8,15 @@ import { freshDatabase, query } from '../support/database/database.ts'
 import { wholeState } from '../support/database/wholeState.ts'
 import { fillWithAnything, NAMESPACES } from '../support/model/anyState.ts'
 import { stopClock } from '../support/model/periods.ts'
+import { MICROSECONDS_A_DAY } from '../support/model/revisions.ts'
 import { createRandom } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { fileWith, type Line, runCommand, startCommand } from '../support/server/transfer.ts'
 
 stopClock()
+
+const DAY_MS = 86_400_000
 
 type Target = Awaited<ReturnType<typeof freshDatabase>>
 
@@ -156,6 +159,49 @@ it('advances numbers once past those that were issued after the backup, and list
   const alone = await restored(after, '--advance', '100')
   expect([alone.code, alone.output]).toEqual([0, expect.stringContaining('Moved on by 100: 2 counters, ')])
   expect((await copy.counters.read(counter('buyers'))).value).toBe(156)
+})
+
+it('restores revisions above those of the backup, though a clock was put back', async () => {
+  const before = await freshDatabase()
+  const key = { namespace: 'n', name: 'c' }
+  const numbered = { namespace: 'n', sequence: 's', group: 'g' }
+  const revisionsIn = async (target: Target) => {
+    const { counters, sequences } = openTestNth(target)
+    const states = [await counters.read(key), await sequences.readSequenceGroup(numbered)]
+    const unwritten = [
+      await counters.read({ ...key, name: 'x' }),
+      await sequences.readSequenceGroup({ ...numbered, sequence: 'x' }),
+    ]
+    return [...states, ...unwritten].map(({ revision }) => revision)
+  }
+  const expectAbove = (after: number[], limit: number) => {
+    for (const revision of after) expect(revision).toBeGreaterThanOrEqual(limit)
+    expect(after[0]).toBeGreaterThan(limit)
+    expect(after[1]).toBeGreaterThan(limit)
+  }
+  const nth = openTestNth(before)
+  await nth.counters.incrementBy(key, 1)
+  await nth.sequences.define({ namespace: 'n', name: 's' }, { step: 2 })
+  await nth.sequences.next(numbered, 1)
+  const usual = await backedUp(before)
+  const path = join(usual, 'nth.jsonl')
+  const [header = '', ...lines] = (await readFile(path, 'utf8')).split('\n')
+  // Earlier versions read it.
+  expect(Object.keys(JSON.parse(header))).toEqual(['type', 'formatVersion', 'version', 'at'])
+
+  // The clock of that server was ahead of this one.
+  const at = new Date(Date.now() + 2 * DAY_MS)
+  await writeFile(path, [JSON.stringify({ ...JSON.parse(header), at }), ...lines].join('\n'))
+  const elsewhere = await freshDatabase()
+  expect((await restored(elsewhere, usual)).code).toBe(0)
+  expectAbove(await revisionsIn(elsewhere), (at.getTime() - Date.UTC(2020, 0)) * 1000)
+
+  for (const table of ['counter_value', 'sequence_group', 'revision_mark']) {
+    await query(before, `update ${table} set revision = revision + ${2 * MICROSECONDS_A_DAY}`)
+    const after = await freshDatabase()
+    expect((await restored(after, await backedUp(before))).code).toBe(0)
+    expectAbove(await revisionsIn(after), Math.max(...(await revisionsIn(before))))
+  }
 })
 
 it('restores only into an empty database that nobody uses, unless --continue is given', {

@@ -21,7 +21,7 @@ const inTwoTrips = { withRevision: true }
 type Stroke = readonly [pattern: RegExp, delivery: Delivery]
 
 /** A counter that stands at 0, reached through a proxy that delivers one statement in each of these ways. */
-async function counterWith(strokes: readonly Stroke[], { timeoutMs = AMPLE_MS, isNew = false } = {}) {
+async function counterWith(strokes: readonly Stroke[], { timeoutMs = AMPLE_MS, isOfLastHour = false } = {}) {
   const due: Stroke[] = []
   const database = await freshDatabase()
   const target = await startProxy(database, (statement) => {
@@ -30,7 +30,8 @@ async function counterWith(strokes: readonly Stroke[], { timeoutMs = AMPLE_MS, i
     return stroke?.[1] ?? 'passes'
   })
   const { counters } = openTestNth(target, { timeoutMs })
-  if (!isNew) await counters.reset(key, 0)
+  await counters.reset(key, 0)
+  if (isOfLastHour) await query(database, 'update counter_value set hour_start = hour_start - 3600')
   const strike = (more: readonly Stroke[]) => void due.push(...more)
   strike(strokes)
   return {
@@ -70,8 +71,8 @@ it.each<[string, Stroke[]]>([
   await expectCounted(1)
 })
 
-it('counts once, and returns the number, when the connection is cut at the reading of its first revision', async () => {
-  const { counters, expectCounted } = await counterWith([[READ_AGAIN, 'is cut off']], { isNew: true })
+it('counts once, and returns the number, when the connection is cut at the reading of its periods', async () => {
+  const { counters, expectCounted } = await counterWith([[READ_AGAIN, 'is cut off']], { isOfLastHour: true })
   expect(await counters.incrementBy(key, 1, inTwoTrips)).toMatchObject({ value: 1, previousValue: 0 })
   await expectCounted(1)
 })

@@ -35,7 +35,6 @@ function found(reservation: StoredReservation): NumberState {
     confirmed: null,
     subjects: undefined,
     revision: undefined,
-    first: undefined,
   }
   const ids = { id: 1, sequenceId: 1, identity: 1, version: 1, incarnation: 0 }
   const row = {

@@ -139,7 +139,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
       for (const id of idsIn(ids)) {
         if (lock) await session.lock(`counter ${id}`)
         const row = session.read(`counter ${id}`)
-        if (row) rows.push({ id, ...row, revision: 0, first: null, now: 0, fits: 1 })
+        if (row) rows.push({ id, ...row, revision: 0, now: 0, fits: 1 })
       }
       return found(...rows)
     },
@@ -211,6 +211,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [/^insert ignore into deleted_counter/, () => changed(1)],
+  [/^update revision_mark set revision = greatest\(revision, \d+\)$/, () => changed(1)],
 
   // Sequences, whose definition never changes.
   [
@@ -266,10 +267,10 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select id, revision, .* from sequence_group force index \(primary\) where id in \((.*)\) order by id for update$/,
+    /^select id, revision from sequence_group force index \(primary\) where id in \((.*)\) order by id for update$/,
     async (session, ids) => {
       for (const id of idsIn(ids)) await session.lock(`group ${id}`)
-      return found(...idsIn(ids).map((id) => ({ id, revision: 1, first: null })))
+      return found(...idsIn(ids).map((id) => ({ id, revision: 1 })))
     },
   ],
   [

@@ -4,6 +4,7 @@ import { inject } from 'vitest'
 import { openHosts } from '../../../src/mysql/hosts.ts'
 import { type Database, openDatabase } from '../../../src/mysql/pool.ts'
 import type { Target } from '../../../src/mysql/settings.ts'
+import { REVISION_OF_NOW } from '../../../src/mysql/sql.ts'
 import { migrate } from '../../../src/repository/migrate.ts'
 import { onFinished } from '../openOnce.ts'
 import { AMPLE_MS } from '../server/nth.ts'
@@ -16,6 +17,9 @@ const NUMBERED = ['namespace', 'counter', 'sequence', 'sequence_group']
 
 /** Tables that record which files of `schema/migrations` were applied. */
 const RECORDS = ['migration', 'expansion']
+
+/** Tables whose rows migrations make. */
+const KEPT = [...RECORDS, 'revision_mark']
 
 /** Migrated, empty databases that no test uses now. */
 const unused: Target[] = []
@@ -78,10 +82,11 @@ async function recycle(target: Target): Promise<void> {
   await killConnections(target)
   if (`${await schemaOf(target)}` !== `${migratedSchema}`) return drop(target)
   const tables = migratedSchema.flatMap((part) => /^table (.*)/.exec(part)?.[1] ?? [])
-  const emptied = tables.filter((table) => !RECORDS.includes(table))
+  const emptied = tables.filter((table) => !KEPT.includes(table))
   await query(
     target,
     ...emptied.map((table) => `delete from ${table}`),
+    `update revision_mark set revision = ${REVISION_OF_NOW}`,
     ...NUMBERED.map((table) => `alter table ${table} auto_increment = 1`),
   )
   unused.push(target)

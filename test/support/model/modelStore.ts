@@ -217,7 +217,7 @@ class ModelTransaction implements Transaction {
       const columns = { ...running, added: BigInt(added) }
       const isRead = !isAdded || work.wantsPeriodValues
       const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
-      return [work, { value, isAdded, periods, revision: undefined, first: undefined, now: 0 }] as const
+      return [work, { value, isAdded, periods, revision: undefined, now: 0 }] as const
     })
     const earlier = this.#batch.claims.flatMap(({ hash }) => {
       const stored = this.#table.keys.get(hash)
