@@ -48,10 +48,7 @@ const REQUESTS: Partial<Record<ErrorCode, (service: Service) => Promise<Answer>>
     ),
   INTERNAL_SERVER_ERROR: async ({ ask, send, target }) => {
     await ask('mutation { defineCounter(name: "moon", definition: { timeZone: "Europe/Berlin" }) { name } }')
-    await query(
-      target,
-      "update counter set time_zone = 'Moon/Tycho', version = version + 1 where name = 'moon'",
-    )
+    await query(target, "update counter set periods = 'FORTNIGHT', version = version + 1 where name = 'moon'")
     return send('mutation { increment(name: "moon") { value } }')
   },
   DOCUMENT_NOT_TRUSTED: async () => (await startService({ trustedOnly: true })).send('{ __typename }'),

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/settings.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openConnection, type Target } from '../../src/mysql/settings.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -52,6 +52,14 @@ describe('a counter in a time zone that a later version has defined', () => {
     const counter = await counters.read(key)
     expect(counter).toMatchObject({ value: 7, definition: { timeZone: 'Asia/Tokyo' } })
     expect(await counters.valueIn(counter, 'DAY')).toBe(7)
+  })
+
+  it('gets the total of a period that it begins to track from finer ones', async () => {
+    const { counters } = await withCounter(move('counter'))
+    const periods = [{ period: 'DAY' }, { period: 'WEEK' }] as const
+    await counters.define(key, { timeZone: 'Europe/Berlin', periods })
+    const { valuesIn } = await counters.incrementBy(key, 1, { wantsPeriodValues: true })
+    expect(valuesIn).toEqual({ DAY: 6, WEEK: 6 })
   })
 
   it.each([1, 4])('is defined, reset and deleted all the same, with %s slots', async (slots) => {
@@ -172,6 +180,25 @@ describe('a counter whose value was deleted by hand', () => {
     const { counters } = await withLoss(slots, statement)
     await counters.delete(key)
     expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1 })
+  })
+
+  it('is reset once, if two processes expect the value that it lacks', async () => {
+    const { target, counters } = await withCounter('delete from counter_value')
+    const other = openTestNth(target, { now })
+    const holder = await openConnection(target)
+    onTestFinished(() => holder.destroy())
+    await holder.query('start transaction')
+    await holder.query('select id from counter for update')
+    const resets = [10, 20].map((to, index) =>
+      [counters, other.counters][index]?.reset(key, to, {}, { value: 0 }),
+    )
+    const settled = Promise.allSettled(resets)
+    const waiting = `select count(*) as n
+      from information_schema.processlist
+     where db = database() and info like 'select version, %from counter%'`
+    await expect.poll(async () => Number((await query(target, waiting))[0]?.n)).toBe(2)
+    await holder.query('rollback')
+    expect((await settled).map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
   it('says so to other calls, which delays none of another counter', async () => {
