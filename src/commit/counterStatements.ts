@@ -40,8 +40,8 @@ interface CounterAnswer {
 }
 
 /**
- * Locks the definitions of counters, where work may change their versions, or delete them, or a flush found no row. Returns the readings
- * of those whose definition is there although a row is not: somebody has deleted it.
+ * Locks the definitions of counters, where work may change their versions, or delete them, or a flush found no row. Returns
+ * the readings of those whose definition is there although a row is not: somebody has deleted it.
  */
 export function lockDefinitions(
   works: readonly CounterWork[],
