@@ -168,7 +168,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select version, .* as now from counter force index \(primary\) where id = (\d+) for update$/,
+    /^select version, .* as next from counter force index \(primary\) where id = (\d+) for update$/,
     async (session, id) => {
       // No row: here nobody deletes a value by hand, which it would show.
       await session.lock(`definition ${id}`)
@@ -267,7 +267,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select id, revision from sequence_group force index \(primary\) where id in \((.*)\) order by id for update$/,
+    /^select id, revision(?:, latest_period_key as latest)? from sequence_group force index \(primary\) where id in \((.*)\) order by id for update$/,
     async (session, ids) => {
       for (const id of idsIn(ids)) await session.lock(`group ${id}`)
       return found(...idsIn(ids).map((id) => ({ id, revision: 1 })))
