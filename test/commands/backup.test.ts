@@ -106,7 +106,7 @@ it('advances numbers once past those that were issued after the backup, and list
   const counter = (name: string) => ({ ...ns, name })
   const group = (sequence: string, group = '') => ({ ...ns, sequence, group })
   await sequences.define(counter('down'), { step: -2, startValue: 1000 })
-  await sequences.define(counter('daily'), { restartEvery: 'DAY', format: '{yyyy}{MM}{dd}-{value}' })
+  await sequences.define(counter('daily'), { restartEvery: 'DAY', format: '{yyyy}{MM}{dd}-{value} {group}' })
   await sequences.define(counter('short'), { maxValue: 30 })
   await sequences.define(counter('exact'), { gapless: true })
   await counters.define(counter('stock'), { minValue: 0 })
