@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Period } from './calendar.ts'
 import { crossed } from './counter.ts'
 import { type ErrorDetails, NthError } from './errors.ts'
@@ -121,7 +120,6 @@ export function changedSequenceDefinition(
     const message = 'only affects the first number, which was already issued; use restartSequence'
     return refused(requested, ['startValue'], message)
   }
-  if (isDeepStrictEqual(definition, present)) return { ...history, definition }
   const skeletonsIn = (each: SequenceDefinition) =>
     pastFormatsOf({ format: each.format, isSigned: isSigning(each), groups: used })
   const before = skeletonsIn(present)

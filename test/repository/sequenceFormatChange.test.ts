@@ -140,6 +140,15 @@ it('knows that a cycle above a negative minimum issues negative numbers', async 
   expect(await service.refusal(DEFINE, { definition })).toMatchObject({ argument: 'definition.format' })
 })
 
+it('knows the numbers from before the first definition, which changes nothing', async () => {
+  const service = await startService()
+  await next(service, { count: 9 })
+  await define(service, {})
+  expect(await service.refusal(DEFINE, { definition: { step: -1 } })).toMatchObject({
+    argument: 'definition.step',
+  })
+})
+
 it('counts no format in which nothing was issued', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
