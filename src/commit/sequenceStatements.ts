@@ -191,7 +191,8 @@ export function raiseRevisions(
   raised: readonly { row: SequenceGroupRow; raise: number; latest?: string }[],
 ): string {
   const eachOf = (values: readonly string[]) => {
-    if (values.every((value) => value === values[0])) return values[0] ?? ''
+    const [value = ''] = values
+    if (values.length === 1 || values.every((other) => other === value)) return value
     return `case id ${raised.map(({ row }, index) => `when ${integer(row.id)} then ${values[index]}`).join(' ')} end`
   }
   return `update sequence_group force index (primary)
