@@ -250,7 +250,7 @@ async function sweepGroup(
   const forgotten = counters.flatMap(({ id, forgotten_at: at }) =>
     at > 0 ? `counter_id = ${integer(id)} and period = 0 and start < ${integer(at)}` : [],
   )
-  await deleteIn(context, 'counter_subject', forgotten.join(' or ') || 'false')
+  if (forgotten.length > 0) await deleteIn(context, 'counter_subject', forgotten.join(' or '))
 }
 
 /** The condition of leaderboards of periods so long past that nobody writes them. */

@@ -87,58 +87,53 @@ const MAX_PAST_FORMATS = 100
  */
 export function changedSequenceDefinition(
   history: History,
-  requested: SequenceDefinitionChange,
+  change: SequenceDefinitionChange,
 ): StoredDefinition | NthError {
   const { definition: present, used, isUsedSince } = history
   const isUsed = used.isNamed || used.isUnnamed
-  const definition = withChange(present, requested, defaultSequenceDefinition(present.timeZone))
-  const isMigrated = history.hasMigratedRepeats
-  if (isMigrated && isForUnnamedOnly(definition)) definition.allowRepeats = true
+  const definition = withChange(present, change, defaultSequenceDefinition(present.timeZone))
+  if (history.hasMigratedRepeats && isForUnnamedOnly(definition)) definition.allowRepeats = true
   // A named group, which has issued none yet, could repeat texts of an earlier format: so it needs another one than null.
   const isReturn = definition.format === null && present.format !== null
   if (isReturn && isUsed && !used.isNamed && !definition.allowRepeats) definition.format = '{value}'
   const isContinued = continues(present, definition)
-  const fault = faultIn(definition, requested)
+  const fault = faultIn(definition, change)
   if (fault) return fault
   if (breaksGroups(definition) && !(isContinued && breaksGroups(present))) {
     const others = isSigning(definition) ? 'a digit or -, such as /' : 'a digit, such as -'
     const message = `must have a character other than ${others}, between {group} and {value}: otherwise two groups could issue the same text; or set allowRepeats`
-    return refused(requested, ['format', 'startValue', 'minValue', 'allowRepeats'], message)
+    return refused(change, ['format', 'startValue', 'minValue', 'allowRepeats'], message)
   }
-  const hasMigratedRepeats = isMigrated && definition.allowRepeats
+  const hasMigratedRepeats = history.hasMigratedRepeats && definition.allowRepeats
   if (!isUsed) return { definition, hasMigratedRepeats, pastFormats: [] }
   if (definition.gapless !== present.gapless) {
-    return refused(requested, ['gapless'], 'can no longer be changed: numbers were issued')
+    return refused(change, ['gapless'], 'can no longer be changed: numbers were issued')
   }
   if (definition.gapless && isDescending(definition) !== isDescending(present)) {
     const message = 'cannot change direction: numbers that were released would be issued twice'
-    return refused(requested, ['step'], message)
+    return refused(change, ['step'], message)
   }
   const isStartAhead = definition.restartEvery !== null || definition.cycle || used.isNamed
   const isOldStartValid = !crossed(definition, present.startValue)
   if (definition.startValue !== present.startValue && !isStartAhead && isOldStartValid) {
     const message = 'only affects the first number, which was already issued; use restartSequence'
-    return refused(requested, ['startValue'], message)
+    return refused(change, ['startValue'], message)
   }
   const skeletonsIn = (each: SequenceDefinition) =>
     pastFormatsOf({ format: each.format, isSigned: isSigning(each), groups: used })
   const before = skeletonsIn(present)
   const pastFormats = isUsedSince ? union(history.pastFormats, before) : history.pastFormats
-  const changed = { definition, hasMigratedRepeats, pastFormats }
-  if (definition.cycle || definition.allowRepeats) return changed
+  const stored = { definition, hasMigratedRepeats, pastFormats }
+  if (definition.cycle || definition.allowRepeats) return stored
   if (pastFormats.length > MAX_PAST_FORMATS && !isContinued) {
-    return refused(
-      requested,
-      ['format'],
-      `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`,
-    )
+    return refused(change, ['format'], `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
   }
   // Numbers that go on repeat none of their own format. They may begin to fall below 0, though.
   const isNew = (skeleton: string) => !(isContinued && before.includes(skeleton))
   const others = pastFormats.filter(isNew)
   const begun = skeletonsIn(definition).filter(isNew)
   const repeated = others.find((past) => begun.some((skeleton) => !areDistinct(past, skeleton)))
-  return repeated === undefined ? changed : repeating(requested, definition, repeated, others)
+  return repeated === undefined ? stored : repeating(change, definition, repeated, others)
 }
 
 /** Whether the numbers of a definition simply follow those of the one before. */
@@ -260,7 +255,7 @@ function repeating(
     !('message' in parseFormat(example)) &&
     skeletonsOf(formatOf(example, false), true).every((one) => others.every((past) => areDistinct(past, one)))
   const suggestion = letter !== undefined && fits ? `, such as ${JSON.stringify(example)}` : ''
-  const how = repeated.includes('{group}') || format?.includes('{group}') ? 'begins or ends with' : 'has'
+  const how = [repeated, format ?? ''].some(showsGroup) ? 'begins or ends with' : 'has'
   const message = `could repeat numbers: some were issued as ${JSON.stringify(repeated)}, where # is a number, and others could look the same. Use a format that ${how} other characters than digits${suggestion}; or set allowRepeats`
   const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   return refused(change, parts, message)
