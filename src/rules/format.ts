@@ -183,10 +183,9 @@ const ANY_DATE = { year: 0, month: 0, day: 0, hour: 0, weekYear: 0, week: 0 }
  */
 export function areDistinct(first: string, second: string): boolean {
   if (!first.includes(GROUP) && !second.includes(GROUP)) return first !== second
-  const starts = [first, second].map((skeleton) => [...(/^.*?(?=#|\{group\})/su.exec(skeleton)?.[0] ?? '')])
-  const ends = [first, second].map((skeleton) =>
-    [...(/(?:.*(?:#|\{group\}))(.*)$/su.exec(skeleton)?.[1] ?? '')].reverse(),
-  )
+  const literals = [first, second].map((skeleton) => skeleton.split(/#|\{group\}/))
+  const starts = literals.map(([start = '']) => [...start])
+  const ends = literals.map((parts) => [...(parts.at(-1) ?? '')].reverse())
   return [starts, ends].some(([one = [], other = []]) =>
     one.some((character, index) => index < other.length && character !== other[index]),
   )
