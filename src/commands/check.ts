@@ -4,14 +4,12 @@ import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { clockFault, deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
 import { SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
-import { bytes, list, type NamedRow, nameIn, readValue, select } from '../mysql/sql.ts'
+import { readValue, select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openFilesWarning } from '../operations/process.ts'
-import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from '../repository/columns.ts'
 import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
-import { compareMigrations, noneWithoutTable, openMigrationSession } from '../repository/migrate.ts'
-import { isKnownZone } from '../rules/calendar.ts'
-import { breaksGroups, isForUnnamedOnly } from '../rules/sequenceDefinition.ts'
+import { compareMigrations, openMigrationSession } from '../repository/migrate.ts'
+import { findCurable, findRepeatingSequences } from './checkStored.ts'
 import { withHosts } from './database.ts'
 
 export const USAGE = `Usage: nth check [--accept-lost-commits] [--help]
@@ -102,8 +100,8 @@ const CHECKS: Record<string, (inspected: Inspected) => Promise<Finding | Finding
   migrations: checkMigrations,
   'lost commits': checkLosses,
   clock: checkClock,
-  formats: checkFormats,
-  cures: checkStored,
+  formats: async ({ connection }) => (await findRepeatingSequences(connection)).map(warning),
+  cures: async ({ connection }) => (await findCurable(connection)).map(warning),
   connections: checkConnections,
   packets: checkPackets,
   deadline: async ({ connection, writeTimeoutMs }) =>
@@ -212,87 +210,6 @@ const UNITS = [
 function durationText(durationMs: number): string {
   const [unit, unitMs] = UNITS.find(([, unitMs]) => durationMs >= 2 * unitMs) ?? ['ms', 1]
   return `${Math.round(durationMs / unitMs)} ${unit}`
-}
-
-/** Sequences, or other rows, that are looked at, and names that are listed. */
-const MAX_ROWS = 100_000
-const MAX_NAMES = 5
-
-/** Finds what earlier versions have accepted. A new database, which has no tables yet, has none of it. */
-async function checkFormats({ connection }: Inspected): Promise<Finding[]> {
-  const reading = select<SequenceDefinitionRow & NamedRow & { is_named: number }>(
-    connection,
-    `select n.name as namespace, s.name, ${SEQUENCE_COLUMNS}, exists (
-              select 1
-                from sequence_group g
-               where g.sequence_id = s.id and g.version > 0 and g.name > '') as is_named
-       from sequence s
-       join namespace n on n.id = s.namespace_id
-      where not s.allow_repeats and (s.format is not null or s.start_value < 0 or s.step < 0 or s.cycles)
-      limit ${MAX_ROWS}`,
-  )
-  const repeating = (await reading.catch(noneWithoutTable)).filter((row) => {
-    // A period of a later version doesn't matter.
-    const definition = sequenceDefinitionIn({ ...row, restart_every: null })
-    return breaksGroups(definition) || (row.is_named === 1 && isForUnnamedOnly(definition))
-  })
-  if (repeating.length === 0) return []
-  const message = `groups of these sequences may issue the same text: ${namesOf(repeating)}`
-  return [warning(`${message}. Set allowRepeats, or use a new sequence.`)]
-}
-
-function namesOf(rows: readonly NamedRow[]): string {
-  const names = rows.slice(0, MAX_NAMES).map((row) => JSON.stringify(Object.values(nameIn(row)).join(' / ')))
-  return `${names.join(', ')}; in all ${rows.length}`
-}
-
-/** What Nth refuses to use until it is cured. `rows`: its table, in which at most `MAX_ROWS` are looked at. */
-const curable = (inUnknownZone: string) => [
-  {
-    what: "this version doesn't know the time zones of these counters",
-    cure: 'Update Nth, or define another timeZone',
-    rows: `(select id, namespace_id, name from counter where ${inUnknownZone} limit ${MAX_ROWS}) t`,
-  },
-  {
-    what: "this version doesn't know the time zones of these sequences",
-    cure: 'Update Nth, or define another timeZone',
-    rows: `(select id, namespace_id, name from sequence where ${inUnknownZone} limit ${MAX_ROWS}) t`,
-  },
-  {
-    what: 'the database lacks the values of these counters',
-    cure: 'Reset or delete them',
-    rows: `(select id, namespace_id, name, slots from counter limit ${MAX_ROWS}) t`,
-    where: '(select count(*) from counter_value v where v.counter_id = t.id) < t.slots',
-  },
-  {
-    what: 'the database lacks the last numbers of groups of these sequences',
-    cure: 'Call restartSequence with a nextValue for each group',
-    rows: `(select id as group_id, sequence_id, latest_period_key as period_key from sequence_group limit ${MAX_ROWS}) g
-       join sequence t on t.id = g.sequence_id
-       left join sequence_value v using (group_id, period_key)`,
-    where: 'g.period_key is not null and v.value is null and v.next_value is null',
-  },
-]
-
-async function checkStored({ connection }: Inspected): Promise<Finding[]> {
-  const used = 'select time_zone as zone from counter union select time_zone from sequence'
-  const zones = await select<{ zone: Buffer }>(connection, used).catch(noneWithoutTable)
-  const unknown = zones.filter(({ zone }) => !isKnownZone(zone.toString()))
-  const findings: Finding[] = []
-  for (const { what, cure, rows, where = 'true' } of curable(
-    `time_zone in (${list(unknown, ({ zone }) => bytes(zone)) || 'null'})`,
-  )) {
-    const reading = select<NamedRow>(
-      connection,
-      `select n.name as namespace, t.name
-         from ${rows}
-         join namespace n on n.id = t.namespace_id
-        where ${where}`,
-    )
-    const found = await reading.catch(noneWithoutTable)
-    if (found.length > 0) findings.push(warning(`${what}: ${namesOf(found)}. ${cure}.`))
-  }
-  return findings
 }
 
 /** Connections of one process. */
