@@ -82,7 +82,7 @@ const FIELDS = {
   'grants.0.maxCount': ['Limit of NUMBER', { kind: 'number', value: '1' }],
   'grants.0.onceOnly': [
     'Once per subject',
-    { kind: 'check', hint: 'Counts only for a subject. Pages need it to read or take back what a subject counted.' },
+    { kind: 'check', hint: 'Counts only for a subject. Pages need it to read or take back a count.' },
   ],
   documents: ['Only these documents', { kind: 'lines', hint: 'An ID on each line. Empty: any document.' }],
   perMinute: ['Changes a minute', { kind: 'number', hint: 'Empty: the server’s default.' }],
