@@ -30,7 +30,8 @@ async function serveExample(name: string, url: string): Promise<string> {
     response.writeHead(text === undefined ? 404 : 200, {
       'content-type': TYPES[extname(path)] ?? 'text/plain',
     })
-    response.end(text?.replaceAll('http://127.0.0.1:4000', url))
+    // Not the beginning of the service's address, as in 127.0.0.1:40001.
+    response.end(text?.replaceAll(/http:\/\/127\.0\.0\.1:4000(?!\d)/g, url))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
