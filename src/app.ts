@@ -8,6 +8,7 @@ import { openHosts } from './mysql/hosts.ts'
 import { openPrivateDatabase } from './mysql/privateServer.ts'
 import { untilReady } from './mysql/ready.ts'
 import { describeTargets, type Targets } from './mysql/settings.ts'
+import { Gate } from './operations/gate.ts'
 import type { Notices } from './operations/log.ts'
 import { createAggregate, openMetrics } from './operations/metrics.ts'
 import { version } from './operations/process.ts'
@@ -112,6 +113,7 @@ export async function openServer(options: ServerOptions) {
     const server = await listen({
       ...config,
       nth,
+      gate: new Gate(config.writeTimeoutMs),
       drainMs: config.shutdownTimeoutMs / 2,
       version,
       notices,

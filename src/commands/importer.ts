@@ -65,7 +65,7 @@ export function openImporter(target: Target, options: Options) {
     const work = (connection: Connection) => attempt(connection, entries)
     if (entries.length <= 1) return database.withRetry(work)
     try {
-      return await database.withRetry(work, performance.now() + DIVIDE_AFTER_MS)
+      return await database.withRetry(work, { deadline: performance.now() + DIVIDE_AFTER_MS })
     } catch (error) {
       if (!(error instanceof NthError)) throw error
       if (!isTooLarge(error) && failureOf(error.cause) !== 'conflict') return database.withRetry(work)

@@ -1,4 +1,6 @@
 import type { GraphQLField, GraphQLFieldResolver } from 'graphql'
+import type { Gate } from '../operations/gate.ts'
+import type { Owner } from '../operations/turns.ts'
 import type { Topic, Watched } from '../repository/live.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { Caller } from '../rules/rights.ts'
@@ -7,6 +9,9 @@ import type { Caller } from '../rules/rights.ts'
 export interface Context {
   nth: Nth
   caller: Caller
+  /** Whose turns its long work and its reads have. */
+  owner: Owner
+  gate: Gate
   /**
    * Takes changes from what the caller may do in a minute. Returns the pause until so many are allowed, in
    * milliseconds; 0: they are allowed now. Default: no limit.

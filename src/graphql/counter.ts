@@ -112,7 +112,7 @@ builder.node(Counter, {
         'The total of the current period. A reset does not change it. Null if neither this period nor a finer one is tracked.',
       args: { period },
       resolve: (counter, { period }, context, info) =>
-        context.nth.counters.valueIn(counter, period, historyCharge(context, info)),
+        context.nth.counters.valueIn(counter, period, historyCharge(context, info), context.owner),
     }),
     history: t.field({
       type: [Bucket],
@@ -136,7 +136,13 @@ builder.node(Counter, {
       extensions: { check: checks.historyRange },
       resolve(counter, { period, last, from, to }, context, info) {
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        return context.nth.counters.history(counter, period, range, historyCharge(context, info))
+        return context.nth.counters.history(
+          counter,
+          period,
+          range,
+          historyCharge(context, info),
+          context.owner,
+        )
       },
     }),
     ...parts(t, limitsOf, {

@@ -92,7 +92,7 @@ builder.objectField(Counter, 'changeOf', (t) =>
     args: { subject: requiredSubject('Who counted.') },
     async resolve(counter, { subject }, context, info) {
       await chargeSubject(context, info)
-      return context.nth.counters.changeOf(counter, subject)
+      return context.nth.counters.changeOf(counter, subject, context.owner)
     },
   }),
 )

@@ -1,5 +1,6 @@
 import type { DefaultConnectionArguments } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
+import type { Owner } from '../operations/turns.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { Period as CalendarPeriod } from '../rules/calendar.ts'
 import type { Page } from '../rules/counter.ts'
@@ -64,10 +65,10 @@ export function pageOfLeaderboard(
   info: GraphQLResolveInfo,
 ) {
   const { nth } = context
-  const list = async (page: Page<LeaderboardPosition>) => {
-    const entries = await nth.counters.listLeaderboard(namespace, { order, periodKey, ...page })
+  const list = async (page: Page<LeaderboardPosition>, owner: Owner) => {
+    const entries = await nth.counters.listLeaderboard(namespace, { order, periodKey, ...page }, owner)
     const listed = page.fromEnd ? entries.toReversed() : entries
-    const counters = listedIn(listed, order, nth, ranksOf(listed.length, page))
+    const counters = listedIn(listed, order, context, ranksOf(listed.length, page))
     return page.fromEnd ? counters.reverse() : counters
   }
   return connectionOf(args, context, info, leaderboardCursors[order], list, ({ listed }) => listed.position)
@@ -87,13 +88,13 @@ function ranksOf(length: number, { after, before, fromEnd }: Page<LeaderboardPos
 function listedIn(
   entries: readonly LeaderboardEntry[],
   order: LeaderboardOrder,
-  { leaderboard }: Nth,
+  { nth: { leaderboard }, owner }: Context,
   rankOf: (index: number) => number | undefined = () => undefined,
 ) {
   let places: Promise<(number | null)[]> | undefined
   const placeAt = async (index: number) => {
     if (order === 'UPDATED_AT_DESC') return null
-    places ??= leaderboard.placesOf(entries, order === 'VALUE_ASC')
+    places ??= leaderboard.placesOf(entries, order === 'VALUE_ASC', owner)
     return (await places)[index] ?? null
   }
   return entries.map(({ sortKey, listedValue, leaderboard: _, ...counter }, index) => {
@@ -177,7 +178,7 @@ builder.objectFields(Counter, (t) => ({
       }
       const { nth } = context
       const key = await keyOn(counter, args, nth)
-      return key ? nth.leaderboard.place(key) : null
+      return key ? nth.leaderboard.place(key, context.owner) : null
     },
   }),
   neighbors: t.field({
@@ -197,12 +198,12 @@ builder.objectFields(Counter, (t) => ({
       const values = chargeList(context, STATEMENT_COST + above + 1 + below, info)
       await room(context, values)
       const key = await keyOn(counter, args, nth)
-      const entries = key ? await nth.leaderboard.neighbors(key, above, below) : null
+      const entries = key ? await nth.leaderboard.neighbors(key, above, below, context.owner) : null
       if (!entries) return null
       await room(context, values)
       const order = args.lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC'
       const { encode } = leaderboardCursors[order]
-      return listedIn(entries, order, nth).map((node) => ({ node, cursor: encode(node.listed.position) }))
+      return listedIn(entries, order, context).map((node) => ({ node, cursor: encode(node.listed.position) }))
     },
   }),
 }))

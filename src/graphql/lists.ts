@@ -1,5 +1,6 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
+import type { Owner } from '../operations/turns.ts'
 import type { Page, PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { LeaderboardOrder, SortKey } from '../rules/leaderboards.ts'
@@ -29,9 +30,9 @@ export function pageByName<Item extends { name: string }>(
   { prefix, ...args }: DefaultConnectionArguments & { prefix: string },
   context: Context,
   info: GraphQLResolveInfo,
-  list: (page: PageByName) => Promise<Item[]>,
+  list: (page: PageByName, owner: Owner) => Promise<Item[]>,
 ) {
-  const listPage = (page: Page<string>) => list({ prefix, ...page })
+  const listPage = (page: Page<string>, owner: Owner) => list({ prefix, ...page }, owner)
   return connectionOf(args, context, info, nameCursors, listPage, ({ name }) => name)
 }
 
@@ -41,7 +42,7 @@ export async function connectionOf<Item extends object, Position>(
   context: Context,
   info: GraphQLResolveInfo,
   { encode, decode }: Cursors<Position>,
-  list: (page: Page<Position>) => Promise<Item[]>,
+  list: (page: Page<Position>, owner: Owner) => Promise<Item[]>,
   positionOf: (item: Item) => Position,
 ) {
   const values = chargeList(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
@@ -49,8 +50,16 @@ export async function connectionOf<Item extends object, Position>(
   const toCursor = (item: Item) => encode(positionOf(item))
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(
     { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: checks.MAX_ITEMS, toCursor },
-    ({ after, before, limit, inverted }) =>
-      list({ after: decode('after', after), before: decode('before', before), limit, fromEnd: inverted }),
+    ({ after, before, limit, inverted: fromEnd }) =>
+      list(
+        {
+          after: decode('after', after),
+          before: decode('before', before),
+          limit,
+          fromEnd,
+        },
+        context.owner,
+      ),
   )
   // For an empty page the library returns the requested cursor.
   if (edges.length === 0) return { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }

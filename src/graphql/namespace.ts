@@ -70,7 +70,9 @@ builder.node(Namespace, {
         async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
           const { nth } = context
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page) => nth.counters.list(name, page))
+            return pageByName<CounterSource>(args, context, info, (page, owner) =>
+              nth.counters.list(name, page, owner),
+            )
           const periodKey = await periodKeyIn(name, { period, at }, nth)
           return periodKey === undefined
             ? null
@@ -88,7 +90,7 @@ builder.node(Namespace, {
         type: Sequence,
         description: 'The sequences that were used or defined, by name.',
         resolve: ({ name }, args, context, info) =>
-          pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
+          pageByName(args, context, info, (page, owner) => context.nth.sequences.list(name, page, owner)),
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
       { name: 'SequenceEdge', description: 'A sequence in a list.' },
@@ -125,7 +127,9 @@ builder.queryFields((t) => ({
       description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {
         const only = namespacesOf(context.caller, 'READ')
-        return pageByName(args, context, info, (page) => context.nth.namespaces.list(page, only))
+        return pageByName(args, context, info, (page, owner) =>
+          context.nth.namespaces.list(page, only, owner),
+        )
       },
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },

@@ -9,7 +9,6 @@ import {
   type SelectionSetNode,
   visit,
 } from 'graphql'
-import { untilRoom } from '../operations/ticks.ts'
 import type { HistoryCost } from '../repository/history.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
@@ -193,16 +192,18 @@ export function spend(request: Context, values: number): number {
 }
 
 /** Waits for a tick with room for some values; undefined: they and the request are small, and need no room. */
-export function room({ spentValues = 0 }: Context, values: number): Promise<void> | undefined {
-  return Math.max(spentValues, values) > SMALL ? untilRoom(values) : undefined
+export function room({ spentValues = 0, gate, owner }: Context, values: number): Promise<void> | undefined {
+  return Math.max(spentValues, values) > SMALL ? gate.untilRoom(values, owner) : undefined
 }
+
+type Turn = Pick<Context, 'gate' | 'owner'>
 
 /** A text with fewer characters is parsed at once. */
 export const LONG_TEXT = SMALL * CHARACTERS_OF_A_VALUE
 
 /** Waits for a tick with room to parse a long text. */
-export function roomForText(length: number): Promise<void> {
-  return untilRoom(costOfText(length))
+export function roomForText({ gate, owner }: Turn, length: number): Promise<void> {
+  return gate.untilRoom(costOfText(length), owner)
 }
 
 /** Checking the arguments of a root field, and the error if they are wrong, in values. */
@@ -214,9 +215,13 @@ const VALUES_OF_A_ROOT_FIELD = 10
  *
  * @param variablesLength of all variables, in characters of JSON
  */
-export function roomForArguments(rootFields: number, variablesLength: number): Promise<void> | undefined {
+export function roomForArguments(
+  { gate, owner }: Turn,
+  rootFields: number,
+  variablesLength: number,
+): Promise<void> | undefined {
   const values = rootFields * (VALUES_OF_A_ROOT_FIELD + costOfText(variablesLength))
-  return values > SMALL ? untilRoom(values) : undefined
+  return values > SMALL ? gate.untilRoom(values, owner) : undefined
 }
 
 /**

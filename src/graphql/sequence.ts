@@ -1,3 +1,4 @@
+import type { Owner } from '../operations/turns.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { Page } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
@@ -67,8 +68,8 @@ builder.node(Sequence, {
         description: 'The sequence groups that have issued numbers, by name.',
         resolve({ namespace, name }, { prefix, ...args }, context, info) {
           const { sequences } = context.nth
-          const list = (page: Page<string>) =>
-            sequences.listSequenceGroups({ namespace, name }, { prefix, ...page })
+          const list = (page: Page<string>, owner: Owner) =>
+            sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }, owner)
           return connectionOf(args, context, info, sequenceGroupCursors, list, ({ group }) => group)
         },
       },

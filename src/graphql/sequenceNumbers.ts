@@ -78,7 +78,7 @@ builder.objectField(SequenceGroup, 'numbersOf', (t) =>
     args: { subject: requiredSubject('Whose number.') },
     async resolve(key, { subject }, context, info) {
       await chargeSubject(context, info)
-      return context.nth.sequences.numbersOf(key, subject)
+      return context.nth.sequences.numbersOf(key, subject, context.owner)
     },
   }),
 )

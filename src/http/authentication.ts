@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import type { Owner } from '../operations/turns.ts'
 import type { ApiKeys } from '../repository/apiKeys.ts'
 import { NthError } from '../rules/errors.ts'
 import {
@@ -49,6 +50,7 @@ export interface Credential {
 /** Who sent a request, and how many changes they may make. */
 export interface Access {
   caller: Caller
+  owner: Owner
   /** As in the context of GraphQL. */
   takeChanges: ((count: number) => number) | undefined
   /** The header fields that report how many are left; undefined: they are not limited. */
@@ -133,10 +135,12 @@ export function createAuthentication({
   const isOpen = nobody === UNRESTRICTED
 
   function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
-    if (perMinute == null) return { caller, takeChanges: undefined }
-    const bucket = () => `${caller.identity}\n${clients.of(request).name}`
+    const owner = new Requester(caller.identity, request, clients)
+    if (perMinute == null) return { caller, owner, takeChanges: undefined }
+    const bucket = () => `${owner.identity}\n${owner.address}`
     return {
       caller,
+      owner,
       takeChanges: (count) => rateLimits.take(bucket(), perMinute, count),
       limitHeaders: () => rateLimits.headers(bucket(), perMinute),
     }
@@ -179,6 +183,28 @@ export function createAuthentication({
     const found = identify(credential.text)
     if (!(found instanceof Promise)) return accessOf(request, credential, found)
     return found.then((identified) => accessOf(request, credential, identified))
+  }
+}
+
+/** Who sent a request. */
+class Requester implements Owner {
+  readonly identity: string
+  readonly arrivedAt = performance.now()
+  readonly #request: IncomingMessage
+  readonly #clients: Clients
+
+  constructor(identity: string, request: IncomingMessage, clients: Clients) {
+    this.identity = identity
+    this.#request = request
+    this.#clients = clients
+  }
+
+  get address() {
+    return this.#clients.of(this.#request).name
+  }
+
+  get hasLeft() {
+    return this.#request.socket.destroyed
   }
 }
 

@@ -106,7 +106,7 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
     const [namespace = '', name = ''] = parts.map(decoded)
     const fault = faultAt(['namespace'], nameFault(namespace)) ?? faultAt(['name'], nameFault(name))
     if (fault) throw inputError(fault)
-    const { caller } = await authenticate(request, credential)
+    const { caller, owner } = await authenticate(request, credential)
     if (!isAllowed(caller, 'READ', { namespace, name })) throw refusal(caller, 'READ')
     if (kind === 'sequence') {
       const { group, label = name, color, style } = parse(sequenceParameters, request)
@@ -115,7 +115,7 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
     }
     const { period, format, locale, label = name, color, style } = parse(counterParameters, request)
     const counter = await nth.counters.read({ namespace, name })
-    const number = period ? await nth.counters.valueIn(counter, period) : counter.value
+    const number = period ? await nth.counters.valueIn(counter, period, undefined, owner) : counter.value
     if (number === null) throw new NthError('BAD_USER_INPUT', 'This period is not tracked.')
     const numbers = new Intl.NumberFormat([locale, 'en'], { notation: format ?? 'standard' })
     return { label, message: numbers.format(number), color, style }

@@ -11,6 +11,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { LONG_TEXT, roomForText, VALUE_BUDGET } from '../graphql/selections.ts'
+import type { Gate } from '../operations/gate.ts'
 import type { Notices } from '../operations/log.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate, Credential } from './authentication.ts'
@@ -48,6 +49,7 @@ interface HandlerOptions {
   reserve: Reserve
   release: Release
   authenticate: Authenticate
+  gate: Gate
   notices: Notices
 }
 
@@ -74,6 +76,7 @@ export function createGraphqlHandler({
   reserve,
   release,
   authenticate,
+  gate,
   notices,
 }: HandlerOptions): Handler {
   const { getResultForParams, fetchAPI, logger } = yoga
@@ -99,7 +102,7 @@ export function createGraphqlHandler({
         if (body === undefined) return
         if (body instanceof HttpError) throw body
         exchange.length = body.length
-        if (body.length > LONG_TEXT) await roomForText(body.length)
+        if (body.length > LONG_TEXT) await roomForText({ gate, owner: access.owner }, body.length)
         params = paramsInBody(request, body.toString('utf8'))
       } else if (request.method === 'GET') {
         params = paramsInAddress(request)
@@ -150,11 +153,11 @@ export function createGraphqlHandler({
   }
 
   async function resultOf({ request, note, length }: ApiExchange, params: GraphQLParams, access: Access) {
-    const { caller, takeChanges } = access
+    const { caller, owner, takeChanges } = access
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
     const cost = params.extensions?.cost === true ? { values: 0 } : undefined
-    const server: ServerContext = { req: request, caller, takeChanges, note, cost, variablesLength }
+    const server: ServerContext = { req: request, caller, owner, takeChanges, note, cost, variablesLength }
     try {
       const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return withCost(compiled, cost)

@@ -7,6 +7,7 @@ import {
   GraphQLError,
   getOperationAST,
 } from 'graphql'
+import type { Gate } from '../operations/gate.ts'
 import type { Notices } from '../operations/log.ts'
 import { type Limit, refusalMeasure } from '../operations/measures.ts'
 import type { Nth } from '../repository/nth.ts'
@@ -34,6 +35,7 @@ interface LiveQueriesOptions {
   /** Pause after which a stream gets a heartbeat, in milliseconds. */
   heartbeatMs: number
   clients: Clients
+  gate: Gate
   notices: Notices
 }
 
@@ -81,7 +83,7 @@ export type LiveQueries = ReturnType<typeof openLiveQueries>
  * limits holds. An address is charged for all that each of its streams keeps; what streams share is in use once.
  */
 export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
-  const { maxStreams, maxBytes, heartbeatMs, clients, notices } = options
+  const { maxStreams, maxBytes, heartbeatMs, clients, gate, notices } = options
   const queries = new Map<string, SharedQuery>()
   const documents = new Map<DocumentNode, SharedDocument>()
   const streams = new Set<Stream>()
@@ -129,7 +131,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     const document = documents.get(node) ?? { node, bytes: bytesOfNode(), queries: 0 }
     // Not its context, which holds the first request.
     const kept = { ...args, variableValues, contextValue: undefined }
-    const query = openLiveQuery({ args: kept, compiled, nth, caller, notices })
+    const query = openLiveQuery({ args: kept, compiled, nth, gate, caller, notices })
     const bytes = BYTES_A_QUERY + text.length * BYTES_A_VARIABLE_CHARACTER
     const shared: SharedQuery = { hash: queryHash, query, document, bytes, streams: 1 }
     queries.set(queryHash, shared)
@@ -171,33 +173,34 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       format: StreamFormat,
     ): Promise<ExecutionResult | StreamResult> {
       if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
-      const { caller, req } = contextOf(args)
+      const { caller, owner, req } = contextOf(args)
       const client = clients.limited(req)
-      const owner = client && `${caller.identity}\n${client}`
+      const limited = client && `${caller.identity}\n${client}`
       const shared = join(args, compiled, caller)
       const { query } = shared
       const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)
       const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
       const bytes = ownBytes + shared.bytes + shared.document.bytes
       let names = 0
-      const stream = new Stream(caller, format, () => {
+      const stream = new Stream(caller, owner, format, () => {
         streams.delete(stream)
         query.leave(stream)
         leave(shared)
         budget.charge(client, -bytes, -ownBytes)
-        streamsOf.add(owner, -1)
-        namesOf.add(owner, -names)
+        streamsOf.add(limited, -1)
+        namesOf.add(limited, -names)
       })
       streams.add(stream)
       budget.charge(client, bytes, ownBytes)
-      streamsOf.add(owner, 1)
+      streamsOf.add(limited, 1)
       try {
-        if (streamsOf.of(owner) > maxStreams) throw tooMany('streams', 'subscriptions', maxStreams)
+        if (streamsOf.of(limited) > maxStreams) throw tooMany('streams', 'subscriptions', maxStreams)
         assertRoom(client, bytes)
         const first = await query.join(stream)
         if (stream.state !== 'closed') names = query.size
-        namesOf.add(owner, names)
-        if (namesOf.of(owner) > MAX_NAMES) throw tooMany('watched names', 'names in subscriptions', MAX_NAMES)
+        namesOf.add(limited, names)
+        if (namesOf.of(limited) > MAX_NAMES)
+          throw tooMany('watched names', 'names in subscriptions', MAX_NAMES)
         if (first.errors && !query.isSent(stream)) {
           stream.close()
           return { errors: first.errors, extensions: { http: httpOf(first.errors[0]?.extensions ?? {}) } }

@@ -3,7 +3,7 @@ import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
 import type { Context } from '../graphql/context.ts'
 import { selectedPeriods } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
-import { untilRoom } from '../operations/ticks.ts'
+import { type Owner, SharedOwner } from '../operations/turns.ts'
 import type { Watched } from '../repository/live.ts'
 import { type ErrorCode, NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
@@ -16,7 +16,7 @@ interface Opening {
   first: Promise<ExecutionResult>
 }
 
-interface LiveQueryOptions extends Pick<Context, 'nth' | 'caller'> {
+interface LiveQueryOptions extends Pick<Context, 'nth' | 'gate' | 'caller'> {
   args: ExecutionArgs
   /** The same operation, if it could be compiled. */
   compiled: CompiledOperation | undefined
@@ -29,7 +29,8 @@ export type LiveQuery = ReturnType<typeof openLiveQuery>
  * All streams with the same operation, variables and rights: each event is executed once, and sent to all of them. A
  * stream that is not ready collects what it misses, and gets its newest state when it is.
  */
-export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQueryOptions) {
+export function openLiveQuery({ args, compiled, nth, gate, caller, notices }: LiveQueryOptions) {
+  const owner = new SharedOwner()
   const streams = new Set<Stream>()
   const feed = nth.live.open({ onChanged, periods: selectedPeriods(args) })
   let opening: Opening | undefined
@@ -54,9 +55,10 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
   async function run(own: Pick<Context, 'watch'>, rootValue?: readonly Watched[]): Promise<ExecutionResult> {
     // Errors of compiled code lack details.
     const quick =
-      rootValue && (await compiled?.execute({ nth, caller }, args.variableValues ?? undefined, rootValue))
+      rootValue &&
+      (await compiled?.execute({ nth, gate, caller, owner }, args.variableValues ?? undefined, rootValue))
     if (quick && !quick.errors) return quick
-    const contextValue: Context = { nth, caller, ...own }
+    const contextValue: Context = { nth, gate, caller, owner, ...own }
     return finalResult(await execute({ ...args, rootValue, contextValue }), false, notices)
   }
 
@@ -64,7 +66,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
   async function resultOf(changed: Iterable<Watched>): Promise<string | undefined> {
     const present = [...changed].filter(({ state }) => state !== null)
     if (present.length === 0) return undefined
-    await untilRoom(present.length)
+    await gate.untilRoom(present.length, owner)
     const result = await run({}, present)
     const isUnread = result.errors?.some(
       ({ extensions }) => extensions.code === ('UNAVAILABLE' satisfies ErrorCode),
@@ -104,6 +106,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
   return {
     /** Returns the result for the first event of a stream. */
     join(stream: Stream): Promise<ExecutionResult> {
+      owner.join(stream.owner)
       opening ??= open()
       opening.streams.add(stream)
       return opening.first
@@ -119,6 +122,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
 
     leave(stream: Stream): void {
       streams.delete(stream)
+      owner.members.delete(stream.owner)
       opening?.streams.delete(stream)
     },
 
@@ -208,6 +212,8 @@ type StreamState = 'opening' | 'ready' | 'behind' | 'closed'
 /** The results of a subscription, to one client. */
 export class Stream {
   readonly caller: Caller
+  /** Whose turns its work has. */
+  readonly owner: Owner
   readonly #format: StreamFormat
   state: StreamState = 'opening'
   /** What has changed while it was not ready. */
@@ -218,8 +224,9 @@ export class Stream {
   readonly #onClosed: () => void
 
   /** @param onClosed called once, however it is closed */
-  constructor(caller: Caller, format: StreamFormat, onClosed: () => void) {
+  constructor(caller: Caller, owner: Owner, format: StreamFormat, onClosed: () => void) {
     this.caller = caller
+    this.owner = owner
     this.#format = format
     this.#onClosed = onClosed
   }

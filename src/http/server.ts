@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
+import type { Gate } from '../operations/gate.ts'
 import { errorOf } from '../rules/errors.ts'
 import { ALL_NAMES, isAllowed, refusal } from '../rules/rights.ts'
 import {
@@ -83,6 +84,7 @@ export type ReadMetrics = () => Promise<string>
 export interface ListenOptions
   extends Pick<ApiOptions, 'nth' | 'notices' | 'trustedOnly'>,
     Partial<typeof LIMITS> {
+  gate: Gate
   /** An IP address: whether it is that of loopback decides who may call. */
   host: string
   port: number
@@ -113,7 +115,7 @@ const HEALTH_PATH = /^\/(health|ready)(?:\?|$)/
  * another process at once. Throws the system's error if it can't listen.
  */
 export async function listen(options: ListenOptions) {
-  const { host, port, allowedOrigins, access = {}, version = '', nth, notices, trustedOnly } = options
+  const { host, port, allowedOrigins, access = {}, version = '', nth, gate, notices, trustedOnly } = options
   const { readMetrics = async () => '', rateLimits = new RateLimits() } = options
   const limits = { ...LIMITS, ...options }
   const { arrivalMs, stallMs, graceMs, unauthorizedMs, maxStreams, heartbeatMs, drainMs, heapBytes } = limits
@@ -154,9 +156,9 @@ export async function listen(options: ListenOptions) {
     rateLimits,
   })
   const maxBytes = heapBytes * STREAMS_SHARE
-  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
-  const api = createApi({ nth, notices, liveQueries, trustedOnly })
-  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate, notices })
+  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, gate, notices })
+  const api = createApi({ nth, gate, notices, liveQueries, trustedOnly })
+  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate, gate, notices })
   const answerBadge = createBadges(nth, authenticateReader, notices)
 
   /** As `authenticate`. Refuses keys that are bound to documents: badges and metrics have none. */

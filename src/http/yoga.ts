@@ -3,6 +3,7 @@ import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
 import type { Context } from '../graphql/context.ts'
 import { schema } from '../graphql/schema.ts'
 import { fieldsIn, fragmentsOf, roomForArguments } from '../graphql/selections.ts'
+import type { Gate } from '../operations/gate.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Nth } from '../repository/nth.ts'
 import { assertInvariant } from '../rules/errors.ts'
@@ -14,6 +15,7 @@ import { assertKeyHeader, contextOf, idempotencyKeyIn, type ServerContext } from
 
 export interface ApiOptions {
   nth: Nth
+  gate: Gate
   notices: Notices
   liveQueries: LiveQueries
   /** Whether all but administrators may run trusted documents only. Default: false. */
@@ -23,13 +25,13 @@ export interface ApiOptions {
 export type Api = ReturnType<typeof createApi>
 
 /** The GraphQL API: compiled operations, and Yoga for all others. Its server, with pages and limits, is not Yoga's. */
-export function createApi({ nth, notices, liveQueries, trustedOnly = false }: ApiOptions) {
+export function createApi({ nth, gate, notices, liveQueries, trustedOnly = false }: ApiOptions) {
   const cache = createDocumentCache(schema)
 
   /** The context of resolvers. */
   function createContext(server: ServerContext): Context {
-    const { caller, takeChanges, cost } = server
-    return { nth, caller, takeChanges, cost, idempotencyKey: idempotencyKeyIn(server) }
+    const { caller, owner, takeChanges, cost } = server
+    return { nth, caller, owner, gate, takeChanges, cost, idempotencyKey: idempotencyKeyIn(server) }
   }
 
   const yoga = createYoga<ServerContext>({
@@ -61,7 +63,8 @@ export function createApi({ nth, notices, liveQueries, trustedOnly = false }: Ap
     note.operation = operation.type
     note.operationName = operation.name
     const fields = operation.rootFields
-    const room = fields > 1 ? roomForArguments(fields, server.variablesLength) : undefined
+    const room =
+      fields > 1 ? roomForArguments({ gate, owner: server.owner }, fields, server.variablesLength) : undefined
     if (room) return room.then(() => operation.execute(createContext(server), params.variables))
     return operation.execute(createContext(server), params.variables)
   }
@@ -78,7 +81,8 @@ function operations(cache: DocumentCache, liveQueries: LiveQueries, notices: Not
   return {
     async onExecute({ args, setExecuteFn }) {
       const { operation, fields } = noted(args)
-      const { req, caller, variablesLength } = contextOf(args)
+      const context = contextOf(args)
+      const { req, caller, variablesLength } = context
       const isMutation = operation.operation === 'mutation'
       // A link could send it.
       if (isMutation && req.method !== 'POST')
@@ -88,7 +92,7 @@ function operations(cache: DocumentCache, liveQueries: LiveQueries, notices: Not
       if (caller.grants.length === 0 && fields.some(({ name }) => INTROSPECTION.includes(name.value)))
         throw new HttpError(401, 'UNAUTHENTICATED', NO_INTROSPECTION)
       if (isMutation) assertKeyHeader(args, operation, fields)
-      if (fields.length > 1) await roomForArguments(fields.length, variablesLength)
+      if (fields.length > 1) await roomForArguments(context, fields.length, variablesLength)
       // Yoga's own executor treats a result with a field named "then" as a promise.
       setExecuteFn(execute)
       return {

@@ -49,6 +49,8 @@ const VARIABLES = [
   'group_replication_group_name',
   'group_replication_consistency',
   'max_allowed_packet',
+  // Of MariaDB only.
+  'max_statement_time',
   // The id of the connection, and the time: a node that has left its cluster answers no select.
   'pseudo_thread_id',
   'timestamp',

@@ -4,9 +4,12 @@ import { createPool, type Pool } from 'mysql2'
 import type { PoolConnection, RowDataPacket } from 'mysql2/promise'
 import { SILENT } from '../operations/log.ts'
 import { tripMeasure } from '../operations/measures.ts'
+import type { Owner } from '../operations/turns.ts'
 import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
 import {
+  ER,
   failureOf,
+  hasErrorNumber,
   isRefusal,
   isSwitchover,
   isUnwritable,
@@ -18,7 +21,15 @@ import { afterSwitchover, createFailoverDetector, type FailoverDetector, Health 
 import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
 import type { Answer } from './session.ts'
-import { causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
+import {
+  causalSettings,
+  connectionOptions,
+  limitSelects,
+  maxStatementIn,
+  sendSettings,
+  type Values,
+} from './settings.ts'
+import { JOBS, JOINED, Slots } from './slots.ts'
 import { assertFits, integer, select } from './sql.ts'
 
 export type Connection = PoolConnection
@@ -52,9 +63,22 @@ interface Opened {
   incarnation: number
   openedAt: number
   answeredAt: number
-  /** The most bytes of a statement; undefined: it doesn't have its settings yet. */
-  maxStatement: number | undefined
+  /** Undefined: it doesn't have its settings yet. */
+  settings: { maxStatement: number; values: Values } | undefined
+  /** When its work must be done; undefined: its selects have no time limit. */
+  selectsUntil: number | undefined
 }
+
+/** When work runs. */
+interface Turn {
+  /** Whose turn it has. Default: that of the work that all share. */
+  owner?: Owner | undefined
+  /** On the clock of `performance.now()`. Default: by the time limit of the owner. */
+  deadline?: number | undefined
+}
+
+/** What runs work for one owner. */
+export type Reader = Pick<Database, 'withRetry' | 'select' | 'deadline'>
 
 const CONNECTIONS = 10
 const CONNECTIONS_FOR_CHANGES = 2
@@ -66,6 +90,9 @@ const IDLE_TRANSACTION_S = 3
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
+/** How long before the end of an attempt the server ends a select itself, and the shortest time that it gets. */
+const ABORT_EARLIER_MS = 200
+const SHORTEST_SELECT_MS = 50
 /** Maximum wait for the end of all connections, on closing. */
 const CLOSE_LIMIT_MS = 1000
 
@@ -83,6 +110,8 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
 export class Database {
   readonly #hosts: Hosts
   readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'health' | 'failover'>>
+  readonly #slots: Slots
+  readonly #connections: number
   #used: HostPool | undefined
   readonly #opened = new WeakMap<object, Opened>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
@@ -98,21 +127,25 @@ export class Database {
     this.#hosts = hosts
     const health = new Health({ notices: SILENT })
     this.#options = { health, failover: createFailoverDetector(SILENT), ...options }
+    this.#connections = options.isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
+    this.#slots = new Slots(this.#connections)
   }
 
   /**
    * Runs work that may run twice: reads, and creating what may already exist. It is retried until its deadline where
    * that helps: a restart of the database is only a pause.
    *
-   * @param deadline on the clock of `performance.now()`
    * @throws {NthError} UNAVAILABLE
    */
-  async withRetry<T>(work: Work<T>, deadline = this.deadline()): Promise<T> {
+  async withRetry<T>(
+    work: Work<T>,
+    { owner = JOINED, deadline = this.deadline(owner) }: Turn = {},
+  ): Promise<T> {
     const { maxPending } = this.#options
     if (this.#pending >= maxPending)
       throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
     this.#pending++
-    return this.#run(work, deadline).finally(() => this.#pending--)
+    return this.#run(work, deadline, owner).finally(() => this.#pending--)
   }
 
   /** Runs a select, as `withRetry` does. */
@@ -122,11 +155,21 @@ export class Database {
 
   /** Runs work once, also while the database is not used because it has lost commits. */
   evenIfLossy<T>(work: Work<T>): Promise<T> {
-    return this.#attempt(work, this.deadline(), true)
+    return this.#attempt(work, this.deadline(), true, JOINED)
   }
 
-  deadline(): number {
-    return performance.now() + this.#options.timeLimitMs
+  /** The same database, for work of which none is a caller's. */
+  forJobs(): Reader {
+    const withRetry: Reader['withRetry'] = (work, turn) => this.withRetry(work, { ...turn, owner: JOBS })
+    return {
+      withRetry,
+      select: (statement) => withRetry((connection) => select(connection, statement)),
+      deadline: () => this.deadline(),
+    }
+  }
+
+  deadline(owner: Owner = JOINED): number {
+    return owner.arrivedAt + this.#options.timeLimitMs
   }
 
   /** How many connections there are, and how many of them are in use. */
@@ -140,19 +183,21 @@ export class Database {
     if (ended) await withTimeout(CLOSE_LIMIT_MS, ended).catch(() => undefined)
   }
 
-  async #run<T>(work: Work<T>, deadline: number): Promise<T> {
+  async #run<T>(work: Work<T>, deadline: number, owner: Owner): Promise<T> {
     const { failover, health } = this.#options
     let conflict: unknown
     const reportWriting = afterSwitchover(health.writing)
     for (let failures = 0; ; ) {
       try {
         failover.assertWhole()
-        return await this.#attempt(work, deadline, failures === 0)
+        return await this.#attempt(work, deadline, failures === 0, owner)
       } catch (error) {
         // Thrown by the work itself, or as the database has lost commits.
         if (error instanceof NthError) throw error
         const failure = failureOf(error)
         if (failure === 'fault') throw error
+        if (hasErrorNumber(error, ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT))
+          throw unavailable('The database took too long for this; nothing was done.', error)
         if (isUnwritable(error)) reportWriting(false, error)
         if (failure === 'conflict') conflict = error
         const pauseMs = backoffMs(RETRY, ++failures)
@@ -168,12 +213,19 @@ export class Database {
   }
 
   /** The first attempt leaves time for another: its connection may be dead. */
-  async #attempt<T>(work: Work<T>, deadline: number, isFirst: boolean): Promise<T> {
+  async #attempt<T>(work: Work<T>, deadline: number, isFirst: boolean, owner: Owner): Promise<T> {
+    const release = await this.#slots.take(owner, deadline)
+    return this.#attemptNow(work, deadline, isFirst, owner).finally(release)
+  }
+
+  async #attemptNow<T>(work: Work<T>, deadline: number, isFirst: boolean, owner: Owner): Promise<T> {
     const connection = await this.#acquire(deadline)
     const opened = this.#openedOf(connection)
     const leftMs = deadline - performance.now()
     const thirdMs = Math.min(leftMs / 3, LONGEST_FIRST_ATTEMPT_MS)
     const limitMs = isFirst ? Math.max(thirdMs, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
+    const isLimited = owner !== JOBS && !this.#options.isForChanges
+    opened.selectsUntil = isLimited ? performance.now() + limitMs : undefined
     this.#busy += 1
     try {
       const result = await opened.host.answer(limitMs, work(connection))
@@ -216,7 +268,7 @@ export class Database {
     try {
       used = await withTimeout(deadline - begunAt, this.#currentPool())
       connection = await acquireFrom(used, deadline)
-      if (this.#openedOf(connection).maxStatement === undefined) {
+      if (this.#openedOf(connection).settings === undefined) {
         await used.host.answer(deadline - performance.now(), this.#prepare(connection))
         health.connected()
       }
@@ -241,12 +293,12 @@ export class Database {
     const host = await this.#hosts.current()
     if (this.#used?.host.target === host.target && !this.#used.host.isLeft()) return this.#used
     this.#used?.pool.end(() => undefined)
-    const { timeLimitMs, isForChanges } = this.#options
+    const { timeLimitMs } = this.#options
     const connectTimeoutMs = Math.max(timeLimitMs / 3, SHORTEST_ATTEMPT_MS)
     const pool = createPool({
       ...connectionOptions(host.target, connectTimeoutMs),
       multipleStatements: true,
-      connectionLimit: isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS,
+      connectionLimit: this.#connections,
     })
     pool.on('connection', (connection) => {
       this.#open += 1
@@ -257,14 +309,22 @@ export class Database {
       })
       const { incarnation } = this.#options.failover
       const now = performance.now()
-      const opened: Opened = { host, incarnation, openedAt: now, answeredAt: now, maxStatement: undefined }
+      const opened: Opened = {
+        host,
+        incarnation,
+        openedAt: now,
+        answeredAt: now,
+        settings: undefined,
+        selectsUntil: undefined,
+      }
       this.#opened.set(connection, opened)
       // All that is sent on it goes through here, as the driver's promises call it. It is never given values.
       const send = connection.query.bind(connection)
       connection.query = ((statement: string, onAnswer?: () => void) => {
-        if (opened.maxStatement !== undefined) assertFits(statement, opened.maxStatement)
+        const text = changing.has(connection) ? statement : limited(statement, opened)
+        if (opened.settings) assertFits(text, opened.settings.maxStatement)
         if (tripMeasure.hasSubscribers) tripMeasure.publish(undefined)
-        return send(statement, onAnswer)
+        return send(text, onAnswer)
       }) as typeof send
     })
     this.#used = { pool, host }
@@ -280,7 +340,7 @@ export class Database {
     opened.host.check(status)
     if (isGaleraNode(status.values)) galeraConnections.add(connection.connection)
     if (isCausal) for (const statement of causalSettings(status.values)) await connection.query(statement)
-    opened.maxStatement = maxStatementIn(status.values)
+    opened.settings = { maxStatement: maxStatementIn(status.values), values: status.values }
   }
 
   async #isLive(connection: Connection, deadline: number): Promise<boolean> {
@@ -306,6 +366,21 @@ export class Database {
   }
 }
 
+/**
+ * Limits the time of selects by what is left of their attempt.
+ *
+ * @throws {NthError} UNAVAILABLE if nothing is left
+ */
+function limited(statement: string, { selectsUntil, settings }: Opened): string {
+  if (selectsUntil === undefined || !settings) return statement
+  const leftMs = selectsUntil - performance.now()
+  const limitMs = Math.max(leftMs - ABORT_EARLIER_MS, SHORTEST_SELECT_MS)
+  const text = limitSelects(statement, limitMs, settings.values)
+  if (leftMs < SHORTEST_SELECT_MS && text !== statement)
+    throw unavailable('The time for this is over; nothing was done.')
+  return text
+}
+
 async function acquireFrom({ pool, host }: HostPool, deadline: number): Promise<Connection> {
   const acquired = pool.promise().getConnection()
   try {
@@ -324,6 +399,9 @@ export function retried<Args extends unknown[], T>(
 ): (...args: Args) => Promise<T> {
   return (...args) => database.withRetry((connection) => work(connection, ...args))
 }
+
+/** Those within a transaction that changes rows: its selects wait for locks. */
+const changing = new WeakSet<object>()
 
 /** Those to nodes of Galera. */
 const galeraConnections = new WeakSet<object>()
@@ -352,12 +430,13 @@ export const COMMIT = ['commit', AFTER]
 
 /** Begins a transaction, does the work, and commits it; or rolls it back if the work fails. */
 export function inTransaction<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+  changing.add(connection.connection)
   return orRollBack(connection, async () => {
     await queryAll(connection, BEGIN)
     const result = await work()
     await queryAll(connection, COMMIT)
     return result
-  })
+  }).finally(() => changing.delete(connection.connection))
 }
 
 /** Does work that begins and ends a transaction itself. Rolls it back if the work fails. */

@@ -194,6 +194,21 @@ export function maxStatementIn(values: Values): number {
   return Number(values.get('max_allowed_packet') ?? Number.POSITIVE_INFINITY) - PACKET_OVERHEAD
 }
 
+/** Where a text has selects that aren't part of other statements. */
+const SELECTS = /(?<=^|;\n)select\b/g
+
+/** Adds a time limit to the selects of a text, by the server's variables. */
+export function limitSelects(text: string, limitMs: number, values: Values): string {
+  const isMariaDb = values.has('max_statement_time')
+  const milliseconds = integer(Math.ceil(limitMs))
+  return text.replace(
+    SELECTS,
+    isMariaDb
+      ? `set statement max_statement_time = ${milliseconds} / 1000 for select`
+      : `select /*+ max_execution_time(${milliseconds}) */`,
+  )
+}
+
 export function connectionOptions(target: Target, connectTimeoutMs: number) {
   return {
     ...target,

@@ -5,6 +5,7 @@ import type { Connection } from 'mysql2/promise'
 import { type Database, retried } from '../mysql/pool.ts'
 import { bytes, hex, instant, integer, list, orNull, pageBy, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
+import type { Owner } from '../operations/turns.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import {
@@ -170,7 +171,8 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     /** Undefined: it doesn't exist. */
     read: retried(database, findKey),
     /** In the order of their creation. */
-    list: retried(database, listKeys),
+    list: (page: Page<number>, owner?: Owner) =>
+      database.withRetry((connection) => listKeys(connection, page), { owner }),
 
     async close(): Promise<void> {
       await Promise.all([check.close(), noting.close()])

@@ -4,6 +4,8 @@ import { LRUCache } from 'lru-cache'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from '../mysql/errors.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
+import { type Owner, SharedOwner } from '../operations/turns.ts'
 import { errorOf } from '../rules/errors.ts'
 import type { Row, Rows } from '../rules/rows.ts'
 
@@ -66,6 +68,38 @@ export function batchReads<Key, State extends Key, Missing = never>(
     async read(key: Key): Promise<State | Missing> {
       const [state] = await readMany([key])
       return state ?? unwritten(key)
+    },
+  }
+}
+
+/**
+ * As `batchReads`, but only the reads of one owner go together, in its turns: reads whose work differs so much that others
+ * must not wait for it.
+ */
+export function batchOwnReads<Key, State extends Key, Missing = never>(
+  textOf: (key: Key) => string,
+  readFound: (keys: readonly Key[], owner: Owner) => Promise<readonly State[]>,
+  unwritten?: (key: Key) => State | Missing,
+) {
+  const open = new Map<Owner | string, { shared: SharedOwner; read(key: Key): Promise<State | Missing> }>()
+
+  function openFor(key: Owner | string) {
+    const shared = new SharedOwner()
+    const readOpen = (keys: readonly Key[]) => {
+      open.delete(key)
+      return readFound(keys, shared)
+    }
+    const batch = { shared, read: batchReads<Key, State, Missing>(textOf, readOpen, unwritten).read }
+    open.set(key, batch)
+    return batch
+  }
+
+  return {
+    read(key: Key, owner = JOINED): Promise<State | Missing> {
+      const who = owner.members ? owner : `${owner.identity}\n${owner.address}`
+      const { shared, read } = open.get(who) ?? openFor(who)
+      for (const member of owner.members ?? [owner]) shared.join(member)
+      return read(key)
     },
   }
 }

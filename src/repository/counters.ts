@@ -18,6 +18,7 @@ import {
   select,
   selectByName,
 } from '../mysql/sql.ts'
+import type { Owner } from '../operations/turns.ts'
 import {
   type CounterKey,
   type CounterOperation,
@@ -92,7 +93,8 @@ export function openCounters({
   retentionIn,
   now,
 }: Means<CounterKey, CounterRow>) {
-  const list = retried(database, listCounters)
+  const list = (namespace: string, page: PageByName, owner?: Owner) =>
+    database.withRetry((connection) => listCounters(connection, namespace, page), { owner })
   const subjects = openSubjects({ database, rows, now }, COUNTS)
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
@@ -115,9 +117,13 @@ export function openCounters({
     },
 
     /** What a repeated `countOnce` would return now; null: the subject has not counted. */
-    async changeOf({ namespace, name }: CounterKey, subject: string): Promise<CounterChange | null> {
+    async changeOf(
+      { namespace, name }: CounterKey,
+      subject: string,
+      owner?: Owner,
+    ): Promise<CounterChange | null> {
       const key = { namespace, name }
-      const { first } = (await subjects.first(key, subject)) ?? {}
+      const { first } = (await subjects.first(key, subject, owner)) ?? {}
       return first ? changeOf(key, repeatedCount(first), { at: first.at, isReplayed: false }) : null
     },
 

@@ -1,6 +1,7 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
-import { type Connection, type Database, retried } from '../mysql/pool.ts'
+import type { Connection, Database } from '../mysql/pool.ts'
 import { bytes, groupBy, list, select } from '../mysql/sql.ts'
+import type { Owner } from '../operations/turns.ts'
 import {
   type Bucket,
   type Calendar,
@@ -17,7 +18,7 @@ import type { CounterKey, CounterState, Retention } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { joinNames } from '../rules/names.ts'
 import { type HistorySource, historySourcesOf } from '../rules/periods.ts'
-import { batchReads } from './batches.ts'
+import { batchOwnReads } from './batches.ts'
 
 /** A counter as it was read; without a definition, the retention of its namespace applies. */
 type Counter = Pick<CounterState, 'namespace' | 'name' | 'definition'>
@@ -63,11 +64,13 @@ export function openHistory(
   retentionIn: (namespace: string) => Promise<Retention>,
   now: () => Date,
 ) {
-  const stretches = batchReads(stretchText, retried(database, readHistory))
+  const stretches = batchOwnReads(stretchText, (keys, owner) =>
+    database.withRetry((connection) => readHistory(connection, keys), { owner }),
+  )
 
   /**
-   * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share one
-   * statement.
+   * The totals of a counter's periods in a range, oldest first. All histories that an owner requests in one event loop tick
+   * share one statement.
    *
    * @returns null if neither the period nor a finer one is tracked
    * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
@@ -77,6 +80,7 @@ export function openHistory(
     period: Period,
     range: HistoryRange,
     charge?: Charge,
+    owner?: Owner,
   ): Promise<Total[] | null> {
     const retention = definition ?? (await retentionIn(namespace))
     if (!isTracked(retention, period)) return null
@@ -90,7 +94,7 @@ export function openHistory(
     const found = await Promise.all(
       historySourcesOf(retention, bounds, now().getTime()).map(({ period, from, to, since }) =>
         // Rows recorded in another time zone may start earlier.
-        stretches.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
+        stretches.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }, owner),
       ),
     )
     await room?.()
@@ -111,8 +115,8 @@ export function openHistory(
     history,
 
     /** Total of the current period; null: neither it nor a finer one is tracked. */
-    async valueIn(counter: Counter, period: Period, charge?: Charge): Promise<number | null> {
-      const totals = await history(counter, period, { last: 1 }, charge)
+    async valueIn(counter: Counter, period: Period, charge?: Charge, owner?: Owner): Promise<number | null> {
+      const totals = await history(counter, period, { last: 1 }, charge, owner)
       return totals?.[0]?.value ?? null
     },
   }

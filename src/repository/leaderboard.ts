@@ -2,6 +2,7 @@ import { withTimeout } from '../mysql/errors.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
 import { bytes, EPOCH, instant, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
+import type { Owner } from '../operations/turns.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { CounterKey } from '../rules/counter.ts'
 import {
@@ -14,7 +15,7 @@ import {
 } from '../rules/leaderboards.ts'
 import { joinNames } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'
-import { batchReads } from './batches.ts'
+import { batchOwnReads } from './batches.ts'
 import { JOIN_VALUE, STATE, type StateRow, stateIn } from './columns.ts'
 import { repeat } from './jobs.ts'
 import { placeOf, tableOf } from './leaderboardBlocks.ts'
@@ -210,7 +211,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     // The period of a change may have ended since the copy before.
     const past = at.getTime() - copiedAt < HALF_MS.HOUR ? 1 : PAST_LEADERBOARDS
     try {
-      const faults = await copyToLeaderboard(database, rows, at, past)
+      const faults = await copyToLeaderboard(database.forJobs(), rows, at, past)
       copiedAt = at.getTime()
       for (const fault of faults) notices.fault(fault)
     } catch (error) {
@@ -225,15 +226,15 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   const refreshInTime = () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
 
   /** Reads after a copy: at most a second behind, and with all changes made by this process. */
-  async function read<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-    const deadline = database.deadline()
+  async function read<T>(work: (connection: Connection) => Promise<T>, owner?: Owner): Promise<T> {
+    const deadline = database.deadline(owner)
     await refreshInTime()
-    return database.withRetry(work, deadline)
+    return database.withRetry(work, { owner, deadline })
   }
 
-  const places = batchReads<LeaderboardKey, LeaderboardKey & Place, null>(
+  const places = batchOwnReads<LeaderboardKey, LeaderboardKey & Place, null>(
     textOf,
-    (keys) => read((connection) => readPlaces(connection, keys)),
+    (keys, owner) => read((connection) => readPlaces(connection, keys), owner),
     () => null,
   )
 
@@ -243,23 +244,23 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
       for (const row of rows) marked.set(row.id, row)
     },
 
-    list: (namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]> =>
-      read((connection) => listLeaderboard(connection, namespace, page)),
+    list: (namespace: string, page: LeaderboardPage, owner?: Owner): Promise<LeaderboardEntry[]> =>
+      read((connection) => listLeaderboard(connection, namespace, page), owner),
 
     /** The key of the period that contains an instant: by default, now. */
     periodKey: (period: Period, timeZone: string, at?: Date | null) =>
       periodKeyOf(period, timeZone, at ?? now()),
 
-    /** The place of a counter; null: it is not on that leaderboard. All reads of a tick share two statements. */
-    place: async (key: LeaderboardKey) => (await places.read(key))?.place ?? null,
+    /** The place of a counter; null: it is not on that leaderboard. All reads of an owner in a tick share two statements. */
+    place: async (key: LeaderboardKey, owner?: Owner) => (await places.read(key, owner))?.place ?? null,
 
     /** The places of entries that follow each other on a leaderboard. */
-    placesOf: (entries: readonly LeaderboardEntry[], lowestFirst: boolean) =>
-      database.withRetry((connection) => readPlacesOf(connection, entries, lowestFirst)),
+    placesOf: (entries: readonly LeaderboardEntry[], lowestFirst: boolean, owner?: Owner) =>
+      database.withRetry((connection) => readPlacesOf(connection, entries, lowestFirst), { owner }),
 
     /** The counters around one, and itself; null: it is not on that leaderboard. */
-    neighbors: (key: LeaderboardKey, above: number, below: number) =>
-      read((connection) => readNeighbors(connection, key, above, below)),
+    neighbors: (key: LeaderboardKey, above: number, below: number, owner?: Owner) =>
+      read((connection) => readNeighbors(connection, key, above, below), owner),
 
     async close(): Promise<void> {
       await copying.close()

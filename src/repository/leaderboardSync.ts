@@ -1,5 +1,5 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
-import { BEGIN, COMMIT, type Connection, type Database, orRollBack, queryAll } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, type Reader } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
 import { calendarOf, instantOf, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
@@ -33,7 +33,7 @@ export type ListedCounter = Record<'id' | 'namespaceId', number>
  * @throws {NthError} UNAVAILABLE
  */
 export async function copyToLeaderboard(
-  database: Database,
+  database: Reader,
   counters: readonly ListedCounter[],
   now: Date,
   past: number,

@@ -83,6 +83,8 @@ interface Feed extends Watcher {
   readonly entries: Set<WatchedTopic>
   /** Of what changed, the watcher was not notified yet. */
   changed: Set<Watched>
+  /** Whether the watcher works on the last call. */
+  isDelivering: boolean
   /** When the first of the watcher's periods ends in a counter, in milliseconds since 1970. */
   readonly periodEnds: Map<Watched, number>
 }
@@ -134,7 +136,13 @@ export class Live {
 
   /** Starts to watch for a watcher. */
   open(watcher: Watcher): Feed {
-    const feed: Feed = { ...watcher, entries: new Set(), changed: new Set(), periodEnds: new Map() }
+    const feed: Feed = {
+      ...watcher,
+      entries: new Set(),
+      changed: new Set(),
+      isDelivering: false,
+      periodEnds: new Map(),
+    }
     this.#feeds.add(feed)
     return feed
   }
@@ -241,23 +249,23 @@ export class Live {
     if (isPoll) this.#lastPoll = began
     for (const answer of answered) answer()
     const at = this.#options.now().getTime()
-    const deliveries: Promise<void>[] = []
     for (const feed of this.#feeds) {
       for (const [watched, end] of feed.periodEnds) if (end <= at) feed.changed.add(watched)
-      if (feed.changed.size > 0) deliveries.push(this.#deliver(feed))
+      if (feed.changed.size > 0 && !feed.isDelivering) void this.#deliver(feed)
     }
-    await Promise.all(deliveries)
   }
 
   async #deliver(feed: Feed): Promise<void> {
     const { changed } = feed
     feed.changed = new Set()
+    feed.isDelivering = true
     try {
       await Promise.all([feed.onChanged(changed), this.#followPeriods(feed, changed)])
     } catch (error) {
       for (const watched of changed) feed.changed.add(watched)
       if (!(error instanceof NthError)) this.#options.notices.fault(error)
     }
+    feed.isDelivering = false
   }
 
   /** @throws {NthError} UNAVAILABLE */

@@ -2,6 +2,7 @@ import { periodsText } from '../commit/periodStatements.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
+import type { Owner } from '../operations/turns.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import {
   DEFAULT_RETENTION,
@@ -42,8 +43,8 @@ export type NamespaceRow = { id: number } & Record<
 >
 
 export function openNamespaces(database: Database, definitions: Database) {
-  const readStates = async (rest: string) =>
-    (await database.withRetry((connection) => readNamespaces(connection, rest))).map(namespaceIn)
+  const readStates = async (rest: string, owner?: Owner) =>
+    (await database.withRetry((connection) => readNamespaces(connection, rest), { owner })).map(namespaceIn)
   const { read } = batchReads(
     ({ name }: { name: string }) => name,
     (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
@@ -54,10 +55,10 @@ export function openNamespaces(database: Database, definitions: Database) {
     read: (name: string) => read({ name }),
 
     /** Lists those with a counter or a sequence: all, or those with one of some names. */
-    async list(page: PageByName, names?: readonly string[]): Promise<NamespaceState[]> {
+    async list(page: PageByName, names?: readonly string[], owner?: Owner): Promise<NamespaceState[]> {
       if (names?.length === 0) return []
       const named = names ? [`n.name in (${list(names, bytes)})`] : []
-      return readStates(pageByName('n.name', page, [...named, HAS_CONTENT]))
+      return readStates(pageByName('n.name', page, [...named, HAS_CONTENT]), owner)
     },
 
     /**

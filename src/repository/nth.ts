@@ -63,7 +63,9 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const leaderboard = openLeaderboard(database, now, notices)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, keyTtlMs } = options
-  const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), ...leaderboardJobs], notices) : undefined
+  const jobs = runsJobs
+    ? openJobs(database.forJobs(), [...sweeps(keyTtlMs), ...leaderboardJobs], notices)
+    : undefined
   const apiKeys = openApiKeys(database, definitions, now, notices)
   const namespaces = openNamespaces(database, definitions)
   const live = new Live({
@@ -116,8 +118,8 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
       if (health.isFull()) throw unavailable('The disk of the database is full.')
       const deadline = performance.now() + CHECK_LIMIT_MS
       // A database that could be read all the time, such as a read-only one, must be written to.
-      if (health.isFailing()) return definitions.withRetry(writeFence, deadline)
-      const fault = await database.withRetry(clockFault, deadline)
+      if (health.isFailing()) return definitions.withRetry(writeFence, { deadline })
+      const fault = await database.withRetry(clockFault, { deadline })
       if (fault) throw unavailable(fault)
     },
 

@@ -90,7 +90,7 @@ export function defineSequence(
     return committing
   }
 
-  return database.withRetry(attempt, deadline).catch((error) => fail(error, committing !== undefined))
+  return database.withRetry(attempt, { deadline }).catch((error) => fail(error, committing !== undefined))
 }
 
 /**

@@ -26,6 +26,7 @@ import {
   selectByName,
   selectByParent,
 } from '../mysql/sql.ts'
+import type { Owner } from '../operations/turns.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { Claim } from '../rules/idempotency.ts'
@@ -74,7 +75,6 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     readStates(keys, now()),
   )
   const reservations = batchReads(tokenOf, retried(database, readReservations), () => undefined)
-  const listGroups = retried(database, listSequenceGroups)
   const subjects = openSubjects({ database, rows, now }, NUMBERS)
 
   function change(
@@ -116,8 +116,10 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     readMany,
     readSequenceGroups: groups.readMany,
     readEachSequenceGroup: groups.readEach,
-    list: retried(database, listSequences),
-    listSequenceGroups: (sequence: SequenceKey, page: PageByName) => listGroups(sequence, page, now()),
+    list: (namespace: string, page: PageByName, owner?: Owner) =>
+      database.withRetry((connection) => listSequences(connection, namespace, page), { owner }),
+    listSequenceGroups: (sequence: SequenceKey, page: PageByName, owner?: Owner) =>
+      database.withRetry((connection) => listSequenceGroups(connection, sequence, page, now()), { owner }),
 
     /**
      * Issues `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat returns the first ones.
@@ -151,9 +153,9 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     },
 
     /** What a repeated `nextOnce` would return now; null: the subject has no number. */
-    async numbersOf({ namespace, sequence, group }: SequenceGroupKey, subject: string) {
+    async numbersOf({ namespace, sequence, group }: SequenceGroupKey, subject: string, owner?: Owner) {
       const key = { namespace, sequence, group }
-      const { row, first } = (await subjects.first(key, subject)) ?? {}
+      const { row, first } = (await subjects.first(key, subject, owner)) ?? {}
       if (!row || !first) return null
       const issued = repeatedNumber(first, row.definition)
       return { key, issued, at: new Date(first.issuedAt), isReplayed: false }

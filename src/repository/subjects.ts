@@ -1,9 +1,10 @@
 import type { SubjectTable } from '../commit/subjectStatements.ts'
-import { type Connection, type Database, retried } from '../mysql/pool.ts'
+import type { Connection, Database } from '../mysql/pool.ts'
 import { integer, select } from '../mysql/sql.ts'
+import type { Owner } from '../operations/turns.ts'
 import type { Row, Rows } from '../rules/rows.ts'
 import { createSalt, subjectHash } from '../rules/subjects.ts'
-import { batchReads } from './batches.ts'
+import { batchOwnReads } from './batches.ts'
 
 /** The subjects of counters, or of sequence groups. */
 export function openSubjects<Name, R extends Row, First>(
@@ -22,21 +23,21 @@ export function openSubjects<Name, R extends Row, First>(
     })
   }
 
-  const { read } = batchReads<Subject, Found, undefined>(
+  const { read } = batchOwnReads<Subject, Found, undefined>(
     ({ row, hash }) => `${row.id} ${hash}`,
-    retried(database, readFirsts),
+    (subjects, owner) => database.withRetry((connection) => readFirsts(connection, subjects), { owner }),
     () => undefined,
   )
 
   return {
     /**
-     * Reads what the first call of a subject returned, with the row; undefined: it has not called. All that is requested in
-     * one event loop tick is read together.
+     * Reads what the first call of a subject returned, with the row; undefined: it has not called. All that an
+     * owner requests in one event loop tick is read together.
      */
-    async first(name: Name, subject: string) {
+    async first(name: Name, subject: string, owner?: Owner) {
       // The cached one may be of a past definition.
       const row = await rows.load(name)
-      return row?.salt === undefined ? undefined : read({ row, hash: subjectHash(row.salt, subject) })
+      return row?.salt === undefined ? undefined : read({ row, hash: subjectHash(row.salt, subject) }, owner)
     },
 
     /**
@@ -52,7 +53,7 @@ export function openSubjects<Name, R extends Row, First>(
       const statement = `update ${owner}
         set subject_salt = x'${createSalt()}'
       where id = ${integer(id)} and subject_salt is null`
-      await database.withRetry((connection) => connection.query(statement), deadline)
+      await database.withRetry((connection) => connection.query(statement), { deadline })
       rows.forget(name)
       return deadline
     },

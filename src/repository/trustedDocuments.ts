@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
 import { type Database, inTransaction, retried } from '../mysql/pool.ts'
 import { bytes, instant, list, pageBy, select, timeOf } from '../mysql/sql.ts'
+import type { Owner } from '../operations/turns.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { NewDocument, TrustedDocument } from '../rules/trustedDocument.ts'
@@ -64,7 +65,8 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
     },
 
     /** In the order of their IDs. */
-    list: retried(database, listDocuments),
+    list: (page: Page<string>, owner?: Owner) =>
+      database.withRetry((connection) => listDocuments(connection, page), { owner }),
   }
 
   async function load(id: string): Promise<string | undefined> {

@@ -72,7 +72,7 @@ async function reportingPool(timeLimitMs: number, vanishes: (connection: number)
 it('does not call a database unreachable whose connections are all in use', async () => {
   const { database, reports } = await reportingPool(20_000, () => false)
   const slow = upTo(40).map(() => database.withRetry((connection) => connection.query('do sleep(0.2)')))
-  const late = database.withRetry(async () => undefined, performance.now() + 500)
+  const late = database.withRetry(async () => undefined, { deadline: performance.now() + 500 })
   await expect(late).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await Promise.all(slow)
   expect(reports).toEqual([])

@@ -6,6 +6,7 @@ import { PATIENCE_MS } from '../support/soon.ts'
 
 /** The caller plays no part here. */
 const caller = {} as Stream['caller']
+const owner = {} as Stream['owner']
 const format = streamFormatFor(undefined) as NonNullable<ReturnType<typeof streamFormatFor>>
 
 it.each([
@@ -13,7 +14,7 @@ it.each([
   ['break', (stream: Stream) => stream.break()],
 ])('lets no client wait whose stream ended by `%s` while its first event was read', async (_, end) => {
   const server = createServer((_request, response) => {
-    const stream = new Stream(caller, format, () => undefined)
+    const stream = new Stream(caller, owner, format, () => undefined)
     end(stream)
     stream.start(response, [])
   })

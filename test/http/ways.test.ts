@@ -10,6 +10,8 @@ import { Clients } from '../../src/http/clients.ts'
 import { createGraphqlHandler } from '../../src/http/graphqlHandler.ts'
 import { openLiveQueries } from '../../src/http/liveQueries.ts'
 import { createApi } from '../../src/http/yoga.ts'
+import { JOINED } from '../../src/mysql/slots.ts'
+import { Gate } from '../../src/operations/gate.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import type { Nth } from '../../src/repository/nth.ts'
 import { UNRESTRICTED } from '../../src/rules/rights.ts'
@@ -222,14 +224,16 @@ it('answers 500 where Yoga itself fails, and reports it to the operator', async 
   const faults: unknown[] = []
   const notices = { ...SILENT, fault: (fault: unknown) => faults.push(fault) }
   const nth = openTestNth(await freshDatabase())
+  const gate = new Gate(10_000)
   const liveQueries = openLiveQueries(nth, {
     maxStreams: 1,
     maxBytes: 1,
     heartbeatMs: 1000,
     clients: new Clients([], 1),
+    gate,
     notices,
   })
-  const api = createApi({ nth, notices, liveQueries })
+  const api = createApi({ nth, gate, notices, liveQueries })
   const getResultForParams = () => Promise.reject(new Error('secret'))
   const server = createServer()
   const reserve = () => true
@@ -238,7 +242,8 @@ it('answers 500 where Yoga itself fails, and reports it to the operator', async 
     readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
     reserve,
     release: () => undefined,
-    authenticate: () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
+    authenticate: () => ({ caller: UNRESTRICTED, owner: JOINED, takeChanges: undefined }),
+    gate,
     notices,
   })
   server.on('request', (request, response) => handle(request, response, []))

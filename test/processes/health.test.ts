@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { expect, it, onTestFinished } from 'vitest'
 import { listen } from '../../src/http/server.ts'
+import { Gate } from '../../src/operations/gate.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { version } from '../../src/operations/process.ts'
 import type { Nth } from '../../src/repository/nth.ts'
@@ -42,7 +43,7 @@ it('says that it lives and is ready, to anyone', async () => {
 
 async function openServer(nth: Nth) {
   const options = { host: '127.0.0.1', port: 0, allowedOrigins: [], version }
-  const server = await listen({ ...options, nth, notices: SILENT })
+  const server = await listen({ ...options, nth, gate: new Gate(10_000), notices: SILENT })
   onTestFinished(server.close)
   return server
 }

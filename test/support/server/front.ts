@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { type ListenOptions, listen } from '../../../src/http/server.ts'
+import { Gate } from '../../../src/operations/gate.ts'
 import { SILENT } from '../../../src/operations/log.ts'
 import type { Nth } from '../../../src/repository/nth.ts'
 import { type Client, clientOf } from '../client/client.ts'
@@ -8,7 +9,7 @@ import { openTestNth } from './nth.ts'
 
 /** The HTTP server alone, on a database of its own, with what a test may change of it. */
 export async function startFront(
-  options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'notices'>> & {
+  options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'gate' | 'notices'>> & {
     around?: (nth: Nth) => Nth
     now?: () => Date
   } = {},
@@ -21,6 +22,7 @@ export async function startFront(
     port: 0,
     allowedOrigins: [],
     nth: around(nth),
+    gate: new Gate(10_000),
     notices: { ...SILENT, fault: (fault) => faults.push(fault) },
     ...rest,
   })

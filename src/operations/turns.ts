@@ -1,0 +1,150 @@
+import { unavailable } from '../rules/errors.ts'
+
+/**
+ * Whose work waits: an identity (a key, the subject of a token, ADMIN or all anonymous callers) at one of its addresses.
+ */
+export interface Owner {
+  readonly identity: string
+  readonly address: string
+  /** From when on its time limit counts, on the clock of `performance.now()`, in milliseconds. */
+  readonly arrivedAt: number
+  /** Whether nobody needs its work any more. */
+  readonly hasLeft: boolean
+  /** The owners that share its work. Default: itself. */
+  readonly members?: ReadonlySet<Owner>
+  /** Called with each member that comes later. */
+  readonly onJoined?: Set<(member: Owner) => void>
+}
+
+/** All that share some work, which has the turn of the one that waits least. */
+export class SharedOwner implements Owner {
+  readonly identity = ''
+  readonly address = ''
+  readonly members = new Set<Owner>()
+  readonly onJoined = new Set<(member: Owner) => void>()
+
+  get arrivedAt() {
+    return performance.now()
+  }
+
+  get hasLeft() {
+    for (const { hasLeft } of this.members) if (!hasLeft) return false
+    return true
+  }
+
+  join(member: Owner): void {
+    this.members.add(member)
+    for (const listener of this.onJoined) listener(member)
+  }
+}
+
+/** Work that waits for its turn. */
+interface Waiting {
+  size: number
+  owner: Owner
+  /** Whether it was started or given up. It may still be in queues. */
+  isOver: boolean
+  start(): void
+  giveUp(reason: string): void
+}
+
+/**
+ * Turns go round the identities that wait, and the turns of an identity round its addresses. So the next work of an owner
+ * waits for at most one piece of work of each other identity, and of each other address of its own.
+ */
+export class Turns {
+  /** The next turn is that of the first identity, and of its first address. */
+  readonly #identities = new Map<string, Map<string, Waiting[]>>()
+
+  /**
+   * Waits for a turn.
+   *
+   * @param size of the work, for whoever takes the turns
+   * @throws {NthError} UNAVAILABLE after the deadline, or if the owner has left
+   */
+  wait(owner: Owner, deadline: number, size = 1): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const join = (member: Owner) => this.#enqueue(member, waiting)
+      const end = () => {
+        waiting.isOver = true
+        clearTimeout(timer)
+        owner.onJoined?.delete(join)
+      }
+      const waiting: Waiting = {
+        size,
+        owner,
+        isOver: false,
+        start() {
+          end()
+          resolve()
+        },
+        giveUp(reason) {
+          end()
+          reject(unavailable(`${reason} Nothing was done.`))
+        },
+      }
+      const timer = setTimeout(waiting.giveUp, Math.max(0, deadline - performance.now()), BUSY)
+      owner.onJoined?.add(join)
+      this.#enqueue(owner.members ? this.#leastWaiting(owner.members) : owner, waiting)
+    })
+  }
+
+  /** Takes the work whose turn it is, of identities that may have one now; undefined: none waits. */
+  take(mayHaveTurn: (identity: string) => boolean = () => true): Waiting | undefined {
+    for (const [identity, addresses] of this.#identities) {
+      if (!mayHaveTurn(identity)) continue
+      for (const [address, queue] of addresses) {
+        const waiting = nextOf(queue)
+        addresses.delete(address)
+        if (queue.length > 0) addresses.set(address, queue)
+        if (!waiting) continue
+        this.#identities.delete(identity)
+        if (addresses.size > 0) this.#identities.set(identity, addresses)
+        return waiting
+      }
+      this.#identities.delete(identity)
+    }
+    return undefined
+  }
+
+  /** Whether an identity may have work that waits. */
+  has(identity: string): boolean {
+    return this.#identities.has(identity)
+  }
+
+  #enqueue({ identity, address }: Owner, waiting: Waiting): void {
+    const addresses = this.#identities.get(identity) ?? new Map<string, Waiting[]>()
+    this.#identities.set(identity, addresses)
+    const queue = addresses.get(address)
+    if (queue) queue.push(waiting)
+    else addresses.set(address, [waiting])
+  }
+
+  #leastWaiting(members: ReadonlySet<Owner>): Owner {
+    let least = NOBODY
+    let shortest = Number.POSITIVE_INFINITY
+    for (const member of members) {
+      const addresses = this.#identities.get(member.identity)
+      const own = addresses?.get(member.address)?.length ?? 0
+      const ahead = own + (addresses?.size ?? 0)
+      if (ahead >= shortest) continue
+      least = member
+      shortest = ahead
+      if (ahead === 0) break
+    }
+    return least
+  }
+}
+
+/** Takes the first that is still waited for. */
+function nextOf(queue: Waiting[]): Waiting | undefined {
+  for (let waiting = queue.shift(); waiting; waiting = queue.shift()) {
+    if (waiting.isOver) continue
+    if (!waiting.owner.hasLeft) return waiting
+    waiting.giveUp('The client has left.')
+  }
+  return undefined
+}
+
+const NOBODY: Owner = { identity: '', address: '', arrivedAt: 0, hasLeft: true }
+const BUSY = 'Too many requests are waiting.'
