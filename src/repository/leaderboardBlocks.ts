@@ -199,7 +199,9 @@ export async function readBlockChanges(
   const selections = isDivided ? [...leaderboards.values()].map(fromBlocksOfAll) : []
   const blocks = await readBlocks(connection, selections)
   const changes = [...blocks].flatMap(([key, present]) => changesOf(present, leaderboards.get(key) ?? []))
-  const rows = changes.map((block) => `(${keyOf(block)}, ${integer(block.from)}, ${block.change})`)
+  const rows = changes.flatMap((block) =>
+    block.change === 0 ? [] : `(${keyOf(block)}, ${integer(block.from)}, ${block.change})`,
+  )
   const counting = `${INSERT_BLOCKS}
      values ${rows.join(', ')}
      on duplicate key update counters = counters + values(counters)`
@@ -223,9 +225,9 @@ function fromBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
             select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest})`
 }
 
-/** The blocks that get more or fewer rows, as they are afterwards. */
+/** The blocks that moves begin or end in, as they are afterwards. */
 function changesOf(blocks: readonly Block[], moves: readonly Move[]): (Block & { change: number })[] {
-  const changes = blocks.map(() => 0)
+  const changes: number[] = []
   const steps = moves.flatMap(({ before, after }) => [
     { value: before, change: -1 },
     { value: after, change: 1 },
@@ -238,7 +240,7 @@ function changesOf(blocks: readonly Block[], moves: readonly Move[]): (Block & {
   }
   return blocks.flatMap((block, index) => {
     const change = changes[index]
-    return change ? { ...block, counters: block.counters + change, change } : []
+    return change === undefined ? [] : { ...block, counters: block.counters + change, change }
   })
 }
 
