@@ -275,6 +275,7 @@ export function layOut(
 ): Promise<Pick<Block, 'from' | 'counters'> | undefined> {
   const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
   return orRollBack(connection, async () => {
+    type Found = Record<'isDivided' | 'counters' | 'following', number | null>
     const answers = await queryAll(connection, [
       ...BEGIN,
       lockLeaderboards([leaderboard.namespaceId]),
@@ -282,7 +283,7 @@ export function layOut(
               (select counters ${blocks} and from_value = ${integer(from)}) as counters,
               (select r.value ${rows} and r.value >= ${from} order by r.value limit 1 offset ${BLOCK}) as following`,
     ])
-    const { isDivided, counters, following } = firstRow<LaidOut>(answers.at(-1)) ?? {}
+    const { isDivided, counters, following } = firstRow<Found>(answers.at(-1)) ?? {}
     const isDue = isDivided ? counters != null && counters > moreThan : from === LOWEST
     if (!isDue) {
       await queryAll(connection, COMMIT)
@@ -307,12 +308,4 @@ export function layOut(
     ])
     return firstRow<Pick<Block, 'from' | 'counters'>>(written.at(-1 - COMMIT.length))
   })
-}
-
-interface LaidOut {
-  isDivided: number
-  /** Null: no block begins there. */
-  counters: number | null
-  /** The first value after so many rows as a block has; null: there are no more. */
-  following: number | null
 }
