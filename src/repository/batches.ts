@@ -81,26 +81,29 @@ export function batchOwnReads<Key, State extends Key, Missing = never>(
   readFound: (keys: readonly Key[], owner: Owner) => Promise<readonly State[]>,
   unwritten?: (key: Key) => State | Missing,
 ) {
-  const open = new Map<Owner | string, { shared: SharedOwner; read(key: Key): Promise<State | Missing> }>()
+  type Reads = ReturnType<typeof batchReads<Key, State, Missing>>
+  const open = new Map<Owner | string, { shared: Owner; reads: Reads }>()
 
-  function openFor(key: Owner | string) {
-    const shared = new SharedOwner()
+  function openFor(who: Owner | string, shared: Owner) {
     const readOpen = (keys: readonly Key[]) => {
-      open.delete(key)
+      open.delete(who)
       return readFound(keys, shared)
     }
-    const batch = { shared, read: batchReads<Key, State, Missing>(textOf, readOpen, unwritten).read }
-    open.set(key, batch)
+    const batch = { shared, reads: batchReads<Key, State, Missing>(textOf, readOpen, unwritten) }
+    open.set(who, batch)
     return batch
   }
 
+  function readsOf(owner: Owner): Reads {
+    const who = owner.members ? owner : `${owner.identity}\n${owner.address}`
+    const { shared, reads } = open.get(who) ?? openFor(who, owner.members ? owner : new SharedOwner())
+    if (shared !== owner && shared instanceof SharedOwner) shared.join(owner)
+    return reads
+  }
+
   return {
-    read(key: Key, owner = JOINED): Promise<State | Missing> {
-      const who = owner.members ? owner : `${owner.identity}\n${owner.address}`
-      const { shared, read } = open.get(who) ?? openFor(who)
-      for (const member of owner.members ?? [owner]) shared.join(member)
-      return read(key)
-    },
+    read: (key: Key, owner = JOINED) => readsOf(owner).read(key),
+    readMany: (keys: readonly Key[], owner = JOINED) => readsOf(owner).readMany(keys),
   }
 }
 

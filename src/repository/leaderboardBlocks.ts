@@ -1,28 +1,43 @@
-import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, selectAll } from '../mysql/pool.ts'
 import { firstRow } from '../mysql/session.ts'
-import { groupBy, integer, list, select } from '../mysql/sql.ts'
+import { groupBy, integer, list } from '../mysql/sql.ts'
 import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
 
 /*
- * Places on leaderboards. To count the rows with a higher value takes up to 100 ms among a million. So each leaderboard
- * of more than a thousand rows is divided into blocks of about so many: a place is 1, and the rows of all blocks before,
- * and those that are counted within one block. That takes 0.5 ms.
+ * Places on leaderboards. To count the rows with a higher value takes up to 100 ms among a million. So each large
+ * leaderboard is divided into blocks of up to a thousand rows: a place is 1, plus the rows of all blocks before, plus
+ * those that are counted within one block.
  *
- * A block has the rows with its `from_value` or more, up to the next block. The first one has all lower values. Equal
- * values are never split, so a block may be much larger; so is one that has grown since the last scan. A leaderboard
- * without blocks is counted as if it were one.
+ * A block has the rows with its `from_value` or more, up to the next block. The first one has all lower values. A value
+ * with more than a thousand rows has a block of its own, which ends just behind it: so nobody tries to split it again. A
+ * leaderboard without blocks is counted as if it were one.
  *
- * The rule that always holds: at each commit, `counters` of a block is the number of its rows. Whoever changes rows holds
- * the lock on the namespace's row, from before it reads them.
+ * A copy splits blocks that it finds doubled. It only adds blocks: another process may be about to lay out the leaderboard
+ * from one of them. A scheduled job lays out all blocks anew, which also joins small ones.
+ *
+ * The rule that always holds: at each commit, `counters` of a block is the number of its rows. Whoever changes rows or
+ * blocks holds the lock on the namespace's row, from before it reads them.
  */
 
 /** Rows of a block. */
 export const BLOCK = 1000
+/** A block with more rows than these has doubled. */
+export const DOUBLE = 2 * BLOCK
 
 /** Below all values. */
 export const LOWEST = Number.MIN_SAFE_INTEGER
 /** Above all values. */
 const HIGHEST = Number.MAX_SAFE_INTEGER + 1
+
+/** The rows of a leaderboard from a value up to below another one. */
+interface Range extends Leaderboard {
+  from: number
+  end: number
+}
+
+export interface Block extends Range {
+  counters: number
+}
 
 /** The table of leaderboards, which has an index named after the sorted column, and the condition of one's rows. */
 export function tableOf(periodKey: number) {
@@ -30,38 +45,120 @@ export function tableOf(periodKey: number) {
   return { table: 'leaderboard_period', isOn: `r.period_key = ${integer(periodKey)}` }
 }
 
-/** A leaderboard, whose namespace may be a subquery. */
-type SqlLeaderboard = Pick<Leaderboard, 'periodKey'> & { namespaceId: number | string }
-
 /** The rows of a leaderboard in the order of their values, as `from … where …` without further conditions. */
-function fromRowsOf({ namespaceId, periodKey }: SqlLeaderboard): string {
+function fromRowsOf({ namespaceId, periodKey }: Leaderboard): string {
   const { table, isOn } = tableOf(periodKey)
-  return `from ${table} r force index (${table}_value) where r.namespace_id = ${namespaceId} and ${isOn}`
+  return `from ${table} r force index (${table}_value) where r.namespace_id = ${integer(namespaceId)} and ${isOn}`
 }
 
 /** The blocks of a leaderboard, likewise. */
-function fromBlocksOf(leaderboard: SqlLeaderboard): string {
-  return `from leaderboard_block where ${areBlocksOf(leaderboard)}`
+function fromBlocksOf({ namespaceId, periodKey }: Leaderboard): string {
+  return `from leaderboard_block where namespace_id = ${integer(namespaceId)} and period_key = ${integer(periodKey)}`
 }
 
-function areBlocksOf({ namespaceId, periodKey }: SqlLeaderboard): string {
-  return `namespace_id = ${namespaceId} and period_key = ${integer(periodKey)}`
+/** The key of a leaderboard, as SQL. */
+function keyOf({ namespaceId, periodKey }: Leaderboard): string {
+  return `${integer(namespaceId)}, ${integer(periodKey)}`
 }
 
-/**
- * An expression for the place of a value. The value, the namespace and the ends of the block are literals, or subqueries
- * without references, as otherwise a server would count all values before it.
- */
-export function placeOf(leaderboard: SqlLeaderboard, value: number | string, lowestFirst: boolean): string {
-  const blocks = fromBlocksOf(leaderboard)
-  const start = `(select max(from_value) ${blocks} and from_value <= ${value})`
-  const next = `(select min(from_value) ${blocks} and from_value > ${value})`
-  const [areBefore, isBefore] = lowestFirst
-    ? [`from_value < ${start}`, `r.value >= coalesce(${start}, ${LOWEST}) and r.value < ${value}`]
-    : [`from_value > ${value}`, `r.value > ${value} and r.value < coalesce(${next}, ${HIGHEST})`]
-  return `cast(1
-       + (select coalesce(sum(counters), 0) ${blocks} and ${areBefore})
-       + (select count(*) ${fromRowsOf(leaderboard)} and ${isBefore}) as signed)`
+/** Reads blocks, each leaderboard's in the order of their values. The end of the last one that is selected is unknown. */
+async function readBlocks(
+  connection: Connection,
+  selections: readonly string[],
+): Promise<Map<string, Block[]>> {
+  const rows = await selectAll<Omit<Block, 'end'>>(
+    connection,
+    selections.map(
+      (selection) =>
+        `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters ${selection}`,
+    ),
+  )
+  const blocks = new Map<string, Block[]>()
+  for (const [key, unsorted] of groupBy(rows, keyOf)) {
+    const sorted = unsorted.toSorted((a, b) => a.from - b.from)
+    blocks.set(
+      key,
+      sorted.map((block, index) => ({ ...block, end: sorted[index + 1]?.from ?? HIGHEST })),
+    )
+  }
+  return blocks
+}
+
+/** A value on a leaderboard, in one of its orders. */
+export interface ListedValue extends Leaderboard {
+  value: number
+  lowestFirst: boolean
+}
+
+export type Place = { place: number }
+
+/** Reads the places of values, within a snapshot. */
+export async function readPlaces<Value extends ListedValue>(
+  connection: Connection,
+  values: readonly Value[],
+): Promise<(Value & Place)[]> {
+  const selections = [...groupBy(values, keyOf).values()].map(([first]) => fromBlocksOf(first))
+  const blocks = await readBlocks(connection, selections)
+  const steps = [...groupBy(values, orderOf).values()].flatMap((alike) =>
+    stepsOf(alike, blocks.get(keyOf(alike[0])) ?? [{ ...alike[0], from: LOWEST, end: HIGHEST, counters: 0 }]),
+  )
+  const counts = await selectAll<{ step: number; counted: number }>(
+    connection,
+    // The ends are literals: with references, a server would count all rows before.
+    steps.map(
+      (step, index) =>
+        `select ${index} as step, count(*) as counted ${fromRowsOf(step)} and r.value >= ${step.from} and r.value < ${step.end}`,
+    ),
+  )
+  const countedIn = new Map(counts.map(({ step, counted }) => [step, counted]))
+  const places = new Map<string, number>()
+  let place = Number.NaN
+  for (const [index, step] of steps.entries()) {
+    place = (step.before === undefined ? place : 1 + step.before) + (countedIn.get(index) ?? Number.NaN)
+    places.set(valueText(step), place)
+  }
+  return values.map((value) => {
+    const place = places.get(valueText(value))
+    if (!place) throw new Error(`No place was counted for ${valueText(value)}`)
+    return { ...value, place }
+  })
+}
+
+function orderOf(value: ListedValue): string {
+  return `${keyOf(value)}, ${value.lowestFirst}`
+}
+
+export function valueText(value: ListedValue): string {
+  return `${orderOf(value)}, ${value.value}`
+}
+
+/** A value, and the rows to be counted for its place. */
+interface Step extends ListedValue, Range {
+  /** The rows of all blocks before; undefined: it is counted from the place of the step before. */
+  before: number | undefined
+}
+
+/** The steps by which the places of values in one order are counted. Each row is in at most one of them. */
+function stepsOf(values: readonly [ListedValue, ...ListedValue[]], blocks: readonly Block[]): Step[] {
+  const [{ lowestFirst }] = values
+  const unique = [...new Map(values.map((value) => [value.value, value])).values()]
+  const sorted = unique.toSorted((a, b) => (lowestFirst ? a.value - b.value : b.value - a.value))
+  const steps: Step[] = []
+  let rows = 0
+  for (const block of lowestFirst ? blocks : blocks.toReversed()) {
+    let before: number | undefined = rows
+    let edge = lowestFirst ? block.from : block.end
+    while (true) {
+      const value = sorted[steps.length]
+      if (!value || value.value < block.from || value.value >= block.end) break
+      const bound = lowestFirst ? value.value : value.value + 1
+      steps.push({ ...value, before, from: Math.min(edge, bound), end: Math.max(edge, bound) })
+      before = undefined
+      edge = bound
+    }
+    rows += block.counters
+  }
+  return steps
 }
 
 /** The statement that locks the leaderboards of namespaces, and reads for which periods they have some. */
@@ -82,33 +179,55 @@ export interface Move extends Leaderboard {
 
 const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
 
-type BlockStart = Leaderboard & { from: number }
-
-/** The statement that counts moves; none if no block gets more or fewer rows. */
-export async function countingOf(connection: Connection, moves: readonly Move[]): Promise<string[]> {
-  if (moves.length === 0) return []
-  const leaderboards = groupBy(moves, keyOf)
-  const blocks = await select<BlockStart>(
-    connection,
-    `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`
-       from leaderboard_block
-      where ${[...leaderboards.values()].map(areBlocksOfAll).join(' or ')}
-      order by namespace_id, period_key, from_value`,
-  )
-  const changes = [...groupBy(blocks, keyOf)].flatMap(([key, present]) =>
-    changesOf(present, leaderboards.get(key) ?? []),
-  )
-  if (changes.length === 0) return []
-  return [
-    `${INSERT_BLOCKS}
-     values ${changes.join(', ')}
-     on duplicate key update counters = counters + values(counters)`,
-  ]
+/** What a copy does to the blocks of leaderboards. */
+export interface BlockChanges {
+  /** The statement that counts the moves; none if no block gets more or fewer rows. */
+  counting: string[]
+  /** The blocks that have doubled afterwards. */
+  doubled: Block[]
+  /** Leaderboards without blocks that get more rows, each at least once. */
+  undivided: Leaderboard[]
 }
 
-/** The rows of blocks whose counts change, and by how much. */
-function changesOf(blocks: readonly BlockStart[], moves: readonly Move[]): string[] {
-  const changes = blocks.map(() => 0)
+/** @param isDivided whether any of the leaderboards has blocks */
+export async function readBlockChanges(
+  connection: Connection,
+  moves: readonly Move[],
+  isDivided: boolean,
+): Promise<BlockChanges> {
+  const leaderboards = groupBy(moves, keyOf)
+  const selections = isDivided ? [...leaderboards.values()].map(fromBlocksOfAll) : []
+  const blocks = await readBlocks(connection, selections)
+  const changes = [...blocks].flatMap(([key, present]) => changesOf(present, leaderboards.get(key) ?? []))
+  const rows = changes.flatMap((block) =>
+    block.change === 0 ? [] : `(${keyOf(block)}, ${integer(block.from)}, ${block.change})`,
+  )
+  const counting = `${INSERT_BLOCKS}
+     values ${rows.join(', ')}
+     on duplicate key update counters = counters + values(counters)`
+  return {
+    counting: rows.length > 0 ? [counting] : [],
+    doubled: changes.filter(hasDoubled),
+    undivided: moves.filter((move) => move.before === null && !blocks.has(keyOf(move))),
+  }
+}
+
+/** Whether a block has doubled, and more than one value. */
+export function hasDoubled({ from, end, counters }: Block): boolean {
+  return counters > DOUBLE && end - from > 1
+}
+
+/** The blocks that have the values of moves on one leaderboard, and one that may end the last of them. */
+function fromBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
+  const values = moves.flatMap(({ before, after }) => [before ?? after ?? 0, after ?? before ?? 0])
+  const [lowest, highest] = [Math.min(...values), Math.max(...values)].map(integer)
+  return `${fromBlocksOf(moves[0])} and from_value <= ${highest} + 1 and from_value >= (
+            select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest})`
+}
+
+/** The blocks that moves begin or end in, as they are afterwards. */
+function changesOf(blocks: readonly Block[], moves: readonly Move[]): (Block & { change: number })[] {
+  const changes: number[] = []
   const steps = moves.flatMap(({ before, after }) => [
     { value: before, change: -1 },
     { value: after, change: 1 },
@@ -116,64 +235,77 @@ function changesOf(blocks: readonly BlockStart[], moves: readonly Move[]): strin
   let index = 0
   for (const { value, change } of steps.toSorted((a, b) => (a.value ?? 0) - (b.value ?? 0))) {
     if (value === null) continue
-    while ((blocks[index + 1]?.from ?? HIGHEST) <= value) index += 1
+    while ((blocks[index]?.end ?? HIGHEST) <= value) index += 1
     changes[index] = (changes[index] ?? 0) + change
   }
-  return blocks.flatMap((block, index) =>
-    changes[index] ? `(${keyOf(block)}, ${integer(block.from)}, ${changes[index]})` : [],
+  return blocks.flatMap((block, index) => {
+    const change = changes[index]
+    return change === undefined ? [] : { ...block, counters: block.counters + change, change }
+  })
+}
+
+/** Reads which leaderboards without blocks have doubled, each as the one block that it is. */
+export async function readDoubled(
+  connection: Connection,
+  undivided: readonly Leaderboard[],
+): Promise<Block[]> {
+  const selects = [...groupBy(undivided, keyOf).values()].map(
+    ([
+      leaderboard,
+    ]) => `select ${leaderboard.namespaceId} as namespaceId, ${leaderboard.periodKey} as periodKey,
+            ${LOWEST} as \`from\`, ${HIGHEST} as end,
+            (select count(*) from (select 1 ${fromRowsOf(leaderboard)} limit ${DOUBLE + 1}) l) as counters`,
   )
-}
-
-/** The condition of the blocks that have the values of moves on one leaderboard. */
-function areBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
-  const values = moves.flatMap(({ before, after }) => [before ?? after ?? 0, after ?? before ?? 0])
-  const [lowest, highest] = [Math.min(...values), Math.max(...values)].map(integer)
-  return `${areBlocksOf(moves[0])} and from_value <= ${highest} and from_value >= (
-            select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest})`
-}
-
-/** The key of a leaderboard, as SQL. */
-function keyOf({ namespaceId, periodKey }: Leaderboard): string {
-  return `${integer(namespaceId)}, ${integer(periodKey)}`
+  return (await selectAll<Block>(connection, selects)).filter(hasDoubled)
 }
 
 /**
- * Makes one block of about a thousand rows of those from a value on, and counts it. The next one gets the difference,
- * or the rest.
+ * Makes one block of up to a thousand rows of those from a value on, and counts it. The next one gets the difference, or
+ * the rest.
  *
- * @param from where a block begins
- * @returns where the next one begins; undefined: there is none
+ * @param from where a block begins; if no longer, nothing is done
+ * @param moreThan does nothing if the block has at most so many rows
+ * @returns the next block; undefined: there is none, or nothing was done
  */
 export function layOut(
   connection: Connection,
   leaderboard: Leaderboard,
   from: number,
-): Promise<number | undefined> {
+  moreThan = Number.NEGATIVE_INFINITY,
+): Promise<Pick<Block, 'from' | 'counters'> | undefined> {
   const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
-  const last = `select r.value ${rows} and r.value >= ${integer(from)} order by r.value limit 1 offset ${BLOCK - 1}`
   return orRollBack(connection, async () => {
+    type Found = Record<'isDivided' | 'counters' | 'following', number | null>
     const answers = await queryAll(connection, [
       ...BEGIN,
       lockLeaderboards([leaderboard.namespaceId]),
-      // Equal values are in one block.
-      `select exists (select 1 ${blocks}) as isCounted,
-              (select min(r.value) ${rows} and r.value > (${last})) as end`,
+      `select exists (select 1 ${blocks}) as isDivided,
+              (select counters ${blocks} and from_value = ${integer(from)}) as counters,
+              (select r.value ${rows} and r.value >= ${from} order by r.value limit 1 offset ${BLOCK}) as following`,
     ])
-    const { isCounted, end } = firstRow<{ isCounted: number; end: number | null }>(answers.at(-1)) ?? {}
-    const isIn = (column: string) => `${column} >= ${from} and ${column} < ${end ?? HIGHEST}`
-    const counted = `(select count(*) ${rows} and ${isIn('r.value')})`
+    const { isDivided, counters, following } = firstRow<Found>(answers.at(-1)) ?? {}
+    const isDue = isDivided ? counters != null && counters > moreThan : from === LOWEST
+    if (!isDue) {
+      await queryAll(connection, COMMIT)
+      return undefined
+    }
+    // A value with more rows than a block gets a block of its own.
+    const end = following == null ? HIGHEST : Math.max(following, from + 1)
+    const isWithin = (column: string) => `${column} >= ${from} and ${column} < ${end}`
+    const counted = `(select count(*) ${rows} and ${isWithin('r.value')})`
     const rest = `${INSERT_BLOCKS}
-     select ${key}, ${end}, (select sum(counters) ${blocks} and ${isIn('from_value')}) - ${counted}
+     select ${key}, ${end}, (select sum(counters) ${blocks} and ${isWithin('from_value')}) - ${counted}
      on duplicate key update counters = counters + values(counters)`
-    await queryAll(connection, [
-      ...(isCounted ? [] : [`${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${rows}`]),
-      ...(end == null ? [] : [rest]),
-      `delete ${blocks} and from_value > ${from} and ${isIn('from_value')}`,
+    const written = await queryAll(connection, [
+      ...(isDivided ? [] : [`${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${rows}`]),
+      ...(end === HIGHEST ? [] : [rest]),
+      `delete ${blocks} and from_value > ${from} and ${isWithin('from_value')}`,
       `${INSERT_BLOCKS}
      select ${key}, ${from}, ${counted}
      on duplicate key update counters = values(counters)`,
+      `select from_value as \`from\`, counters ${blocks} and from_value = ${end}`,
       ...COMMIT,
     ])
-    return end ?? undefined
+    return firstRow<Pick<Block, 'from' | 'counters'>>(written.at(-1 - COMMIT.length))
   })
 }

@@ -10,17 +10,23 @@ import { COUNTER_EXISTS, JOIN_VALUE, REVISION, UPDATED_AT, VALUE } from './colum
 import type { JobContext, ScheduledJob } from './jobs.ts'
 import {
   BLOCK,
-  countingOf,
+  type BlockChanges,
+  DOUBLE,
+  hasDoubled,
   LOWEST,
   layOut,
   lockLeaderboards,
   type Move,
+  readBlockChanges,
+  readDoubled,
   tableOf,
 } from './leaderboardBlocks.ts'
 import { leaderboardsIn, retentionOf } from './namespaces.ts'
 
 /** Rows of a copy. */
 const BATCH = 1000
+/** Maximum splits after a copy: each takes up to 5 ms, and readers wait for it. */
+const MAX_SPLITS = 20
 
 /** A counter whose rows on leaderboards may be outdated. It may have been deleted. */
 export type ListedCounter = Record<'id' | 'namespaceId', number>
@@ -40,13 +46,29 @@ export async function copyToLeaderboard(
 ): Promise<Error[]> {
   const ordered = counters.toSorted((a, b) => a.id - b.id)
   const errors = new Map<string, Error>()
-  for (let from = 0; from < ordered.length; from += BATCH)
-    await workOn(ordered.slice(from, from + BATCH), idOf, errors, (batch) =>
-      database.withRetry((connection) =>
-        orRollBack(connection, () => copyRows(connection, batch, now, past, BEGIN, COMMIT)),
-      ),
-    )
+  for (let from = 0; from < ordered.length; from += BATCH) {
+    const copies: BlockChanges[] = []
+    await workOn(ordered.slice(from, from + BATCH), idOf, errors, async (batch) => {
+      const copy = (connection: Connection) => copyRows(connection, batch, now, past, BEGIN, COMMIT)
+      copies.push(await database.withRetry((connection) => orRollBack(connection, () => copy(connection))))
+    })
+    await splitDoubled(database, copies)
+  }
   return [...errors.values()]
+}
+
+/** Splits the blocks that copies have found doubled. */
+async function splitDoubled(database: Reader, copies: readonly BlockChanges[]): Promise<void> {
+  const undivided = copies.flatMap((copy) => copy.undivided)
+  const found = undivided.length > 0 ? await database.withRetry((c) => readDoubled(c, undivided)) : []
+  let splits = 0
+  for (const doubled of [...copies.flatMap((copy) => copy.doubled), ...found])
+    for (let block = doubled; hasDoubled(block) && splits < MAX_SPLITS; splits++) {
+      const { from } = block
+      const next = await database.withRetry((connection) => layOut(connection, doubled, from, DOUBLE))
+      if (!next) break
+      block = { ...doubled, ...next }
+    }
 }
 
 function idOf({ id }: ListedCounter): string {
@@ -74,7 +96,7 @@ export async function copyRows(
   past: number,
   begin: readonly string[] = [],
   end: readonly string[] = [],
-): Promise<void> {
+): Promise<BlockChanges> {
   const namespaceIds = [...new Set(counters.map(({ namespaceId }) => namespaceId))]
   const answers = await queryAll(connection, [
     ...begin,
@@ -100,8 +122,9 @@ export async function copyRows(
       counters.filter(({ id }) => !present.has(id)),
     )),
   ].filter(({ before, after }) => before !== after)
-  const counting = blocks.length > 0 ? await countingOf(connection, moves) : []
-  await queryAll(connection, [...writesOf(rows, moves), ...counting, ...end])
+  const changes = await readBlockChanges(connection, moves, blocks.length > 0)
+  await queryAll(connection, [...writesOf(rows, moves), ...changes.counting, ...end])
+  return changes
 }
 
 /** Reads the rows of counters that no longer exist. */
@@ -328,7 +351,7 @@ async function layOutAll(context: JobContext, onFailure: (error: unknown) => und
   for (const leaderboard of leaderboards) {
     const layOutFrom = (from: number) =>
       database.withRetry((connection) => layOut(connection, leaderboard, from)).catch(onFailure)
-    let next: number | undefined = LOWEST
-    while (next !== undefined && shouldContinue()) next = await layOutFrom(next)
+    for (let from: number | undefined = LOWEST; from !== undefined && shouldContinue(); )
+      from = (await layOutFrom(from))?.from
   }
 }

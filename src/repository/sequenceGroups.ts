@@ -1,6 +1,6 @@
 /* The states of sequence groups, as readers see them. */
 import { inOrder, readFree, type SequenceGroupPlace } from '../commit/reservations.ts'
-import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
+import { BEGIN_SNAPSHOT, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, groupBy, integer, list, MARK, pageByName, select, selectByParent } from '../mysql/sql.ts'
 import { periodKeyOf } from '../rules/calendar.ts'
@@ -85,7 +85,7 @@ async function readStates(
   if (!groups.filter(isUsed).some((group) => isElsewhere(group) || group.definition.gapless))
     return groups.map((group) => stateOf(group, undefined, undefined, now))
   return orRollBack(connection, async () => {
-    const answers = await queryAll(connection, [SNAPSHOT, ...BEGIN, statement])
+    const answers = await queryAll(connection, [...BEGIN_SNAPSHOT, statement])
     const groups = groupsIn(rowsOf<StoredSequenceGroupRow>(answers.at(-1)), now)
     const used = groups.filter(isUsed)
     const positions = await readPositions(connection, used.filter(isElsewhere))
@@ -94,8 +94,6 @@ async function readStates(
     return groups.map((group) => stateOf(group, positions.get(group.id), free.get(group.id), now))
   })
 }
-
-const SNAPSHOT = 'set transaction isolation level repeatable read'
 
 function groupsIn(rows: readonly StoredSequenceGroupRow[], now: Date) {
   return rows.map((row) => {

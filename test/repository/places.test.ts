@@ -118,7 +118,7 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
     (await query(target, 'select counters from leaderboard_block order by from_value')).map(
       (row) => row.counters,
     )
-  expect(await sizes()).toEqual([3000, 1000, 1000, 1000, 1000, 1000, 1000])
+  expect(await sizes()).toEqual([0, 3000, 1000, 1000, 1000, 1000, 1000, 1000])
   // Most of them move to the top, where one block grows.
   const raise = async (from: number, process: number) => {
     for (let id = from; id <= 9000; id += 1000) {
@@ -146,7 +146,6 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
     ),
   )
   expect(await wrongBlocks(target)).toEqual([])
-  expect(Math.max(...(await sizes()))).toBeGreaterThan(2000)
   await runLeaderboardJobs(target)
   expect(await wrongBlocks(target)).toEqual([])
   const current = await query(
@@ -163,11 +162,11 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
       expect(sorted.filter((value) => value === 7).length, `block from ${from_value}`).toBeGreaterThan(1000)
 })
 
-it('returns each neighbor once, also if it moves meanwhile', async () => {
+it('reads neighbors as of one instant, also if one moves meanwhile', async () => {
   const target = await freshDatabase()
   let lists = 0
   const proxied = await startProxy(target, async (statement): Promise<'passes'> => {
-    if (statement.includes('order by r.value') && ++lists === 2)
+    if (statement.includes('order by r.value') && ++lists === 1)
       await query(target, 'update leaderboard set value = 4 where counter_id = 2')
     return 'passes'
   })
@@ -175,7 +174,8 @@ it('returns each neighbor once, also if it moves meanwhile', async () => {
   const { leaderboard } = openTestNth(proxied)
   const key = { namespace: 'n', name: 'c3', periodKey: 0, lowestFirst: false }
   const neighbors = await leaderboard.neighbors(key, 1, 1)
-  expect(neighbors?.map(({ name }) => name)).toEqual(['c1', 'c3', 'c2'])
+  expect(neighbors?.map(({ name }) => name)).toEqual(['c2', 'c3', 'c4'])
+  expect(lists).toBe(1)
 })
 
 it('counts anew what a process of an earlier version has changed without counting', async () => {
@@ -217,8 +217,8 @@ it('keeps the counts while a large leaderboard is laid out in parts', async () =
   await fill(target, upTo(20_500))
   const leaderboard = { namespaceId: 1, periodKey: 0 }
   const database = openTestDatabase(target)
-  const layOutFrom = (from: number) =>
-    database.withRetry((connection) => layOut(connection, leaderboard, from))
+  const layOutFrom = async (from: number) =>
+    (await database.withRetry((connection) => layOut(connection, leaderboard, from)))?.from
   const starts: number[] = []
   for (let next: number | undefined = LOWEST; next !== undefined; next = await layOutFrom(next)) {
     expect(await wrongBlocks(target)).toEqual([])
