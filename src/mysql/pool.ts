@@ -7,14 +7,13 @@ import { tripMeasure } from '../operations/measures.ts'
 import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
 import {
   failureOf,
-  isRefusal,
   isSwitchover,
   isUnwritable,
   LostAnswerError,
   leavesConnection,
   withTimeout,
 } from './errors.ts'
-import { afterSwitchover, createFailoverDetector, type FailoverDetector, Health } from './health.ts'
+import { createFailoverDetector, type FailoverDetector, type Health } from './health.ts'
 import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
 import type { Answer } from './session.ts'
@@ -30,7 +29,7 @@ export interface DatabaseOptions {
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
   maxPending: number
-  /** Default: one that reports nothing, as there are no writers. */
+  /** Learns of answers and failures. */
   health?: Health
   failover?: FailoverDetector
   /** Whether its work changes rows. It then has fewer connections. */
@@ -56,7 +55,7 @@ interface Opened {
   maxStatement: number | undefined
 }
 
-const CONNECTIONS = 10
+export const CONNECTIONS = 10
 const CONNECTIONS_FOR_CHANGES = 2
 /** Shortest and longest time of the first attempt, if that much is left. */
 const SHORTEST_ATTEMPT_MS = 1000
@@ -82,7 +81,7 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
 /** Runs work on pooled connections that are not known, or likely, to be dead, and translates its errors. */
 export class Database {
   readonly #hosts: Hosts
-  readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'health' | 'failover'>>
+  readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'failover'>>
   #used: HostPool | undefined
   readonly #opened = new WeakMap<object, Opened>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
@@ -96,8 +95,7 @@ export class Database {
 
   constructor(hosts: Hosts, options: DatabaseOptions) {
     this.#hosts = hosts
-    const health = new Health({ notices: SILENT })
-    this.#options = { health, failover: createFailoverDetector(SILENT), ...options }
+    this.#options = { failover: createFailoverDetector(SILENT), ...options }
   }
 
   /**
@@ -143,7 +141,6 @@ export class Database {
   async #run<T>(work: Work<T>, deadline: number): Promise<T> {
     const { failover, health } = this.#options
     let conflict: unknown
-    const reportWriting = afterSwitchover(health.writing)
     for (let failures = 0; ; ) {
       try {
         failover.assertWhole()
@@ -153,7 +150,7 @@ export class Database {
         if (error instanceof NthError) throw error
         const failure = failureOf(error)
         if (failure === 'fault') throw error
-        if (isUnwritable(error)) reportWriting(false, error)
+        if (isUnwritable(error)) health?.suspect(error)
         if (failure === 'conflict') conflict = error
         const pauseMs = backoffMs(RETRY, ++failures)
         if (performance.now() + pauseMs > deadline) {
@@ -179,9 +176,8 @@ export class Database {
       const result = await opened.host.answer(limitMs, work(connection))
       this.#succeededAt = performance.now()
       opened.answeredAt = this.#succeededAt
-      this.#options.health.connected()
+      this.#options.health?.answered()
       connection.release()
-      if (this.#options.isForChanges) this.#options.health.writing(true)
       return result
     } catch (error) {
       if (error instanceof LostAnswerError || isSwitchover(error)) {
@@ -209,17 +205,14 @@ export class Database {
 
   /** Undefined: meanwhile, connections lead to another server. */
   async #acquireAny(deadline: number): Promise<Connection | undefined> {
-    const { health } = this.#options
     let used: HostPool | undefined
     let connection: Connection | undefined
     const begunAt = performance.now()
     try {
       used = await withTimeout(deadline - begunAt, this.#currentPool())
       connection = await acquireFrom(used, deadline)
-      if (this.#openedOf(connection).maxStatement === undefined) {
+      if (this.#openedOf(connection).maxStatement === undefined)
         await used.host.answer(deadline - performance.now(), this.#prepare(connection))
-        health.connected()
-      }
       return connection
     } catch (error) {
       connection?.destroy()
@@ -229,9 +222,7 @@ export class Database {
       // All connections were in use, and answered.
       if (error instanceof LostAnswerError && this.#succeededAt > begunAt) throw error
       used?.host.failed()
-      // The server may refuse an additional connection while the others work.
-      const isAdditional = isRefusal(error) && performance.now() - this.#succeededAt <= IDLE_MS
-      if (!isAdditional) health.notConnected(begunAt, error)
+      this.#options.health?.suspect(error)
       throw error
     }
   }
@@ -284,7 +275,7 @@ export class Database {
   }
 
   async #isLive(connection: Connection, deadline: number): Promise<boolean> {
-    const { failover, health } = this.#options
+    const { failover } = this.#options
     const now = performance.now()
     const { host, incarnation, openedAt, answeredAt } = this.#openedOf(connection)
     if (host.isLeft() || incarnation !== failover.incarnation) return false
@@ -292,7 +283,6 @@ export class Database {
     if (now - answeredAt < IDLE_MS) return true
     try {
       await withTimeout(Math.min(PING_MS, (deadline - now) / 2), connection.ping())
-      health.connected()
       return true
     } catch (error) {
       if (error instanceof LostAnswerError) this.#failedAt = performance.now()

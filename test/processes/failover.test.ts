@@ -270,7 +270,9 @@ it('issues nothing through a worker that replaces another one after a loss', asy
     const now = await workersOf(nth)
     return now.length === 2 && !now.some((pid) => ended.includes(pid)) && obstacleOf(nth.url)
   }
-  await expect.poll(replaced).toBe('The database lacks changes that it had committed: all of it.')
+  await expect.poll(replaced).toBe(
+    'Database unavailable: lost commits. The database lacks changes that it had committed: all of it.',
+  )
   expect(await count()).toBe(before)
 })
 
