@@ -107,8 +107,9 @@ export class Health {
 
   /** What came of that attempt. Conflicts, locks and refused changes show nothing. */
   attempted(outcome: { kind: string; cause?: unknown }): void {
+    const begunAt = this.#attemptedAt
     this.#attemptedAt = Number.POSITIVE_INFINITY
-    if (outcome.kind === 'committed') this.#succeed()
+    if (outcome.kind === 'committed') this.#succeed(begunAt)
     else if (outcome.kind === 'lost' || outcome.kind === 'unknown')
       this.#fail(reasonFor(outcome.cause), outcome.cause)
   }
@@ -170,14 +171,14 @@ export class Health {
     }
     // What it waits for is not the database.
     if (isSilent) this.#attemptedAt = Number.POSITIVE_INFINITY
-    this.#succeed()
+    this.#succeed(now)
     if (this.#outage === 'disk full' && !this.#isFull() && (await this.#isRoomy())) this.#end()
     return true
   }
 
-  /** The database was written. */
-  #succeed(): void {
-    this.#writtenAt = this.#answeredAt = performance.now()
+  /** The database was written, by what began then: a flush reads no other clock. */
+  #succeed(begunAt: number): void {
+    this.#writtenAt = this.#answeredAt = begunAt
     this.#failures = 0
     if (this.#outage !== undefined && this.#outage !== 'disk full') this.#end()
   }

@@ -125,7 +125,7 @@ export function openMetrics(version: string) {
         connections,
       ],
       nth_database_up: [
-        '1: the database can be read and written, as far as is known; 0: it is unreachable, refuses changes, or its disk is full (the lowest of all workers)',
+        '1: the database can be read and written; 0: it can not, as /ready says (the lowest of all workers)',
         isAvailable ? 1 : 0,
         'min',
       ],
