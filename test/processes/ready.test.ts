@@ -1,7 +1,7 @@
 // @module-tag slow
 import { type Connection, createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { ER } from '../../src/mysql/errors.ts'
+import { ER, LostAnswerError } from '../../src/mysql/errors.ts'
 import { Health } from '../../src/mysql/health.ts'
 import type { Target } from '../../src/mysql/settings.ts'
 import { SILENT } from '../../src/operations/log.ts'
@@ -131,22 +131,25 @@ it.each(faults)('is not ready while its database %s, idle or not, and says why',
   expect(warnings).toEqual([outage, 'Database available again.', outage, 'Database available again.'])
 })
 
-it('notices without requests that its database is read-only, though all could be read, and that it is not any more', async () => {
+it('says without any request that its database can be written again', async () => {
   const { root, app } = await ownServer()
-  const { url, send, warnings } = await startService({ target: app })
-  await send('mutation { increment(name: "c") { value } }')
+  const { refusal, send, warnings } = await startService({ target: app, writeTimeoutMs: 1000 })
+  const increment = 'mutation { increment(name: "c") { value } }'
+  await send(increment)
   await query(root, 'set global read_only = 1')
-  await ready(url)
-  void send('mutation { increment(name: "c") { value } }')
-  await expect.poll(() => warnings).toHaveLength(1)
+  expect(await refusal(increment)).toMatchObject({ code: 'UNAVAILABLE' })
   await query(root, 'set global read_only = 0')
-  await expect.poll(() => warnings).toHaveLength(2)
+  await expect
+    .poll(() => warnings)
+    .toEqual([expect.stringContaining('unavailable: read-only ('), 'Database available again.'])
 })
 
 it('stays ready, and says that it is busy, while slow reads use all connections', async () => {
   let holdsUp = false
+  let checks = 0
   const { release, released } = held()
   const target = await startProxy(await freshDatabase(), async (statement): Promise<Delivery> => {
+    if (/^\s*select utc_timestamp/.test(statement)) checks += 1
     if (holdsUp && /counter_value v/.test(statement)) await released
     return 'passes'
   })
@@ -159,7 +162,8 @@ it('stays ready, and says that it is busy, while slow reads use all connections'
     ask(`{ namespace(name: "default") { counters(first: ${n}) { nodes { value } } } }`),
   )
   await expect.poll(() => ready(url)).toEqual({ status: 'ready', busy: true })
-  for (const _ of upTo(5)) expect(await ready(url)).toEqual({ status: 'ready', busy: true })
+  const before = checks
+  while (checks < before + 4) expect(await ready(url)).toMatchObject({ status: 'ready' })
   release()
   await Promise.all(reads)
   await expect.poll(() => ready(url)).toEqual({ status: 'ready' })
@@ -274,6 +278,37 @@ it('counts the success of a pool while there are too many connections for a chec
   await health.check().catch(() => undefined)
   vi.advanceTimersByTime(1000)
   await expect(health.check()).rejects.toThrow('Database unavailable: too many connections.')
+})
+
+it('fails with its first check while the main writer gets no answer, and goes on if that check succeeds', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { health, flush, state } = openHealth()
+  flush('committed')
+  health.attempting()
+  vi.advanceTimersByTime(3001)
+  expect(await health.check()).toBe(true)
+  health.attempting()
+  state.error = new LostAnswerError('silent')
+  vi.advanceTimersByTime(3001)
+  await expect(health.check()).rejects.toThrow('Database unavailable: unreachable.')
+})
+
+it('keeps its connection while the checks succeed, and opens another one for each while something fails', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { health, flush, state } = openHealth()
+  const check = async () => {
+    vi.advanceTimersByTime(1000)
+    await health.check().catch(() => undefined)
+    return state.opened
+  }
+  for (const _ of upTo(5)) expect(await check()).toBe(1)
+  for (const _ of upTo(2)) flush('lost', REFUSED)
+  // One with which it succeeds, and one for the next check.
+  const opened = await check()
+  expect(opened).toBe(3)
+  expect(await check()).toBe(opened)
 })
 
 it('logs two outages in a minute, however often the state changes, and one that lasts later', async () => {
