@@ -165,8 +165,12 @@ function failUnless(condition: string): string {
   return `select if(${condition}, 0, (select 1 union select 2)) as failure`
 }
 
-/** Writes a row of no writer: shows that the database can be written. */
+/**
+ * Writes a row of no writer: shows that the database can be written. It waits a second at most while all tables are locked:
+ * by default the server would keep each statement for a day, and its connection, whoever sent it.
+ */
 export async function writeFence(connection: Connection): Promise<void> {
+  await connection.query('set session lock_wait_timeout = 1')
   await connection.query(`
     insert into fence (id, touched_at)
     values (0, utc_timestamp())

@@ -1,3 +1,4 @@
+import type { Health } from '../mysql/health.ts'
 import { groupBy } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
@@ -48,6 +49,8 @@ export interface FlushContext extends BatchContext {
   keyTtlMs: number
   pending: PendingCalls
   notices: Notices
+  /** Learns what comes of each attempt of the main writer. */
+  health?: Pick<Health, 'attempting' | 'attempted'>
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
   /** These keys failed. The calls of each wait for it, in the order of their arrival. */
@@ -101,12 +104,15 @@ const MAX_LOCKS_REFUSED = 8
 async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
   const { context, precautions } = flush
   const { clock, pending, resolveAgain, quarantine, onApplied } = context
+  const health = precautions.quarantined === undefined ? context.health : undefined
   const began = clock.elapsedMs()
   let locksRefused = 0
   for (let open = calls; ; precautions.mayCommitAtOnce = false) {
     open = pending.unanswered(open)
     if (open.length === 0) return false
+    health?.attempting()
     const outcome = await attempt(flush, open)
+    health?.attempted(outcome)
     if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
     switch (outcome.kind) {
       case 'committed': {

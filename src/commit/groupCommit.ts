@@ -41,7 +41,7 @@ export type GroupCommit = ReturnType<typeof openGroupCommit>
 
 export interface GroupCommitOptions
   extends PendingCallsOptions,
-    Pick<FlushContext, 'now' | 'random' | 'keyTtlMs' | 'notices' | 'onApplied'> {
+    Pick<FlushContext, 'now' | 'random' | 'keyTtlMs' | 'notices' | 'health' | 'onApplied'> {
   openWriter: () => Writer
 }
 

@@ -3,13 +3,11 @@ import {
   failureOf,
   hasErrorNumber,
   isOwnFault,
-  isUnwritable,
   LOCKED,
   READ_ONLY,
   REFUSED,
   UNPREPARED,
 } from '../mysql/errors.ts'
-import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { FailedStatement } from '../mysql/session.ts'
 import { assertInvariant, isTooLarge, NthError } from '../rules/errors.ts'
@@ -42,22 +40,19 @@ interface WriterOptions extends fence.FencedConnectionOptions {
 
 interface WriterContext extends WriterOptions {
   readonly connection: ReturnType<typeof fence.openFencedConnection>
-  readonly reportWriting: ReturnType<typeof afterSwitchover>
 }
 
 /** Opens a connection that flushes. */
 export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
   const connection = fence.openFencedConnection(hosts, options)
-  const reportWriting = afterSwitchover(options.health.writing)
-  const context: WriterContext = { ...options, connection, reportWriting }
+  const context: WriterContext = { ...options, connection }
   return {
     async begin(batch) {
       let fenced: fence.Fenced
       try {
         fenced = await connection.open()
       } catch (cause) {
-        if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
-        return cause instanceof NthError ? { kind: 'lossy', cause } : { kind: 'lost', cause }
+        return cause instanceof NthError ? { kind: 'lossy', cause } : { kind: 'lost', cause: causeOf(cause) }
       }
       const { incarnation } = options.failover
       for (const { row } of [...batch.counters, ...batch.sequenceGroups])
@@ -226,7 +221,6 @@ class FlushTransaction implements Transaction {
   }
 
   #committed(kept: string | undefined): Outcome {
-    this.#context.reportWriting(true)
     if (!this.#oneTrip) return { kind: 'committed' }
     assertInvariant(kept !== undefined, 'what one trip has committed is kept with the fence')
     return { kind: 'committed', reading: this.#oneTrip.read(kept) }
@@ -234,10 +228,8 @@ class FlushTransaction implements Transaction {
 
   /** Finds out on a new connection what came of a COMMIT whose answer doesn't show it. */
   async #readFence(cause: unknown): Promise<Outcome> {
-    const { connection, health, reportWriting } = this.#context
+    const { connection } = this.#context
     this.#fenced.session.drop()
-    if (isUnwritable(cause)) reportWriting(false, cause)
-    else health.unanswered()
     const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
     if (!last) return { kind: 'unknown', cause }
     if (!last.isCommitted) return { kind: 'lost', cause }
@@ -253,10 +245,8 @@ class FlushTransaction implements Transaction {
   /** The outcome of an error before COMMIT: nothing was applied. */
   async #failed(error: unknown): Promise<NotApplied> {
     const { session } = this.#fenced
-    const { health, reportWriting } = this.#context
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
       session.drop()
-      health.unanswered()
       return { kind: 'lost', cause: error }
     }
     await fence.rollBack(session)
@@ -280,7 +270,6 @@ class FlushTransaction implements Transaction {
         : { kind: 'notLocked', locked: [key], gone: [], cause }
     }
     const failure = failureOf(cause)
-    if (failure === 'refused') reportWriting(false, cause)
     return { kind: failure === 'refused' ? 'lost' : failure, cause }
   }
 }

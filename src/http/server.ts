@@ -50,9 +50,6 @@ const REQUESTS_SHARE = 1 / 2
 const STREAMS_SHARE = 1 / 4
 const UNREAD_SHARE = 1 / 8
 
-/** How long a check of the database counts, in milliseconds: probes of many proxies share one. */
-const FRESH_MS = 500
-
 /** Limits, unless others are set. */
 const LIMITS = {
   /** Maximum connections from one address. */
@@ -219,18 +216,6 @@ export async function listen(options: ListenOptions) {
     }
   }
 
-  let checked: Promise<void> | undefined
-  let checkedAt = Number.NEGATIVE_INFINITY
-
-  /** Throws if the database can't be used. */
-  function checkDatabase(): Promise<void> {
-    if (!checked || performance.now() - checkedAt > FRESH_MS) {
-      checkedAt = performance.now()
-      checked = nth.checkDatabase()
-    }
-    return checked
-  }
-
   function ownFault(): string | undefined {
     if (state !== 'serving') return DRAINING
     return isFull() ? FULL : undefined
@@ -243,14 +228,19 @@ export async function listen(options: ListenOptions) {
   async function answerHealth(path: string, request: IncomingMessage, response: ServerResponse) {
     response.setHeader(...NOT_CACHED)
     if (isWrite(request)) return rejectWrite(response, `/${path}`)
-    let fault: string | undefined
-    if (path === 'ready') {
-      const databaseFault = ownFault() === undefined ? await checkDatabase().catch(errorOf) : undefined
-      fault = ownFault() ?? databaseFault?.message
+    if (path === 'health') return sendStatus(response, { status: 'ok' })
+    try {
+      const isBusy = ownFault() === undefined && (await nth.checkDatabase()).isBusy
+      const fault = ownFault()
+      if (fault !== undefined) return sendError(response, serviceUnavailable(fault))
+      sendStatus(response, { status: 'ready', ...(isBusy && { busy: true }) })
+    } catch (error) {
+      sendError(response, serviceUnavailable(ownFault() ?? errorOf(error).message))
     }
-    if (fault !== undefined) return sendError(response, serviceUnavailable(fault))
-    const status = path === 'ready' ? 'ready' : 'ok'
-    sendText(response, 'application/json', `${JSON.stringify({ status, version })}\n`)
+  }
+
+  function sendStatus(response: ServerResponse, status: object): void {
+    sendText(response, 'application/json', `${JSON.stringify({ ...status, version })}\n`)
   }
 
   function drain(): void {

@@ -147,6 +147,9 @@ export const ER = {
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 export const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
+/** The server, or its user, has as many connections as it may. */
+export const CROWDED = [ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED]
+
 /** The server, or a proxy, can't prepare a statement (any more). */
 export const UNPREPARED = [ER.UNSUPPORTED_PS, ER.MAX_PREPARED_STMT_COUNT_REACHED, ER.NEED_REPREPARE]
 

@@ -1,105 +1,232 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Notices } from '../operations/log.ts'
-import { unavailable } from '../rules/errors.ts'
-import { isFullDisk, isSwitchover, LostAnswerError, reasonOf } from './errors.ts'
+import { NthError, unavailable } from '../rules/errors.ts'
+import {
+  CROWDED,
+  hasErrorNumber,
+  isFullDisk,
+  isLockout,
+  isSwitchover,
+  LOCKED,
+  LostAnswerError,
+  reasonOf,
+} from './errors.ts'
 import { isSameDatabase, isSameRun, type ServerIdentity } from './hostStatus.ts'
 
-/** Called with whether an attempt to change data succeeded, and if not, why. */
-type WritingReport = (isHealthy: boolean, reason?: unknown) => void
+/** Why a database can't be used, in the words of `/ready`, the log and the alerts. */
+type Reason = 'read-only' | 'access denied' | 'too many connections' | 'unreachable' | 'disk full'
+
+/** The connection of the checks: opened when it is needed, and kept open. Deadlines are on the clock of `performance.now()`. */
+export interface Probe {
+  /** @throws {NthError} UNAVAILABLE; without a cause, it is no failure of the connection */
+  read: (deadline: number) => Promise<void>
+  /** Writes a row that no writer uses. */
+  write: (deadline: number) => Promise<void>
+  close: () => Promise<void>
+}
 
 interface HealthOptions {
+  openProbe: () => Probe
   /** Gets a warning when the database becomes unavailable, and when it is available again. */
   notices: Notices
   /** Whether the disk has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
 }
 
+/** Failures in a row that make the database unavailable: one may be a failover, or a moment of much work. */
+const ENOUGH_FAILURES = 2
+/** How long the main writer may wait for an answer until a check must find out why. */
+const SILENT_MS = 3000
+/** How long it counts that the database was written, until a check must write. */
+const WRITTEN_COUNTS_MS = 5000
+/** How long a success shows that the database serves, though it doesn't serve the check. */
+const SERVED_COUNTS_MS = 1000
+/** Least time between the beginnings of two checks, however many ask for them. */
+const CHECK_EVERY_MS = 1000
+/** Time limit of a check, in milliseconds: shorter than proxies usually wait. */
+const CHECK_LIMIT_MS = 800
 /** How long no change must have failed for a full disk until the disk counts as roomy: less where its room can be seen. */
 const FULL_MS = 10_000
 const FULL_IN_SIGHT_MS = 2000
-const CHECK_MS = 500
-const FULL = new Error('The disk of the database is full')
-/** How long an answer shows that the database is available, though another connection takes too long to open. */
-const ANSWER_COUNTS_MS = 1000
-/** The driver's code for a connection that wasn't opened in time. */
-const CONNECT_TIMEOUT = 'ETIMEDOUT'
+/** Outages that the log reports in so long. */
+const LOGGED_OUTAGES = 2
+const LOGGED_IN_MS = 60_000
 
 /**
- * Connecting and writing are reported separately: a read-only or full database is reachable, and only a change shows
- * that it can be written again.
+ * Whether the database can be used: `/ready`, the metric and the log all ask here.
  *
- * States: healthy, or failing for one or more reasons. A success ends the failure to connect or to write. It doesn't show
- * that a full disk has room again, as only some changes need room. The disk stays full until no change has failed for it
- * for a while, and there is room.
+ * States: available, or unavailable for a reason. Two failures in a row, of flushes of the main writer and of checks, make
+ * it unavailable. A commit of the main writer ends that, and so does a check that wrote. A full disk is reported at its
+ * first failure, and a success doesn't end it, as only some changes need room: the disk stays full until no change has
+ * failed for it for a while, and there is room.
  *
- * Several connections are opened side by side, and their reports arrive late where the machine is busy. So a failure to
- * connect counts only if the database hasn't answered since the attempt began. Otherwise the state would flap.
+ * A check is made when somebody asks, and each second while something fails. Then each uses a new connection, as the writers
+ * must, and closes it: a connection that was opened before shows neither that the password is right nor that there is room
+ * for another one, and it would take the place of the writer's.
  */
 export class Health {
   readonly #options: HealthOptions
-  readonly #failing = new Set<'connecting' | 'writing' | 'full'>()
-  #fullAt = 0
+  #probe: Probe
+  #failures = 0
+  #outage: Reason | undefined
+  #isLogged = false
+  /** When the latest outages were logged. */
+  #loggedAt: number[] = []
+  #fullAt = Number.NEGATIVE_INFINITY
+  /** When the attempt of the main writer began that has no outcome yet. */
+  #attemptedAt = Number.POSITIVE_INFINITY
+  #writtenAt = Number.NEGATIVE_INFINITY
   #answeredAt = Number.NEGATIVE_INFINITY
+  #checkedAt = Number.NEGATIVE_INFINITY
+  #checking = Promise.resolve(true)
+  #isWatching = false
+  #isClosed = false
 
   constructor(options: HealthOptions) {
     this.#options = options
+    this.#probe = options.openProbe()
   }
 
-  /** The database has answered on a connection. One that was open before and got no answer yet shows nothing. */
-  connected(): void {
+  /** A pool got an answer. */
+  answered(): void {
     this.#answeredAt = performance.now()
-    this.#report('connecting', true)
+  }
+
+  /** A pool could not connect, or not write. A check finds out whether the database is unavailable. */
+  suspect(error: unknown): void {
+    this.#writtenAt = Number.NEGATIVE_INFINITY
+    if (isFullDisk(error)) this.#fail('disk full', error)
+    else void this.#watch()
+  }
+
+  /** The main writer begins an attempt to flush. */
+  attempting(): void {
+    this.#attemptedAt = performance.now()
+  }
+
+  /** What came of that attempt. Conflicts, locks and refused changes show nothing. */
+  attempted(outcome: { kind: string; cause?: unknown }): void {
+    const begunAt = this.#attemptedAt
+    this.#attemptedAt = Number.POSITIVE_INFINITY
+    if (outcome.kind === 'committed') this.#succeed(begunAt)
+    else if (outcome.kind === 'lost' || outcome.kind === 'unknown')
+      this.#fail(reasonFor(outcome.cause), outcome.cause)
   }
 
   /**
-   * An attempt to connect failed.
+   * Checks the database, or waits for the check of others.
    *
-   * @param begunAt when the attempt began, on the clock of `performance.now()`
+   * @returns whether the check succeeded; false: it did not, but the database still counts as available
+   * @throws {NthError} UNAVAILABLE, with the reason
    */
-  notConnected(begunAt: number, reason: unknown): void {
-    const isLate = reason instanceof LostAnswerError || Object(reason).code === CONNECT_TIMEOUT
-    const since = isLate ? Math.min(begunAt, performance.now() - ANSWER_COUNTS_MS) : begunAt
-    if (this.#answeredAt < since) this.#report('connecting', false, reason)
+  async check(): Promise<boolean> {
+    if (performance.now() - this.#checkedAt >= CHECK_EVERY_MS) {
+      this.#checkedAt = performance.now()
+      this.#checking = this.#check()
+    }
+    const hasSucceeded = await this.#checking
+    if (this.#outage) throw unavailable(`Database unavailable: ${this.#outage}.`)
+    return hasSucceeded
   }
 
-  readonly writing: WritingReport = (isHealthy, reason) => {
-    if (!isHealthy && isFullDisk(reason)) void this.#reportFull(reason)
-    else this.#report('writing', isHealthy, reason)
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#probe.close()
   }
 
-  /** A change got no answer: where there is no room for data, that is why. */
-  async unanswered(): Promise<void> {
-    if (!(await this.#isRoomy())) void this.#reportFull(FULL)
+  get #isFailing(): boolean {
+    return this.#failures > 0 || this.#outage !== undefined
   }
 
-  /** Whether one of the last reports was bad. */
-  isFailing(): boolean {
-    return this.#failing.size > 0
+  async #check(): Promise<boolean> {
+    const wasFailing = this.#isFailing
+    if (wasFailing) this.#renewProbe()
+    const hasSucceeded = await this.#ask()
+    if (wasFailing || this.#isFailing) this.#renewProbe()
+    return hasSucceeded
   }
 
-  /** Whether the disk is full. Most changes of existing rows succeed nevertheless. */
-  isFull(): boolean {
-    return this.#failing.has('full')
+  async #ask(): Promise<boolean> {
+    const now = performance.now()
+    const isSilent = now - this.#attemptedAt > SILENT_MS
+    const mustWrite = isSilent || this.#isFailing || now - this.#writtenAt > WRITTEN_COUNTS_MS
+    let isReached = false
+    try {
+      await this.#probe.read(now + CHECK_LIMIT_MS)
+      isReached = true
+      if (!mustWrite) return true
+      await this.#probe.write(now + CHECK_LIMIT_MS)
+    } catch (error) {
+      if (error instanceof NthError && error.cause === undefined) throw error
+      const cause = error instanceof NthError ? error.cause : error
+      // Where it can be read, it is silent because of a lock on all that is written.
+      const isLocked = isReached && cause instanceof LostAnswerError
+      const reason = !(await this.#isRoomy()) ? 'disk full' : isLocked ? 'read-only' : reasonFor(cause)
+      const mayServeOthers = reason === 'too many connections' || reason === 'unreachable'
+      const servedAt = mayServeOthers ? this.#answeredAt : this.#writtenAt
+      if (performance.now() - servedAt > SERVED_COUNTS_MS)
+        this.#fail(reason, cause, isSilent ? ENOUGH_FAILURES : 1)
+      return false
+    }
+    // What it waits for is not the database.
+    if (isSilent) this.#attemptedAt = Number.POSITIVE_INFINITY
+    this.#succeed(now)
+    if (this.#outage === 'disk full' && !this.#isFull() && (await this.#isRoomy())) this.#end()
+    return true
   }
 
-  #report(what: 'connecting' | 'writing' | 'full', isHealthy: boolean, reason?: unknown): void {
-    const wasFailing = this.isFailing()
-    if (isHealthy) this.#failing.delete(what)
-    else this.#failing.add(what)
-    if (wasFailing === this.isFailing()) return
-    const outage = `Database unavailable: ${reasonOf(reason)}.`
-    this.#options.notices.warn(isHealthy ? 'Database available again.' : outage)
+  /** The database was written, by what began then: a flush reads no other clock. */
+  #succeed(begunAt: number): void {
+    this.#writtenAt = this.#answeredAt = begunAt
+    this.#failures = 0
+    if (this.#outage !== undefined && this.#outage !== 'disk full') this.#end()
   }
 
-  async #reportFull(reason: unknown): Promise<void> {
-    this.#fullAt = performance.now()
-    if (this.isFull()) return
-    this.#report('full', false, reason)
-    const fullMs = this.#options.hasRoom ? FULL_IN_SIGHT_MS : FULL_MS
-    do await pause(CHECK_MS, undefined, { ref: false })
-    while (performance.now() - this.#fullAt <= fullMs || !(await this.#isRoomy()))
-    this.#report('full', true)
+  #fail(reason: Reason, cause: unknown, failures = 1): void {
+    if (this.#isClosed) return
+    if (reason === 'disk full') this.#fullAt = performance.now()
+    this.#failures += failures
+    if (this.#isFull()) this.#begin('disk full', cause)
+    else if (this.#failures >= ENOUGH_FAILURES) this.#begin(reason, cause)
+    void this.#watch()
+  }
+
+  #begin(reason: Reason, cause: unknown): void {
+    this.#outage = reason
+    const now = performance.now()
+    this.#loggedAt = this.#loggedAt.filter((at) => now - at < LOGGED_IN_MS)
+    if (this.#isLogged || this.#loggedAt.length >= LOGGED_OUTAGES) return
+    this.#isLogged = true
+    this.#loggedAt.push(now)
+    this.#options.notices.warn(`Database unavailable: ${reason} (${reasonOf(cause)}).`)
+  }
+
+  #end(): void {
+    this.#outage = undefined
+    if (this.#isLogged) this.#options.notices.warn('Database available again.')
+    this.#isLogged = false
+  }
+
+  /** Checks until nothing fails any more, so that the state changes without requests. */
+  async #watch(): Promise<void> {
+    if (this.#isWatching) return
+    this.#isWatching = true
+    do {
+      const pauseMs = this.#checkedAt + CHECK_EVERY_MS - performance.now()
+      await pause(Math.max(0, pauseMs), undefined, { ref: false })
+      await this.check().catch(() => undefined)
+    } while (this.#isFailing && !this.#isClosed)
+    this.#isWatching = false
+  }
+
+  #renewProbe(): void {
+    void this.#probe.close()
+    if (!this.#isClosed) this.#probe = this.#options.openProbe()
+  }
+
+  #isFull(): boolean {
+    return performance.now() - this.#fullAt <= (this.#options.hasRoom ? FULL_IN_SIGHT_MS : FULL_MS)
   }
 
   async #isRoomy(): Promise<boolean> {
@@ -107,17 +234,12 @@ export class Health {
   }
 }
 
-/**
- * Reports a server that rejects writes only on the second rejection in a row: on the first, the server may just have
- * been replaced, and this may be the last connection that leads to it.
- */
-export function afterSwitchover(report: WritingReport): WritingReport {
-  let isSecond = false
-  return (isHealthy, reason) => {
-    const isReported = isHealthy || isSecond || !isSwitchover(reason)
-    isSecond = !isHealthy && isSwitchover(reason)
-    if (isReported) report(isHealthy, reason)
-  }
+function reasonFor(error: unknown): Reason {
+  if (isFullDisk(error)) return 'disk full'
+  if (isLockout(error)) return 'access denied'
+  if (hasErrorNumber(error, ...CROWDED)) return 'too many connections'
+  // No row of another session is waited for where this counts: a lock is one on all that is written.
+  return isSwitchover(error) || hasErrorNumber(error, ...LOCKED) ? 'read-only' : 'unreachable'
 }
 
 /**

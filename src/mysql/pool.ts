@@ -10,14 +10,13 @@ import {
   ER,
   failureOf,
   hasErrorNumber,
-  isRefusal,
   isSwitchover,
   isUnwritable,
   LostAnswerError,
   leavesConnection,
   withTimeout,
 } from './errors.ts'
-import { afterSwitchover, createFailoverDetector, type FailoverDetector, Health } from './health.ts'
+import { createFailoverDetector, type FailoverDetector, type Health } from './health.ts'
 import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
 import type { Answer } from './session.ts'
@@ -41,7 +40,7 @@ export interface DatabaseOptions {
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
   maxPending: number
-  /** Default: one that reports nothing, as there are no writers. */
+  /** Learns of answers and failures. */
   health?: Health
   failover?: FailoverDetector
   /** Whether its work changes rows. It then has fewer connections. */
@@ -109,7 +108,7 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
 /** Runs work on pooled connections that are not known, or likely, to be dead, and translates its errors. */
 export class Database {
   readonly #hosts: Hosts
-  readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'health' | 'failover'>>
+  readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'failover'>>
   readonly #slots: Slots
   readonly #connections: number
   #used: HostPool | undefined
@@ -125,8 +124,7 @@ export class Database {
 
   constructor(hosts: Hosts, options: DatabaseOptions) {
     this.#hosts = hosts
-    const health = new Health({ notices: SILENT })
-    this.#options = { health, failover: createFailoverDetector(SILENT), ...options }
+    this.#options = { failover: createFailoverDetector(SILENT), ...options }
     this.#connections = options.isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
     this.#slots = new Slots(this.#connections)
   }
@@ -172,6 +170,11 @@ export class Database {
     return owner.arrivedAt + this.#options.timeLimitMs
   }
 
+  /** Whether the next work of a caller must wait. */
+  get isBusy(): boolean {
+    return this.#slots.isFull
+  }
+
   /** How many connections there are, and how many of them are in use. */
   state(): Record<'open' | 'busy', number> {
     return { open: this.#open, busy: this.#busy }
@@ -186,7 +189,6 @@ export class Database {
   async #run<T>(work: Work<T>, deadline: number, owner: Owner): Promise<T> {
     const { failover, health } = this.#options
     let conflict: unknown
-    const reportWriting = afterSwitchover(health.writing)
     for (let failures = 0; ; ) {
       try {
         failover.assertWhole()
@@ -198,7 +200,7 @@ export class Database {
         if (failure === 'fault') throw error
         if (hasErrorNumber(error, ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT))
           throw unavailable('The database took too long for this; nothing was done.', error)
-        if (isUnwritable(error)) reportWriting(false, error)
+        if (isUnwritable(error)) health?.suspect(error)
         if (failure === 'conflict') conflict = error
         const pauseMs = backoffMs(RETRY, ++failures)
         if (performance.now() + pauseMs > deadline) {
@@ -231,9 +233,8 @@ export class Database {
       const result = await opened.host.answer(limitMs, work(connection))
       this.#succeededAt = performance.now()
       opened.answeredAt = this.#succeededAt
-      this.#options.health.connected()
+      this.#options.health?.answered()
       connection.release()
-      if (this.#options.isForChanges) this.#options.health.writing(true)
       return result
     } catch (error) {
       if (error instanceof LostAnswerError || isSwitchover(error)) {
@@ -261,17 +262,14 @@ export class Database {
 
   /** Undefined: meanwhile, connections lead to another server. */
   async #acquireAny(deadline: number): Promise<Connection | undefined> {
-    const { health } = this.#options
     let used: HostPool | undefined
     let connection: Connection | undefined
     const begunAt = performance.now()
     try {
       used = await withTimeout(deadline - begunAt, this.#currentPool())
       connection = await acquireFrom(used, deadline)
-      if (this.#openedOf(connection).settings === undefined) {
+      if (this.#openedOf(connection).settings === undefined)
         await used.host.answer(deadline - performance.now(), this.#prepare(connection))
-        health.connected()
-      }
       return connection
     } catch (error) {
       connection?.destroy()
@@ -281,9 +279,7 @@ export class Database {
       // All connections were in use, and answered.
       if (error instanceof LostAnswerError && this.#succeededAt > begunAt) throw error
       used?.host.failed()
-      // The server may refuse an additional connection while the others work.
-      const isAdditional = isRefusal(error) && performance.now() - this.#succeededAt <= IDLE_MS
-      if (!isAdditional) health.notConnected(begunAt, error)
+      this.#options.health?.suspect(error)
       throw error
     }
   }
@@ -344,7 +340,7 @@ export class Database {
   }
 
   async #isLive(connection: Connection, deadline: number): Promise<boolean> {
-    const { failover, health } = this.#options
+    const { failover } = this.#options
     const now = performance.now()
     const { host, incarnation, openedAt, answeredAt } = this.#openedOf(connection)
     if (host.isLeft() || incarnation !== failover.incarnation) return false
@@ -352,7 +348,6 @@ export class Database {
     if (now - answeredAt < IDLE_MS) return true
     try {
       await withTimeout(Math.min(PING_MS, (deadline - now) / 2), connection.ping())
-      health.connected()
       return true
     } catch (error) {
       if (error instanceof LostAnswerError) this.#failedAt = performance.now()

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks'
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { tripMeasure } from '../operations/measures.ts'
 import { isRefusal, leavesConnection, withTimeout } from './errors.ts'
-import type { FailoverDetector, Health } from './health.ts'
+import type { FailoverDetector } from './health.ts'
 import { isGaleraNode, isSurelySameRun, readStatus } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
 import { causalSettings, connectionOptions, maxStatementIn, sessionSettings } from './settings.ts'
@@ -212,7 +212,6 @@ function executePrepared(connection: Connection, statement: string, literals: st
 }
 
 export interface ReconnectingSessionOptions extends SessionOptions {
-  health: Health
   failover: FailoverDetector
   /** Opens a session: with a server, or a simulated one. */
   openSession: (host: Host, options: SessionOptions) => Promise<Session>
@@ -220,7 +219,7 @@ export interface ReconnectingSessionOptions extends SessionOptions {
 
 /** Opens a session when it is needed, and again whenever it is lost. */
 export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessionOptions) {
-  const { health, failover } = options
+  const { failover } = options
   let latest: Session | undefined
   /** What it was opened with. */
   let incarnation = failover.incarnation
@@ -233,7 +232,6 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
       failover.assertWhole()
       if (latest?.isOpen()) return latest
       let host: Host | undefined
-      const begunAt = performance.now()
       try {
         host = await hosts.current()
         const session = await options.openSession(host, options)
@@ -248,11 +246,9 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
         failover.reached(session.identity)
         incarnation = failover.incarnation
         latest = session
-        health.connected()
         return session
       } catch (error) {
         host?.failed()
-        health.notConnected(begunAt, error)
         throw error
       }
     },

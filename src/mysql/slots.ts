@@ -35,6 +35,11 @@ export class Slots {
     this.#size = size
   }
 
+  /** Whether the next work of a caller must wait. */
+  get isFull(): boolean {
+    return !this.#isFreeFor('')
+  }
+
   /**
    * Waits for a slot. Returns what releases it.
    *

@@ -15,7 +15,7 @@ interface MetricSources {
   /** Changes that wait for their answer, and names that are watched. */
   nth(): { pending: number; watched: number }
   subscribers(): number
-  database(): { isAvailable: boolean; open: number; busy: number }
+  database(): Promise<{ isAvailable: boolean; open: number; busy: number }>
 }
 
 /** Upper bounds, in seconds. */
@@ -83,9 +83,9 @@ export function openMetrics(version: string) {
   const subscribed = Object.entries(subscriptions) as [string, (message: unknown) => void][]
   for (const [name, onMessage] of subscribed) subscribe(name, onMessage)
 
-  function readOwn(): MetricState[] {
+  async function readOwn(): Promise<MetricState[]> {
     const { pending = 0, watched = 0 } = sources?.nth() ?? {}
-    const { isAvailable = false, open = 0, busy = 0 } = sources?.database() ?? {}
+    const { isAvailable = false, open = 0, busy = 0 } = (await sources?.database()) ?? {}
     const answered = [...requests].flatMap(([operation, { codes }]) =>
       [...codes].map(([code, value]) => ({ value, labels: { operation, code } })),
     )
@@ -125,7 +125,7 @@ export function openMetrics(version: string) {
         connections,
       ],
       nth_database_up: [
-        '1: the database can be read and written, as far as is known; 0: it is unreachable, refuses changes, or its disk is full (the lowest of all workers)',
+        '1: the database can be read and written; 0: it can not, as /ready says (the lowest of all workers)',
         isAvailable ? 1 : 0,
         'min',
       ],
@@ -145,7 +145,7 @@ export function openMetrics(version: string) {
     },
 
     /** The present state, as plain objects. */
-    read: async (): Promise<MetricState[]> => [...readOwn(), ...(await readProcess())],
+    read: async (): Promise<MetricState[]> => [...(await readOwn()), ...(await readProcess())],
 
     /** Counts no more. What was counted can still be read. */
     close(): void {

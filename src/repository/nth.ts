@@ -32,7 +32,7 @@ export type Nth = Pick<
 }
 
 interface NthOptions
-  extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'onApplied'>,
+  extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'health' | 'onApplied'>,
     Pick<HostsOptions, 'acceptsLostCommits'> {
   now?: (() => Date) | undefined
   /** Whether the disk of the database has room, where that can be seen. */
@@ -47,15 +47,27 @@ interface NthOptions
 const IDLE_LIMIT_S = 3
 /** Time limit of a round trip: twice the longest lock wait, as InnoDB checks its waiters once a second. */
 const TRIP_LIMIT_MS = 4000
-/** Time limit of a check, in milliseconds: shorter than probes usually wait. */
-const CHECK_LIMIT_MS = 800
 
 export function openNth(targets: Targets, { now = () => new Date(), ...options }: NthOptions) {
   const { notices, hasRoom, acceptsLostCommits, timeoutMs: timeLimitMs, maxPending } = options
-  const health = new Health({ notices, hasRoom })
   const failover = createFailoverDetector(notices, acceptsLostCommits)
   const fences = new Set<Fence>()
   const hosts = openHosts(targets, { acceptsLostCommits, notices })
+  const health = new Health({
+    notices,
+    hasRoom,
+    openProbe() {
+      const probe = openDatabase(hosts, { timeLimitMs, maxPending, failover })
+      return {
+        async read(deadline) {
+          const fault = await probe.withRetry(clockFault, { deadline })
+          if (fault) throw unavailable(fault)
+        },
+        write: (deadline) => probe.withRetry(writeFence, { deadline }),
+        close: probe.close,
+      }
+    },
+  })
   const shared = { timeLimitMs, maxPending, health, failover }
   const database = openDatabase(hosts, { ...shared, isCausal: !options.eventualReads })
   // Its own pool: changes that wait for a locked definition must not block readers.
@@ -82,13 +94,13 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     ...options,
     now,
     clock,
+    health,
     onApplied: live.mark.bind(live),
     openWriter: () =>
       openWriter(hosts, {
         clock,
         fences,
         openSession,
-        health,
         failover,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
@@ -103,6 +115,17 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     rows: openSequenceGroupRows(database, failover),
   })
 
+  /**
+   * Checks whether the database can be used, or only is too busy.
+   *
+   * @throws {NthError} UNAVAILABLE, with the reason
+   */
+  async function checkDatabase(): Promise<{ isBusy: boolean }> {
+    if (failover.obstacle) throw unavailable(`Database unavailable: lost commits. ${failover.obstacle}`)
+    const hasSucceeded = await health.check()
+    return { isBusy: !hasSucceeded || database.isBusy }
+  }
+
   return {
     apiKeys,
     counters: { ...counters, listLeaderboard: leaderboard.list },
@@ -112,16 +135,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     sequences,
     trustedDocuments: openTrustedDocuments(database, definitions),
 
-    /** Throws UNAVAILABLE if the database can't be used. */
-    async checkDatabase(): Promise<void> {
-      failover.assertWhole()
-      if (health.isFull()) throw unavailable('The disk of the database is full.')
-      const deadline = performance.now() + CHECK_LIMIT_MS
-      // A database that could be read all the time, such as a read-only one, must be written to.
-      if (health.isFailing()) return definitions.withRetry(writeFence, { deadline })
-      const fault = await database.withRetry(clockFault, { deadline })
-      if (fault) throw unavailable(fault)
-    },
+    checkDatabase,
 
     /** Learns, before the first request, whether commits were lost. Otherwise within a second. */
     lookForLosses: lossWatch.look,
@@ -129,22 +143,22 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     /** Its state, for metrics. */
     state: () => ({ pending: groupCommit.pending, watched: live.size }),
 
-    /** The state of its database, for metrics. `open`, `busy`: connections, besides those of the writers. */
-    databaseState() {
+    /** The state of its database, for metrics. `open`, `busy`: connections, besides those of the writers and checks. */
+    async databaseState() {
+      const isAvailable = await checkDatabase().then(
+        () => true,
+        () => false,
+      )
       const pools = [database.state(), definitions.state()]
       const sum = (what: 'open' | 'busy') => pools.reduce((total, pool) => total + pool[what], 0)
-      return {
-        isAvailable: !health.isFailing() && failover.obstacle === undefined,
-        open: sum('open'),
-        busy: sum('busy'),
-      }
+      return { isAvailable, open: sum('open'), busy: sum('busy') }
     },
 
     async close(): Promise<void> {
       live.close()
       await Promise.all([apiKeys.close(), groupCommit.close(), jobs?.close(), lossWatch.close()])
       await leaderboard.close()
-      await Promise.all([database.close(), definitions.close()])
+      await Promise.all([database.close(), definitions.close(), health.close()])
       hosts.close()
     },
   }

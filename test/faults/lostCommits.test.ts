@@ -36,13 +36,14 @@ it('answers all calls while a loss of commits stands, whatever their deadline, a
     () => sequences.next(group, 1),
     () => counters.define(key('a'), { maxValue: 5 }),
     () => counters.read(key('a')),
-    () => checkDatabase(),
   ]
   for (const call of calls) await expect(call()).rejects.toMatchObject(LOSS)
+  const message = `Database unavailable: lost commits. ${LOSS.message}`
+  await expect(checkDatabase()).rejects.toMatchObject({ ...LOSS, message })
   await holder.end()
 
   await query(target, 'update lost_commits set accepted_at = utc_timestamp(3)')
-  await expect.poll(() => checkDatabase().catch(({ code }) => code)).toBeUndefined()
+  await expect.poll(() => checkDatabase().catch(({ code }) => code)).toEqual({ isBusy: false })
   expect((await counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await counters.incrementBy(key('held'), 1)).value).toBe(2)
   expect((await sequences.next(group, 1)).issued.value).toBe(2)

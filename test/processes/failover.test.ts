@@ -173,7 +173,7 @@ it('stops all processes once one of them notices that commits were lost, until t
   await expect
     .poll(obstacle)
     .toBe(
-      'The database lacks changes that it had committed: it has 1 of the 3 transactions that a writer had committed.',
+      'Database unavailable: lost commits. The database lacks changes that it had committed: it has 1 of the 3 transactions that a writer had committed.',
     )
   await expect(other.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(other.counters.read(key('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
@@ -191,7 +191,7 @@ it('stops all processes once one of them notices that commits were lost, until t
   await query(target, `update lost_commits set accepted_at = utc_timestamp(3) where id = ${mark?.id}`)
   await expect.poll(obstacle).toBeUndefined()
   expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(3)
-  await expect.poll(() => noticing.checkDatabase().catch(() => 'stopped')).toBeUndefined()
+  await expect.poll(() => noticing.checkDatabase().catch(() => 'stopped')).toEqual({ isBusy: false })
   expect((await noticing.counters.incrementBy(key('a'), 1)).value).toBe(4)
 })
 
@@ -270,7 +270,9 @@ it('issues nothing through a worker that replaces another one after a loss', asy
     const now = await workersOf(nth)
     return now.length === 2 && !now.some((pid) => ended.includes(pid)) && obstacleOf(nth.url)
   }
-  await expect.poll(replaced).toBe('The database lacks changes that it had committed: all of it.')
+  await expect
+    .poll(replaced)
+    .toBe('Database unavailable: lost commits. The database lacks changes that it had committed: all of it.')
   expect(await count()).toBe(before)
 })
 

@@ -120,7 +120,7 @@ it.skipIf(!OWN_MOUNTS)(
     expect(await readiness()).toMatchObject({ status: 200, up: '1' })
 
     await fill()
-    const full = { status: 503, text: expect.stringContaining('The disk of the database is full.'), up: '0' }
+    const full = { status: 503, text: expect.stringContaining('Database unavailable: disk full.'), up: '0' }
     await expect.poll(readiness).toEqual(full)
     const seen: object[] = []
     const before = refused.length

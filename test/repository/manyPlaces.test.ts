@@ -236,7 +236,9 @@ it('divides a new leaderboard as soon as a copy finds that it has doubled, and t
   expect(await sizesIn(target)).toEqual([1000, 1000, 1001])
   const place = (name: string) =>
     nth.leaderboard.place({ namespace: 'n1', name, periodKey: 0, lowestFirst: false })
-  expect(await Promise.all(['e1000', 'c2000', 'c1', 'd1'].map((key) => place(key)))).toEqual([1, 1001, 3000, 3001])
+  expect(await Promise.all(['e1000', 'c2000', 'c1', 'd1'].map((key) => place(key)))).toEqual([
+    1, 1001, 3000, 3001,
+  ])
 })
 
 it('gives a value with many counters a block of its own, and does not try to split it again', async () => {

@@ -2,7 +2,7 @@ import type { Writer } from '../../src/commit/batch.ts'
 import type { Fence } from '../../src/commit/fence.ts'
 import { openGroupCommit } from '../../src/commit/groupCommit.ts'
 import { openWriter } from '../../src/commit/transaction.ts'
-import { createFailoverDetector, Health } from '../../src/mysql/health.ts'
+import { createFailoverDetector } from '../../src/mysql/health.ts'
 import { openHosts } from '../../src/mysql/hosts.ts'
 import type { Connection, Database } from '../../src/mysql/pool.ts'
 import { type Notices, SILENT } from '../../src/operations/log.ts'
@@ -137,7 +137,6 @@ export function openProcess(options: ProcessOptions) {
           clock,
           fences,
           openSession,
-          health: new Health({ notices: SILENT }),
           failover,
           timeLimitMs: TRIP_LIMIT_MS,
           idleLimitS: IDLE_LIMIT_S,
