@@ -224,10 +224,13 @@ async function readHistory(connection: Connection, stretches: readonly HistorySt
   return found
 }
 
-type Identified = HistoryStretch & { id: number }
+type IdentifiedStretch = HistoryStretch & { id: number }
 
 /** `stretch` is the index of a family: counters, and the same stretch of the same period. */
-function selectTotals(siblings: readonly [Identified, ...Identified[]], stretch: number): string {
+function selectTotals(
+  siblings: readonly [IdentifiedStretch, ...IdentifiedStretch[]],
+  stretch: number,
+): string {
   const [{ period, from, to }] = siblings
   const columns = COLUMNS[period]
   const isIn = (start: string) =>
