@@ -3,7 +3,7 @@ import { type System, systems } from './systems.ts'
 import { clusters, type Workload, workloads } from './workloads.ts'
 
 export interface Options {
-  mode: 'bench' | 'gate' | 'live' | 'mixed' | 'tickets'
+  mode: 'bench' | 'charges' | 'gate' | 'live' | 'mixed' | 'tickets'
   rounds: number
   seconds: number
   warmupSeconds: number
@@ -27,6 +27,7 @@ Prints tables as Markdown, and its progress to the error output. Ends with 1 at 
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
   --cluster        only one database server beside clusters, on engines of \`engines/\` (10 minutes)
   --gate           only the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
+  --charges        only what each value costs that a request is charged for, beside that of a list (20 minutes)
   --live           only what a change costs with a thousand subscribers, beside without (2 minutes)
   --mixed          only everything at once on two workers; checks memory, connections and numbers
   --minutes <n>    duration of the mixed load (10)
@@ -55,6 +56,7 @@ export function readOptions(args: string[]): Options | undefined {
       only: { type: 'string', multiple: true, default: [] },
       minutes: { type: 'string', default: '10' },
       cluster: { type: 'boolean', default: false },
+      charges: { type: 'boolean', default: false },
       gate: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
       mixed: { type: 'boolean', default: false },
@@ -65,7 +67,7 @@ export function readOptions(args: string[]): Options | undefined {
   if (values.help) return undefined
   const rounds = positive('--rounds', values.rounds)
   if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
-  const modes = ['gate', 'live', 'mixed', 'tickets'] as const
+  const modes = ['charges', 'gate', 'live', 'mixed', 'tickets'] as const
   return {
     mode: modes.find((mode) => values[mode]) ?? 'bench',
     rounds,

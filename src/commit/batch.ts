@@ -90,7 +90,7 @@ export function slotOf({ path }: CounterWork): number | undefined {
 export interface Precautions {
   /** Ids of counters whose operations may be refused: they take the locked path. */
   readonly lockedPath: Set<number>
-  /** A row is locked by another session: all locks are tried first, and none is waited for. */
+  /** A row is locked by another session, or may be: all locks are tried first, and none is waited for. */
   triesLocks: boolean
   /** The quarantined key of the calls. If it is a counter's, that lock is tried before all others. */
   readonly quarantined: string | undefined

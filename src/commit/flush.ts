@@ -57,6 +57,8 @@ export interface FlushContext extends BatchContext {
   quarantine(failed: ReadonlyMap<string, readonly Call[]>): void
   /** Passes on those calls that touch a quarantined key. Returns the others. */
   setAside(calls: readonly Call[]): readonly Call[]
+  /** Whether calls touch a key that has just left the quarantine. */
+  isOnProbation(calls: readonly Call[]): boolean
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
 }
@@ -79,11 +81,12 @@ export function flushAll(
   context: FlushContext,
   quarantined?: string,
 ): Promise<boolean> {
+  const triesLocks = quarantined !== undefined || context.isOnProbation(calls)
   const precautions: Precautions = {
     lockedPath: new Set(),
-    triesLocks: quarantined !== undefined,
+    triesLocks,
     quarantined,
-    mayCommitAtOnce: quarantined === undefined,
+    mayCommitAtOnce: !triesLocks,
     failures: 0,
   }
   const work = () => ({ requests: calls.map(({ request }) => request) })

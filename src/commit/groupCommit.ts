@@ -15,6 +15,7 @@ import {
   type PendingCallsOptions,
   type Request,
 } from './call.ts'
+import type { Clock } from './clock.ts'
 import { type FlushContext, flushAll } from './flush.ts'
 
 /**
@@ -62,9 +63,11 @@ export function openGroupCommit(options: GroupCommitOptions) {
   const { openWriter, notices, now, random, clock } = options
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
-  const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate, setAside }
   const waiting = new Set<Call>()
-  const quarantine = openQuarantine()
+  const quarantine = openQuarantine(clock)
+  const { isOnProbation } = quarantine
+  const handling = { resolveAgain, quarantine: isolate, setAside, isOnProbation }
+  const context = { ...options, ...handling, pending, runningPeriods }
   const openOwn = () => ({ writer: openWriter(), isRunning: false })
   const main = openOwn()
   const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openOwn)
@@ -228,14 +231,26 @@ export function openGroupCommit(options: GroupCommitOptions) {
   }
 }
 
-/** Maximum number of keys without waiting calls. */
+/** Maximum number of keys without waiting calls, and of those that have left the quarantine and are remembered. */
 const MAX_IDLE = 1000
+/** For how long it is remembered that a key was quarantined. */
+const MEMORY_MS = 60_000
+/** How many stays in the quarantine are remembered of a key. */
+const MAX_STAYS = 100
 
-/** Keys of rows and claims that failed and would delay the others: another session locks them, or a trigger refuses. */
-export function openQuarantine() {
+/**
+ * Keys of rows and claims that failed and would delay the others: another session locks them, or a trigger refuses. A key
+ * that has left is on probation, as it may soon fail again: for as long as it was quarantined in the last minute.
+ */
+export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
   // Least recently tried first.
-  const waiting = new Map<string, Set<Call>>()
+  const waiting = new Map<string, { since: number; queue: Set<Call> }>()
   const tried = new Set<string>()
+  // The one that left first is first.
+  const left = new Map<
+    string,
+    { stays: { from: number; to: number }[]; leftAt: number; suspectUntil: number }
+  >()
 
   return {
     /** The quarantined key that a call touches; undefined: none. */
@@ -245,20 +260,24 @@ export function openQuarantine() {
 
     /** Quarantines a key and adds calls that wait for it, last or, if they were in a flush, in the order of their arrival. */
     add(key: string, calls: readonly Call[], wereFlushed = false) {
-      const queue = waiting.get(key) ?? new Set()
+      // The wait for a lock that led here counts as well: it may be most of the time that the lock was held.
+      const { since, queue } = waiting.get(key) ?? {
+        since: calls[0]?.arrivedAt ?? clock.elapsedMs(),
+        queue: new Set(),
+      }
       // Before the new one is added: it has no calls yet either.
       if (!waiting.has(key) && waiting.size >= MAX_IDLE) {
-        const idle = [...waiting].find(([other, { size }]) => size === 0 && !tried.has(other))
+        const idle = [...waiting].find(([other, entry]) => entry.queue.size === 0 && !tried.has(other))
         if (idle) waiting.delete(idle[0])
       }
-      waiting.set(key, queue)
+      waiting.set(key, { since, queue })
       const inOrder = wereFlushed ? [...calls, ...queue].sort((a, b) => a.arrivedAt - b.arrivedAt) : calls
       for (const call of inOrder) call.waitIn(queue)
     },
 
     /** A key that calls wait for and that no writer has. The writer has it until it is put back or released. */
     next() {
-      for (const [key, queue] of waiting) {
+      for (const [key, { queue }] of waiting) {
         if (tried.has(key) || queue.size === 0) continue
         tried.add(key)
         return { key, calls: firstOf(queue).slice(0, MAX_QUARANTINED) }
@@ -268,15 +287,41 @@ export function openQuarantine() {
 
     /** The attempt failed. */
     putBack(key: string) {
-      this.add(key, this.release(key))
+      const entry = waiting.get(key)
+      tried.delete(key)
+      waiting.delete(key)
+      if (entry) waiting.set(key, entry)
     },
 
     /** The attempt succeeded: the key leaves the quarantine. Returns the calls that still wait for it. */
     release(key: string): readonly Call[] {
-      const queue = waiting.get(key) ?? []
+      const entry = waiting.get(key)
       tried.delete(key)
       waiting.delete(key)
-      return [...queue]
+      if (!entry) return []
+      const now = clock.elapsedMs()
+      const begin = now - MEMORY_MS
+      const stays = [...(left.get(key)?.stays ?? []), { from: entry.since, to: now }]
+        .filter(({ to }) => to > begin)
+        .slice(-MAX_STAYS)
+      let stayedMs = 0
+      for (const { from, to } of stays) stayedMs += to - Math.max(from, begin)
+      left.delete(key)
+      left.set(key, { stays, leftAt: now, suspectUntil: now + stayedMs })
+      const [first] = left.keys()
+      if (first !== undefined && left.size > MAX_IDLE) left.delete(first)
+      return [...entry.queue]
+    },
+
+    /** Whether calls touch a key that is on probation. */
+    isOnProbation(calls: readonly Call[]): boolean {
+      if (left.size === 0) return false
+      const now = clock.elapsedMs()
+      for (const [key, { leftAt }] of left) {
+        if (leftAt > now - MEMORY_MS) break
+        left.delete(key)
+      }
+      return calls.some(({ keys }) => keys.some((key) => (left.get(key)?.suspectUntil ?? 0) > now))
     },
   }
 }

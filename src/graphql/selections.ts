@@ -140,7 +140,7 @@ export const SMALL = 500
 
 /**
  * What some fields cost beyond one value, for each item of a list: they may need a read, take some microseconds, or are
- * lists themselves.
+ * lists themselves. `npm run bench -- --charges` measures them.
  */
 const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
@@ -153,7 +153,7 @@ const ADDITIONAL_VALUES = new Map([
   ['updatedAt', 5],
   ['timeZone', 5],
   ['sequence', 5],
-  ['group', 5],
+  ['group', 10],
   ['id', 2],
 ])
 
@@ -181,6 +181,18 @@ export function charge(request: Context, values: number): void {
   if (spend(request, values) <= VALUE_BUDGET) return
   const message = `This request needs more than ${VALUE_BUDGET} values in lists; request fewer at a time.`
   throw new NthError('BAD_USER_INPUT', message, { limit: VALUE_BUDGET })
+}
+
+/** What a field costs that may need a read, beyond what a list has charged before: nothing, if it belongs to an item of one. */
+function costApart(info: GraphQLResolveInfo): number {
+  return isInList(info) ? 0 : (ADDITIONAL_VALUES.get(info.fieldName) ?? 0)
+}
+
+/** Charges a field that is about to be read. Returns a promise if it has to wait for room. */
+export function chargeApart(request: Context, info: GraphQLResolveInfo): Promise<void> | undefined {
+  const values = costApart(info)
+  charge(request, values)
+  return room(request, values)
 }
 
 /** Adds values to what a request has spent, without a limit. Returns the sum. */
@@ -262,7 +274,7 @@ export async function chargedList<Items>(
 /** Values of a bucket with up to three fields. */
 const VALUES_OF_A_BUCKET = 2
 const FIELDS_OF_A_BUCKET = 3
-/** Work of a read besides its buckets, in values. It was charged with the list that it belongs to. */
+/** Work of a read besides its buckets, in values. */
 const VALUES_OF_A_READ = 20
 /** Stored totals that cost as much to read and to sum as a value costs to return. */
 const ROWS_OF_A_VALUE = 2
@@ -274,7 +286,7 @@ const ROWS_OF_A_VALUE = 2
 export function historyCharge(request: Context, info: GraphQLResolveInfo) {
   return ({ buckets, rows }: HistoryCost) => {
     const bucketValues = buckets * VALUES_OF_A_BUCKET * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
-    const values = Math.max(bucketValues, Math.ceil(rows / ROWS_OF_A_VALUE))
+    const values = costApart(info) + Math.max(bucketValues, Math.ceil(rows / ROWS_OF_A_VALUE))
     charge(request, values)
     return () => room(request, values + VALUES_OF_A_READ)
   }

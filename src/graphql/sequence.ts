@@ -10,6 +10,7 @@ import { builder, exposed, keyArguments, orNull, parts, textArgument } from './b
 import { Period, withZone } from './counter.ts'
 import { connectionOf, listedByName, sequenceGroupCursors } from './lists.ts'
 import { none, onName } from './rights.ts'
+import { chargeApart } from './selections.ts'
 
 /** A sequence group as read, or as returned by a change. What a change doesn't return is read on demand. */
 export type SequenceGroupSource = SequenceGroupKey & Partial<SequenceGroupState>
@@ -58,8 +59,10 @@ builder.node(Sequence, {
       extensions: { right: none('reached with its sequence') },
       description: 'Returns a sequence group.',
       args: { name: group },
-      resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
-        nth.sequences.readSequenceGroup({ namespace, sequence, group }),
+      async resolve({ namespace, name: sequence }, { name: group }, context, info) {
+        await chargeApart(context, info)
+        return context.nth.sequences.readSequenceGroup({ namespace, sequence, group })
+      },
     }),
     groups: t.connection(
       {
@@ -98,7 +101,10 @@ builder.node(SequenceGroup, {
       nullable: true,
       extensions: { right: none('reached with its sequence group') },
       description: 'Its sequence.',
-      resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
+      async resolve({ namespace, sequence: name }, _, context, info) {
+        await chargeApart(context, info)
+        return context.nth.sequences.read({ namespace, name })
+      },
     }),
     ...parts(t, (group: SequenceGroupSource, { sequences }: Nth) => sequences.readSequenceGroup(group), {
       lastValue: [

@@ -1,6 +1,6 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
-import { bytes, groupBy, list, select } from '../mysql/sql.ts'
+import { groupBy, integer, list, type NamedRow, nameIn, select, selectByName } from '../mysql/sql.ts'
 import type { Owner } from '../operations/turns.ts'
 import {
   type Bucket,
@@ -14,7 +14,7 @@ import {
   PARTS,
   type Period,
 } from '../rules/calendar.ts'
-import type { CounterKey, CounterState, Retention } from '../rules/counter.ts'
+import { type CounterKey, type CounterState, keyText, type Retention } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { joinNames } from '../rules/names.ts'
 import { type HistorySource, historySourcesOf } from '../rules/periods.ts'
@@ -187,40 +187,65 @@ function stretchText({ namespace, name, period, from, to }: HistoryStretch): str
 
 /**
  * Reads the totals of the periods that begin within stretches of time: from the history, and from the columns of values.
- * In one statement: between two, a period could move from the columns to the history.
+ * In one statement: between two, a period could move from the columns to the history. A statement before it reads the ids
+ * of the counters: joined by name, the server would read all history of each instead of the stretch. A counter that is
+ * deleted between the two has no totals.
  */
 async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
-  const found = new Map(stretches.map((one) => [stretchText(one), { ...one, rows: [] as HistoryRow[] }]))
-  const families = [...groupBy(stretches, (one) => stretchText({ ...one, name: '' })).values()]
-  const rows = await select<{ stretch: number; name: Buffer; start: number; value: number | string }>(
+  const found = stretches.map((stretch) => ({ ...stretch, rows: [] as HistoryRow[] }))
+  const named = await select<NamedRow & { id: number }>(
     connection,
-    families.map(selectTotals).join('\nunion all\n'),
+    selectByName(
+      [...new Map(found.map((stretch) => [keyText(stretch), stretch])).values()],
+      'c.name',
+      (isNamed) => `select n.name as namespace, c.name, c.id
+           from namespace n
+           join counter c on c.namespace_id = n.id
+          where ${isNamed}`,
+    ),
   )
-  for (const { stretch, name, start, value } of rows) {
-    const [first] = families[stretch] ?? []
-    if (!first) throw new RangeError(`Unknown stretch ${stretch}`)
-    const text = stretchText({ ...first, name: name.toString() })
-    found.get(text)?.rows.push({ start: 1000 * start, value: BigInt(value) })
-  }
-  return [...found.values()]
+  if (named.length === 0) return found
+  const ids = new Map(named.map((row) => [keyText(nameIn(row)), row.id]))
+  const identified = found.flatMap((stretch) => {
+    const id = ids.get(keyText(stretch))
+    return id === undefined ? [] : [{ ...stretch, id }]
+  })
+  const families = [...groupBy(identified, ({ period, from, to }) => [period, from, to].join()).values()]
+  const rows = await select<{ stretch: number | null; id: number; start: number; value: number | string }>(
+    connection,
+    [
+      `select null as stretch, id, null as start, null as value
+           from counter
+          where id in (${list(named, ({ id }) => integer(id))})`,
+      ...families.map(selectTotals),
+    ].join('\nunion all\n'),
+  )
+  const existing = new Set(rows.filter(({ stretch }) => stretch === null).map(({ id }) => id))
+  const rowsOf = families.map((siblings) => new Map(siblings.map(({ id, rows }) => [id, rows])))
+  for (const { stretch, id, start, value } of rows)
+    if (stretch !== null && existing.has(id))
+      rowsOf[stretch]?.get(id)?.push({ start: 1000 * start, value: BigInt(value) })
+  return found
 }
 
-/** `stretch` is the index of a family: counters of one namespace, and the same stretch of the same period. */
-function selectTotals(siblings: readonly [HistoryStretch, ...HistoryStretch[]], stretch: number): string {
-  const [{ namespace, period, from, to }] = siblings
+type IdentifiedStretch = HistoryStretch & { id: number }
+
+/** `stretch` is the index of a family: counters, and the same stretch of the same period. */
+function selectTotals(
+  siblings: readonly [IdentifiedStretch, ...IdentifiedStretch[]],
+  stretch: number,
+): string {
+  const [{ period, from, to }] = siblings
   const columns = COLUMNS[period]
-  const counters = `from namespace n
-           join counter c on c.namespace_id = n.id`
-  const isNamed = `n.name = ${bytes(namespace)} and c.name in (${list(siblings, ({ name }) => bytes(name))})`
-  const isIn = (start: string) => `${start} >= ${startSecond(from)} and ${start} < ${startSecond(to)}`
-  return `select ${stretch} as stretch, c.name, h.start, h.value
-           ${counters}
-           join counter_history h on h.counter_id = c.id and h.period = ${PERIOD_CODES[period]}
-          where ${isNamed} and ${isIn('h.start')}
+  const isIn = (start: string) =>
+    `counter_id in (${list(siblings, ({ id }) => integer(id))})
+            and ${start} >= ${startSecond(from)} and ${start} < ${startSecond(to)}`
+  return `select ${stretch} as stretch, counter_id as id, start, value
+           from counter_history force index (primary)
+          where period = ${PERIOD_CODES[period]} and ${isIn('start')}
          union all
-         select ${stretch}, c.name, v.${columns.start}, cast(sum(v.${columns.added}) as signed)
-           ${counters}
-           join counter_value v on v.counter_id = c.id
-          where ${isNamed} and ${isIn(`v.${columns.start}`)}
-          group by c.name, v.${columns.start}`
+         select ${stretch}, counter_id, ${columns.start}, cast(sum(${columns.added}) as signed)
+           from counter_value
+          where ${isIn(columns.start)}
+          group by counter_id, ${columns.start}`
 }

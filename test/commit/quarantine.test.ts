@@ -1,10 +1,12 @@
-import { expect, it, vi } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { Call } from '../../src/commit/call.ts'
+import { SYSTEM_CLOCK } from '../../src/commit/clock.ts'
 import { openQuarantine } from '../../src/commit/groupCommit.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
 import { startProxy } from '../support/database/proxy.ts'
+import { collectStatements } from '../support/database/statements.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
 const key = { namespace: 'n', name: 'held' }
@@ -20,15 +22,73 @@ async function startCounting() {
   return { ...openTestNth(target, { timeoutMs: AMPLE_MS }), database, attempts: () => count }
 }
 
+const openCall = () =>
+  new Call({ operations: [], mode: 'one', missingRows: 'create' }, 0, Infinity, () => undefined)
+
+/** A quarantine by a clock that is set by hand. `stay` has a key quarantined for so long, and released. */
+function quarantineByHand() {
+  const clock = { nowMs: 0, elapsedMs: () => clock.nowMs }
+  const quarantine = openQuarantine(clock)
+  return {
+    clock,
+    quarantine,
+    stay(key: string, ms: number) {
+      quarantine.add(key, [])
+      clock.nowMs += ms
+      quarantine.release(key)
+    },
+    isOnProbation(key: string) {
+      const call = openCall()
+      vi.spyOn(call, 'keys', 'get').mockReturnValue(['another', key])
+      return quarantine.isOnProbation([openCall(), call])
+    },
+  }
+}
+
+it('keeps a key on probation for as long as it was quarantined in the last minute', () => {
+  const { clock, quarantine, stay, isOnProbation } = quarantineByHand()
+  /** For how many seconds it is on probation from now on. */
+  const probationS = (key: string) => {
+    const begin = clock.nowMs
+    while (isOnProbation(key)) clock.nowMs += 1000
+    const seconds = (clock.nowMs - begin) / 1000
+    clock.nowMs = begin
+    return seconds
+  }
+  expect(probationS('a')).toBe(0)
+  stay('a', 10_000)
+  expect(['a', 'b'].map(probationS)).toEqual([10, 0])
+  clock.nowMs += 30_000
+  stay('a', 5000)
+  expect(probationS('a')).toBe(15)
+  // Half of the first stay is more than a minute ago.
+  clock.nowMs += 15_000
+  stay('a', 5000)
+  expect(probationS('a')).toBe(15)
+  quarantine.add('b', [])
+  clock.nowMs += 30_000
+  // A failed attempt neither ends the stay nor begins another one.
+  quarantine.putBack('b')
+  clock.nowMs += 20_000
+  quarantine.release('b')
+  expect(probationS('b')).toBe(50)
+  stay('b', 600_000)
+  expect(probationS('b')).toBe(60)
+})
+
+it('remembers a thousand keys on probation, and forgets the one that left the quarantine first', () => {
+  const { clock, quarantine, isOnProbation } = quarantineByHand()
+  const keys = upTo(1001).map((index) => `key ${index}`)
+  for (const key of keys) quarantine.add(key, [openCall()])
+  clock.nowMs += 60_000
+  for (const key of keys) quarantine.release(key)
+  expect(keys.filter((key) => !isOnProbation(key))).toEqual(['key 1'])
+})
+
 it('keeps every key that calls wait for, however many there are', () => {
-  const quarantine = openQuarantine()
+  const { quarantine } = quarantineByHand()
   const waiting = upTo(1500).map((index) => {
-    const call = new Call(
-      { operations: [], mode: 'one', missingRows: 'create' },
-      0,
-      Infinity,
-      () => undefined,
-    )
+    const call = openCall()
     quarantine.add(`key ${index}`, [call])
     return call
   })
@@ -48,6 +108,36 @@ it('moves each call only a few times for an attempt to lock its row, however man
   expect(moves.mock.calls.length).toBeLessThan(4 * CALLERS * attempts())
   await holder.end()
   expect((await held).map(({ value }) => value)).toEqual(upTo(CALLERS))
+})
+
+it('waits for no lock on a row that another session locks again, so that the others are not delayed', async () => {
+  let skippedMs = 0
+  const elapsed = vi.spyOn(SYSTEM_CLOCK, 'elapsedMs').mockImplementation(() => performance.now() + skippedMs)
+  onTestFinished(() => elapsed.mockRestore())
+  const { counters, database, attempts } = await startCounting()
+  const add = (name: string) => counters.incrementBy({ namespace: 'n', name }, 1)
+  await Promise.all(['held', 'free'].map(add))
+  let holder = await hold(database, 'held')
+  const first = add('held')
+  await expect.poll(attempts).toBeGreaterThan(1)
+  // It was quarantined for long enough, and is on probation for as long.
+  skippedMs = 30_000
+  await holder.end()
+  expect(await first).toMatchObject({ value: 2 })
+  holder = await hold(database, 'held')
+  const statements = collectStatements('counter_value')
+  const second = add('held')
+  expect(await add('free')).toMatchObject({ value: 2 })
+  // They were in one flush, and none of its texts waits for the lock.
+  const ids = (await query(database, 'select id from counter order by id')).map(({ id }) => id).join(', ')
+  const together = statements.filter((text) => text.includes(`(${ids})`))
+  expect(together.map((text) => text.includes('skip locked'))).toEqual([true])
+  await holder.end()
+  expect(await second).toMatchObject({ value: 3 })
+  // A flush without the key tries no locks.
+  const before = attempts()
+  await add('free')
+  expect(attempts()).toBe(before)
 })
 
 it('resets a counter with slots once another session no longer locks all of them', async () => {

@@ -1,13 +1,18 @@
 import { expect, it } from 'vitest'
+import { select } from '../../src/mysql/sql.ts'
 import { upTo } from '../support/client/client.ts'
-import { query } from '../support/database/database.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { stopClock } from '../support/model/periods.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 stopClock()
 
 const HOUR_MS = 3_600_000
+/** The current hour, in hours since 1970. */
+const hour = () => Math.floor(Date.now() / HOUR_MS)
 
 it('returns the last 30 buckets by default, oldest first, with the empty ones and the current one', async () => {
   const { ask } = await startService()
@@ -56,6 +61,53 @@ it('reads the history of 50 counters, and the period total of each, with few sta
   }
   // Of 151 reads. How many of them share a tick depends on how long it takes.
   expect(statements.length).toBeLessThan(12)
+})
+
+it('reads no more of a long history than the periods that are requested', async () => {
+  const { ask, target } = await startService()
+  const names = upTo(50).map((index) => `c${index}`)
+  await ask(`mutation { ${names.map((name) => `${name}: increment(name: "${name}") { value }`).join(' ')} }`)
+  await query(
+    target,
+    `insert into counter_history (counter_id, period, start, value)
+     with recursive hours as (select 1 as n union all select n + 1 from hours where n < 500)
+     select c.id, 1, 3600 * (${hour()} - n), 1 from counter c, hours`,
+    'analyze table counter_history, counter, counter_value',
+  )
+  const statements = collectStatements('counter_history')
+  const { counters } = await ask(
+    'query($names: [String!]!) { counters(names: $names) { history(period: HOUR, last: 3) { value } } }',
+    { names },
+  )
+  expect(counters).toEqual(names.map(() => ({ history: [1, 1, 1].map((value) => ({ value })) })))
+  // In a session with Nth's own settings.
+  const reads = await openTestDatabase(target).withRetry(async (connection) => {
+    await connection.query('flush status')
+    for (const text of [...statements]) await connection.query(text)
+    const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
+    return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
+  })
+  expect(statements.length).toBeGreaterThan(0)
+  expect(reads).toBeLessThan(50 * 20)
+})
+
+it('never returns a part of the totals of a counter that is deleted meanwhile', async () => {
+  const database = await freshDatabase()
+  const { counters: others } = openTestNth(database)
+  const key = { namespace: 'n', name: 'c' }
+  await others.incrementBy(key, 5)
+  await query(
+    database,
+    `insert into counter_history (counter_id, period, start, value) select id, 1, 3600 * (${hour()} - 1), 7 from counter`,
+  )
+  const target = await startProxy(database, async (statement) => {
+    if (statement.includes('counter_history')) await others.delete(key)
+    return 'passes' as const
+  })
+  const { counters } = openTestNth(target)
+  const history = await counters.history(await counters.read(key), 'HOUR', { last: 2 })
+  expect(history?.map(({ value }) => value)).toEqual([0, 0])
+  expect(await query(database, 'select value from counter_history')).toEqual([{ value: 7 }])
 })
 
 it('returns the requested time range, from the period that contains its beginning', async () => {

@@ -1,5 +1,6 @@
 // @module-tag random
 import { expect, it } from 'vitest'
+import { upTo } from '../support/client/client.ts'
 import { createRandom, runSize } from '../support/random.ts'
 import { type Plan, planOf } from './plan.ts'
 import { runPlan, shortestFailure, textOf } from './run.ts'
@@ -48,4 +49,31 @@ it('answers no more once a database lacks what one of its writers has committed,
   const { history, faults } = await runPlan(plan)
   expect(history.map(({ outcome }) => outcome.kind)).toEqual(['answered', 'answered', 'answered'])
   expect(faults).toEqual([])
+})
+
+it('delays others a few times only by a row that another session locks again and again', async () => {
+  const LOCKS = 20
+  const delayed = new Set<number>()
+  const { history, faults } = await runPlan({
+    seed: 1,
+    processes: 1,
+    latencyMs: 1,
+    isFar: false,
+    timeoutMs: 5000,
+    mayKill: true,
+    calls: ['free', 'held'].flatMap((name) =>
+      upTo(20 * LOCKS).map((index) => ({
+        at: 100 * index,
+        process: 0,
+        operation: { kind: 'increment', name } as const,
+      })),
+    ),
+    faults: upTo(LOCKS).map((index) => ({ at: 2000 * index, kind: 'lock', name: 'held', forMs: 1500 })),
+  })
+  expect(faults).toEqual([])
+  for (const { operation, sentAt, answeredAt } of history)
+    if ('name' in operation && operation.name === 'free' && (answeredAt ?? Infinity) - sentAt > 100)
+      delayed.add(Math.floor(sentAt / 2000))
+  // A lock that is free before the wait for it ends is not noticed.
+  expect(delayed.size).toBeLessThan(5)
 })
