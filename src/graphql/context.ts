@@ -1,9 +1,9 @@
 import type { GraphQLField, GraphQLFieldResolver } from 'graphql'
-import type { Gate } from '../operations/gate.ts'
-import type { Owner } from '../operations/turns.ts'
 import type { Topic, Watched } from '../repository/live.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { Caller } from '../rules/rights.ts'
+import type { Owner } from '../rules/turns.ts'
+import type { Gate } from './gate.ts'
 
 /** What the resolvers of one request share. */
 export interface Context {

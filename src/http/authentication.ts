@@ -1,6 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { Owner } from '../operations/turns.ts'
 import type { ApiKeys } from '../repository/apiKeys.ts'
 import { NthError } from '../rules/errors.ts'
 import {
@@ -12,6 +11,7 @@ import {
   type Scope,
   UNRESTRICTED,
 } from '../rules/rights.ts'
+import type { Owner } from '../rules/turns.ts'
 import type { Clients } from './clients.ts'
 import { type HeaderList, HttpError, httpErrorFor, invalidCredential } from './errors.ts'
 import type { Origins } from './origins.ts'

@@ -7,7 +7,7 @@ import {
   GraphQLError,
   getOperationAST,
 } from 'graphql'
-import type { Gate } from '../operations/gate.ts'
+import type { Gate } from '../graphql/gate.ts'
 import type { Notices } from '../operations/log.ts'
 import { type Limit, refusalMeasure } from '../operations/measures.ts'
 import type { Nth } from '../repository/nth.ts'

@@ -4,8 +4,8 @@ import { createPool, type Pool } from 'mysql2'
 import type { PoolConnection, RowDataPacket } from 'mysql2/promise'
 import { SILENT } from '../operations/log.ts'
 import { tripMeasure } from '../operations/measures.ts'
-import type { Owner } from '../operations/turns.ts'
 import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
+import type { Owner } from '../rules/turns.ts'
 import {
   ER,
   failureOf,
@@ -69,15 +69,15 @@ interface Opened {
 }
 
 /** When work runs. */
-interface Turn {
+interface RunOptions {
   /** Whose turn it has. Default: that of the work that all share. */
   owner?: Owner | undefined
   /** On the clock of `performance.now()`. Default: by the time limit of the owner. */
   deadline?: number | undefined
 }
 
-/** What runs work for one owner. */
-export type Reader = Pick<Database, 'withRetry' | 'select' | 'deadline'>
+/** What jobs use of the database. */
+export type JobDatabase = Pick<Database, 'withRetry' | 'select' | 'deadline'>
 
 const CONNECTIONS = 10
 const CONNECTIONS_FOR_CHANGES = 2
@@ -137,7 +137,7 @@ export class Database {
    */
   async withRetry<T>(
     work: Work<T>,
-    { owner = JOINED, deadline = this.deadline(owner) }: Turn = {},
+    { owner = JOINED, deadline = this.deadline(owner) }: RunOptions = {},
   ): Promise<T> {
     const { maxPending } = this.#options
     if (this.#pending >= maxPending)
@@ -157,8 +157,8 @@ export class Database {
   }
 
   /** The same database, for work of which none is a caller's. */
-  forJobs(): Reader {
-    const withRetry: Reader['withRetry'] = (work, turn) => this.withRetry(work, { ...turn, owner: JOBS })
+  forJobs(): JobDatabase {
+    const withRetry: JobDatabase['withRetry'] = (work, turn) => this.withRetry(work, { ...turn, owner: JOBS })
     return {
       withRetry,
       select: (statement) => withRetry((connection) => select(connection, statement)),

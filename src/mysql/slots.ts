@@ -1,4 +1,4 @@
-import { type Owner, Turns } from '../operations/turns.ts'
+import { type Owner, Turns } from '../rules/turns.ts'
 
 /** The work that all requests share: reads by name, which are joined over them, and look-ups of keys. */
 export const JOINED: Owner = ownWork('joined')

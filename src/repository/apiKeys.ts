@@ -5,7 +5,6 @@ import type { Connection } from 'mysql2/promise'
 import { type Database, retried } from '../mysql/pool.ts'
 import { bytes, hex, instant, integer, list, orNull, pageBy, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import type { Owner } from '../operations/turns.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import {
@@ -17,6 +16,7 @@ import {
   prefixOf,
   type Scope,
 } from '../rules/rights.ts'
+import type { Owner } from '../rules/turns.ts'
 import { type Results, workOn } from './batches.ts'
 import { repeat } from './jobs.ts'
 

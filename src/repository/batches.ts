@@ -5,9 +5,9 @@ import { ER, hasErrorNumber, isOwnFault, leavesConnection } from '../mysql/error
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { type Owner, SharedOwner } from '../operations/turns.ts'
 import { errorOf } from '../rules/errors.ts'
 import type { Row, Rows } from '../rules/rows.ts'
+import { type Owner, SharedOwner } from '../rules/turns.ts'
 
 /** Maximum keys of one statement. */
 const MAX_BATCH = 1000

@@ -18,7 +18,6 @@ import {
   select,
   selectByName,
 } from '../mysql/sql.ts'
-import type { Owner } from '../operations/turns.ts'
 import {
   type CounterKey,
   type CounterOperation,
@@ -37,6 +36,7 @@ import type { OperationResult } from '../rules/idempotency.ts'
 import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row, Rows } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   COUNTER_EXISTS,

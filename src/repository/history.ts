@@ -1,7 +1,6 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
 import { groupBy, integer, list, type NamedRow, nameIn, select, selectByName } from '../mysql/sql.ts'
-import type { Owner } from '../operations/turns.ts'
 import {
   type Bucket,
   type Calendar,
@@ -18,6 +17,7 @@ import { type CounterKey, type CounterState, keyText, type Retention } from '../
 import { NthError } from '../rules/errors.ts'
 import { joinNames } from '../rules/names.ts'
 import { type HistorySource, historySourcesOf } from '../rules/periods.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchOwnReads } from './batches.ts'
 
 /** A counter as it was read; without a definition, the retention of its namespace applies. */

@@ -4,7 +4,7 @@ import { RETENTION_DAYS } from '../commit/fence.ts'
 import { PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
-import { type Connection, inTransaction, type Reader } from '../mysql/pool.ts'
+import { type Connection, inTransaction, type JobDatabase } from '../mysql/pool.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { DAY_MS, isKnownZone, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
@@ -14,7 +14,7 @@ import { parsePeriods } from './columns.ts'
 
 /** What a scheduled job runs with. */
 export interface JobContext {
-  database: Reader
+  database: JobDatabase
   /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
   now: Date
   /** Called between steps; false: stop. */
@@ -48,7 +48,7 @@ const CHECK_EVERY_MS = 15_000
 const FIRST_CHECK_WITHIN_MS = 2000
 
 /** Runs scheduled jobs when they are due, one after another. */
-export function openJobs(database: Reader, jobs: readonly ScheduledJob[], notices: Notices) {
+export function openJobs(database: JobDatabase, jobs: readonly ScheduledJob[], notices: Notices) {
   const openedAt = performance.now()
   let isFirst = true
   let pauseMs = Math.random() * FIRST_CHECK_WITHIN_MS
@@ -113,7 +113,10 @@ export function repeat(
 }
 
 /** The names of the jobs that are due. Each is returned to one caller only, until it is due again. */
-export async function claimDue(database: Reader, jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[]) {
+export async function claimDue(
+  database: JobDatabase,
+  jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[],
+) {
   const due = new Set<string>()
   await database.withRetry(async (connection) => {
     await connection.query(

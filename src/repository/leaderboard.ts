@@ -10,7 +10,6 @@ import {
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import type { Owner } from '../operations/turns.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { CounterKey } from '../rules/counter.ts'
 import {
@@ -23,6 +22,7 @@ import {
 } from '../rules/leaderboards.ts'
 import { joinNames } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchOwnReads } from './batches.ts'
 import { JOIN_VALUE, STATE, type StateRow, stateIn } from './columns.ts'
 import { repeat } from './jobs.ts'

@@ -35,7 +35,7 @@ interface Range extends Leaderboard {
   end: number
 }
 
-export interface Block extends Range {
+export interface LeaderboardBlock extends Range {
   counters: number
 }
 
@@ -65,15 +65,15 @@ function keyOf({ namespaceId, periodKey }: Leaderboard): string {
 async function readBlocks(
   connection: Connection,
   selections: readonly string[],
-): Promise<Map<string, Block[]>> {
-  const rows = await selectAll<Omit<Block, 'end'>>(
+): Promise<Map<string, LeaderboardBlock[]>> {
+  const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(
     connection,
     selections.map(
       (selection) =>
         `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters ${selection}`,
     ),
   )
-  const blocks = new Map<string, Block[]>()
+  const blocks = new Map<string, LeaderboardBlock[]>()
   for (const [key, unsorted] of groupBy(rows, keyOf)) {
     const sorted = unsorted.toSorted((a, b) => a.from - b.from)
     blocks.set(
@@ -139,7 +139,10 @@ interface Step extends ListedValue, Range {
 }
 
 /** The steps by which the places of values in one order are counted. Each row is in at most one of them. */
-function stepsOf(values: readonly [ListedValue, ...ListedValue[]], blocks: readonly Block[]): Step[] {
+function stepsOf(
+  values: readonly [ListedValue, ...ListedValue[]],
+  blocks: readonly LeaderboardBlock[],
+): Step[] {
   const [{ lowestFirst }] = values
   const unique = [...new Map(values.map((value) => [value.value, value])).values()]
   const sorted = unique.toSorted((a, b) => (lowestFirst ? a.value - b.value : b.value - a.value))
@@ -184,7 +187,7 @@ export interface BlockChanges {
   /** The statement that counts the moves; none if no block gets more or fewer rows. */
   counting: string[]
   /** The blocks that have doubled afterwards. */
-  doubled: Block[]
+  doubled: LeaderboardBlock[]
   /** Leaderboards without blocks that get more rows, each at least once. */
   undivided: Leaderboard[]
 }
@@ -213,7 +216,7 @@ export async function readBlockChanges(
 }
 
 /** Whether a block has doubled, and more than one value. */
-export function hasDoubled({ from, end, counters }: Block): boolean {
+export function hasDoubled({ from, end, counters }: LeaderboardBlock): boolean {
   return counters > DOUBLE && end - from > 1
 }
 
@@ -226,7 +229,10 @@ function fromBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
 }
 
 /** The blocks that moves begin or end in, as they are afterwards. */
-function changesOf(blocks: readonly Block[], moves: readonly Move[]): (Block & { change: number })[] {
+function changesOf(
+  blocks: readonly LeaderboardBlock[],
+  moves: readonly Move[],
+): (LeaderboardBlock & { change: number })[] {
   const changes: number[] = []
   const steps = moves.flatMap(({ before, after }) => [
     { value: before, change: -1 },
@@ -248,7 +254,7 @@ function changesOf(blocks: readonly Block[], moves: readonly Move[]): (Block & {
 export async function readDoubled(
   connection: Connection,
   undivided: readonly Leaderboard[],
-): Promise<Block[]> {
+): Promise<LeaderboardBlock[]> {
   const selects = [...groupBy(undivided, keyOf).values()].map(
     ([
       leaderboard,
@@ -256,7 +262,7 @@ export async function readDoubled(
             ${LOWEST} as \`from\`, ${HIGHEST} as end,
             (select count(*) from (select 1 ${fromRowsOf(leaderboard)} limit ${DOUBLE + 1}) l) as counters`,
   )
-  return (await selectAll<Block>(connection, selects)).filter(hasDoubled)
+  return (await selectAll<LeaderboardBlock>(connection, selects)).filter(hasDoubled)
 }
 
 /**
@@ -272,7 +278,7 @@ export function layOut(
   leaderboard: Leaderboard,
   from: number,
   moreThan = Number.NEGATIVE_INFINITY,
-): Promise<Pick<Block, 'from' | 'counters'> | undefined> {
+): Promise<Pick<LeaderboardBlock, 'from' | 'counters'> | undefined> {
   const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
   return orRollBack(connection, async () => {
     type Found = Record<'isDivided' | 'counters' | 'following', number | null>
@@ -306,6 +312,6 @@ export function layOut(
       `select from_value as \`from\`, counters ${blocks} and from_value = ${end}`,
       ...COMMIT,
     ])
-    return firstRow<Pick<Block, 'from' | 'counters'>>(written.at(-1 - COMMIT.length))
+    return firstRow<Pick<LeaderboardBlock, 'from' | 'counters'>>(written.at(-1 - COMMIT.length))
   })
 }

@@ -1,5 +1,5 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
-import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, type Reader } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type Connection, type JobDatabase, orRollBack, queryAll } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
 import { calendarOf, instantOf, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
@@ -39,7 +39,7 @@ export type ListedCounter = Record<'id' | 'namespaceId', number>
  * @throws {NthError} UNAVAILABLE
  */
 export async function copyToLeaderboard(
-  database: Reader,
+  database: JobDatabase,
   counters: readonly ListedCounter[],
   now: Date,
   past: number,
@@ -58,7 +58,7 @@ export async function copyToLeaderboard(
 }
 
 /** Splits the blocks that copies have found doubled. */
-async function splitDoubled(database: Reader, copies: readonly BlockChanges[]): Promise<void> {
+async function splitDoubled(database: JobDatabase, copies: readonly BlockChanges[]): Promise<void> {
   const undivided = copies.flatMap((copy) => copy.undivided)
   const found = undivided.length > 0 ? await database.withRetry((c) => readDoubled(c, undivided)) : []
   let splits = 0

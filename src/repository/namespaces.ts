@@ -2,7 +2,6 @@ import { periodsText } from '../commit/periodStatements.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
 import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
-import type { Owner } from '../operations/turns.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import {
   DEFAULT_RETENTION,
@@ -12,6 +11,7 @@ import {
   type RetentionChange,
 } from '../rules/counter.ts'
 import { type Change, withChange } from '../rules/names.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchReads } from './batches.ts'
 import { COUNTER_EXISTS, parsePeriods, SEQUENCE_EXISTS } from './columns.ts'
 

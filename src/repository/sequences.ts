@@ -26,7 +26,6 @@ import {
   selectByName,
   selectByParent,
 } from '../mysql/sql.ts'
-import type { Owner } from '../operations/turns.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { Claim } from '../rules/idempotency.ts'
@@ -45,6 +44,7 @@ import {
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
 import { groupRefusal, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   type KeyRow,

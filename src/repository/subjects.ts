@@ -1,9 +1,9 @@
 import type { SubjectTable } from '../commit/subjectStatements.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
 import { integer, select } from '../mysql/sql.ts'
-import type { Owner } from '../operations/turns.ts'
 import type { Row, Rows } from '../rules/rows.ts'
 import { createSalt, subjectHash } from '../rules/subjects.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchOwnReads } from './batches.ts'
 
 /** The subjects of counters, or of sequence groups. */

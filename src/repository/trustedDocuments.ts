@@ -2,10 +2,10 @@ import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
 import { type Database, inTransaction, retried } from '../mysql/pool.ts'
 import { bytes, instant, list, pageBy, select, timeOf } from '../mysql/sql.ts'
-import type { Owner } from '../operations/turns.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { NewDocument, TrustedDocument } from '../rules/trustedDocument.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchReads } from './batches.ts'
 
 /** How long a document that was read is used, in milliseconds: then it may have been removed by another process. */

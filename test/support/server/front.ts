@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
+import { Gate } from '../../../src/graphql/gate.ts'
 import { type ListenOptions, listen } from '../../../src/http/server.ts'
-import { Gate } from '../../../src/operations/gate.ts'
 import { SILENT } from '../../../src/operations/log.ts'
 import type { Nth } from '../../../src/repository/nth.ts'
 import { type Client, clientOf } from '../client/client.ts'

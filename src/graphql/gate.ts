@@ -1,5 +1,5 @@
 import { setImmediate as nextTick } from 'node:timers/promises'
-import { type Owner, Turns } from './turns.ts'
+import { type Owner, Turns } from '../rules/turns.ts'
 
 /** Maximum values of a tick, some 10 ms: a value takes 1 to 3 µs, with the work that follows (Node 20, two cores). */
 const VALUES_PER_TICK = 4000

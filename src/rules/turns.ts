@@ -1,4 +1,4 @@
-import { unavailable } from '../rules/errors.ts'
+import { unavailable } from './errors.ts'
 
 /**
  * Whose work waits: an identity (a key, the subject of a token, ADMIN or all anonymous callers) at one of its addresses.
