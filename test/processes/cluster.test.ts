@@ -194,7 +194,7 @@ it('waits for other nodes with each connection, or not with those that read, if 
   const waiting = async (eventualReads: boolean) => {
     const connections = { all: new Set<number>(), writing: new Set<number>(), waiting: new Set<number>() }
     const proxy = await startProxy(target, (statement, connection) => {
-      if (/^(select|update|rollback)/.test(statement)) connections.all.add(connection)
+      if (/^(select|set statement|update|rollback)/.test(statement)) connections.all.add(connection)
       if (statement.includes('update fence')) connections.writing.add(connection)
       if (statement.includes('wsrep_sync_wait | 7')) connections.waiting.add(connection)
       return 'passes'

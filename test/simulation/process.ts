@@ -69,7 +69,7 @@ export function openProcess(options: ProcessOptions) {
           await clock.pause(latencyMs * (0.5 + random.fraction()))
           if (server.isDown || machine.cutUntil > scheduler.nowMs) continue
           // What the work reads and creates, it does on the server itself.
-          const connection = { query: async () => [[]] } as unknown as Connection
+          const connection = { query: async () => [[]], connection: {} } as unknown as Connection
           const result = await work(connection)
           await clock.pause(latencyMs * (0.5 + random.fraction()))
           return result

@@ -1,0 +1,116 @@
+import { expect, it } from 'vitest'
+import { type Connection, type Database, inTransaction } from '../../src/mysql/pool.ts'
+import { select } from '../../src/mysql/sql.ts'
+import { upTo } from '../support/client/client.ts'
+import { subscribe } from '../support/client/events.ts'
+import { freshDatabase, openTestDatabase } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { startFront } from '../support/server/front.ts'
+
+const BY_PROXY = { trustedProxies: ['127.0.0.1'], anonymous: ['ADMIN' as const] }
+
+/** A server behind a proxy, and a client of it at an address. */
+async function startBehindProxy() {
+  const { url, post, faults } = await startFront({ access: BY_PROXY })
+  const clientAt = (address: string) => async (query: string) => {
+    const { body } = await post(JSON.stringify({ query }), { 'x-forwarded-for': address })
+    if (body.errors) throw new Error(JSON.stringify(body.errors))
+    return body.data
+  }
+  return { url, clientAt, faults }
+}
+
+const names = (count: number) => JSON.stringify(upTo(count).map((index) => `c${index}`))
+
+/** Within the budget of a request, but several hundred milliseconds of work. */
+const CHARTS = `{ counters(names: ${names(10)}) { history(period: HOUR, last: 1200) { start value } } }`
+const LIST = `{ counters(names: ${names(100)}) { id name value revision minValue maxValue overflow } }`
+const CART = `mutation {
+  incrementMany(changes: [${upTo(200).map((index) => `{ name: "c${index}" }`)}]) { value previousValue at }
+}`
+
+it.each([
+  ['a list', LIST],
+  ['a cart', CART],
+  ['a chart of its own', CHARTS],
+])('answers %s after a few of the requests of another address, however many wait', async (_, query) => {
+  const { clientAt, faults } = await startBehindProxy()
+  const [greedy, honest] = [clientAt('192.0.2.1'), clientAt('192.0.2.2')]
+  await greedy(CART)
+  let answered = 0
+  const flood = upTo(60).map(async () => {
+    await greedy(CHARTS)
+    answered += 1
+  })
+  await expect.poll(() => answered, { interval: 1 }).toBeGreaterThan(0)
+  const before = answered
+  await honest(query)
+  // In one queue for all, it would be answered after the others.
+  expect(answered - before).toBeLessThan(20)
+  await Promise.all(flood)
+  expect(faults).toEqual([])
+})
+
+it('sends an event to one address before most of those of another, which has many streams of charts', async () => {
+  const { url, clientAt, faults } = await startBehindProxy()
+  const honest = clientAt('192.0.2.2')
+  await honest(CART)
+  let events = 0
+  const open = async (address: string, query: string) => {
+    const stream = await subscribe(url, query, { headers: { 'x-forwarded-for': address }, method: 'POST' })
+    expect(await stream.next()).toMatchObject({ data: { counters: expect.anything() } })
+    return stream
+  }
+  const streams = await Promise.all(
+    // Each with a name of its own, so that they share nothing.
+    upTo(50).map((index) =>
+      open('192.0.2.1', CHARTS.replace('{ counters', `subscription S${index} { counters`)),
+    ),
+  )
+  const own = await open('192.0.2.2', 'subscription { counters(names: ["honest"]) { value } }')
+  const counting = streams.map(async (stream) => {
+    await stream.next()
+    events += 1
+  })
+  await honest('mutation { incrementMany(changes: [{ name: "c1" }, { name: "honest" }]) { value } }')
+  await own.next()
+  // Changed while the charts are still being read: the feeds that work hold up no other.
+  await honest('mutation { increment(name: "honest") { value } }')
+  expect(await own.next()).toEqual({ data: { counters: [{ value: 2 }] } })
+  expect(events).toBeLessThan(25)
+  await Promise.all(counting)
+  expect(faults).toEqual([])
+})
+
+/** Counts to a billion. */
+const THOUSAND =
+  '(with recursive n as (select 1 as i union all select i + 1 from n where i < 1000) select i from n)'
+const LONG = `select count(*) as many from ${['a', 'b', 'c'].map((table) => `${THOUSAND} ${table}`).join(' join ')}`
+
+it('has the server end a select before its attempt ends, and keeps the connection', async () => {
+  const database = openTestDatabase(await freshDatabase(), { timeLimitMs: 1500 })
+  const connectionOf = async (pool: Database) =>
+    (await pool.select<{ id: number }>('select connection_id() as id'))[0]?.id
+  const before = await connectionOf(database)
+  await expect(database.select(LONG)).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+    message: 'The database took too long for this; nothing was done.',
+  })
+  expect(await connectionOf(database)).toBe(before)
+  expect(
+    await database.select(
+      "select 1 from information_schema.processlist where info like '%with recursive%' and id <> connection_id()",
+    ),
+  ).toEqual([])
+})
+
+it('gives selects no time limit in jobs, and in transactions that change rows', async () => {
+  const database = openTestDatabase(await freshDatabase())
+  const statements = collectStatements('select 7')
+  const selectSeven = (connection: Connection) => select(connection, 'select 7')
+  await database.withRetry(selectSeven)
+  await database.forJobs().withRetry(selectSeven)
+  await database.withRetry((connection) => inTransaction(connection, () => selectSeven(connection)))
+  const areLimited = statements.map((statement) => /max_(statement|execution)_time/.test(statement))
+  expect(areLimited).toEqual([true, false, false])
+})
