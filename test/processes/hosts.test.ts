@@ -371,7 +371,10 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   )
   await expect
     .poll(() =>
-      query(target, "select 1 from information_schema.processlist where info like '%select get_lock(%' and id <> connection_id()"),
+      query(
+        target,
+        "select 1 from information_schema.processlist where info like '%select get_lock(%' and id <> connection_id()",
+      ),
     )
     .toHaveLength(10)
   first.become(node({ wsrep_cluster_status: 'non-Primary' }))
