@@ -189,14 +189,20 @@ export function createAuthentication({
 /** Who sent a request. */
 class Requester implements Owner {
   readonly identity: string
-  readonly arrivedAt = performance.now()
   readonly #request: IncomingMessage
   readonly #clients: Clients
+  #arrivedAt: number | undefined
 
   constructor(identity: string, request: IncomingMessage, clients: Clients) {
     this.identity = identity
     this.#request = request
     this.#clients = clients
+  }
+
+  /** When its first work began: its body may take longer to arrive than its work may. */
+  get arrivedAt() {
+    this.#arrivedAt ??= performance.now()
+    return this.#arrivedAt
   }
 
   get address() {
