@@ -134,8 +134,9 @@ export function openTracing(version: string) {
         const parent = contexts.getStore()
         // Work that goes on when its operation has ended, such as a copy to the leaderboard, isn't part of it.
         if (!parent || !trace.getSpan(parent)?.isRecording()) return undefined
-        // No more of it: names of counters are part of the text.
-        const operation = /^\s*(\w+)/.exec(query)?.[1]?.toUpperCase() ?? ''
+        // No more of it: names of counters are part of the text. On MariaDB, a time limit stands before a select.
+        const operation =
+          /^\s*(?:set statement \S+ = \S+ \/ 1000 for )?(\w+)/.exec(query)?.[1]?.toUpperCase() ?? ''
         const attributes = {
           'db.system.name': 'mysql',
           'db.namespace': database,
