@@ -106,8 +106,8 @@ it('has the server end a select before its attempt ends, and keeps the connectio
 
 it('gives selects no time limit in jobs, and in transactions that change rows', async () => {
   const database = openTestDatabase(await freshDatabase())
-  const statements = collectStatements('select 7')
-  const selectSeven = (connection: Connection) => select(connection, 'select 7')
+  const statements = collectStatements('7 as seven')
+  const selectSeven = (connection: Connection) => select(connection, 'select 7 as seven')
   await database.withRetry(selectSeven)
   await database.forJobs().withRetry(selectSeven)
   await database.withRetry((connection) => inTransaction(connection, () => selectSeven(connection)))

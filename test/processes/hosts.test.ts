@@ -367,7 +367,7 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   onTestFinished(() => holder.destroy())
   await holder.query(`do get_lock(${gate}, 0)`)
   const waiting = Promise.allSettled(
-    upTo(30).map(() => ask(`select get_lock(${gate}, 1000), release_lock(${gate})`)),
+    upTo(30).map(() => ask(`do get_lock(${gate}, 1000), release_lock(${gate})`)),
   )
   await expect
     .poll(() =>
