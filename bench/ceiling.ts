@@ -9,6 +9,7 @@ const { DEFAULT_RETENTION, UNBOUNDED, unwritten } =
   await built<typeof import('../src/rules/counter.ts')>('rules/counter.js')
 const { keepRequestsYoung } =
   await built<typeof import('../src/operations/process.ts')>('operations/process.js')
+const { Gate } = await built<typeof import('../src/graphql/gate.ts')>('graphql/gate.js')
 const { listen } = await built<typeof import('../src/http/server.ts')>('http/server.js')
 
 const PLAIN: Definition = { ...UNBOUNDED, slots: 1, timeZone: 'UTC', periods: [] }
@@ -116,5 +117,6 @@ keepRequestsYoung()
 // No measured request calls another method.
 const nth = openMemoryNth() as Nth
 const notices = { info: console.error, warn: console.error, fault: console.error }
-const { url } = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], nth, notices })
+const gate = new Gate(10_000)
+const { url } = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], nth, gate, notices })
 console.log(`Serving at ${url}`)
