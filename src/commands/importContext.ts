@@ -1,5 +1,5 @@
-import type { Connection } from '../mysql/pool.ts'
 import { select } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import type { Options } from '../rules/merge.ts'
 
 /** What applies a batch of entries within one transaction. */

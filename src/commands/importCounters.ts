@@ -1,7 +1,6 @@
 import { redefine } from '../commit/counterDefinition.ts'
 import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES } from '../commit/periodStatements.ts'
 import { isKept } from '../commit/subjectStatements.ts'
-import type { Connection } from '../mysql/pool.ts'
 import {
   bytes,
   FIRST_REVISION,
@@ -15,6 +14,7 @@ import {
   readValue,
   select,
 } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import { readCounterRows } from '../repository/counters.ts'
 import { copyRows } from '../repository/leaderboardSync.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'

@@ -1,7 +1,7 @@
 import { isToken, lockReservations, type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { raiseRevisions, storeReservations } from '../commit/sequenceStatements.ts'
-import type { Connection } from '../mysql/pool.ts'
 import { groupBy, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import type { EntryOf } from '../rules/entries.ts'
 import { mergeReservation, type PresentReservation, type Result, refused } from '../rules/merge.ts'
 import type { ImportContext } from './importContext.ts'

@@ -1,7 +1,7 @@
 import { storePositions } from '../commit/reservations.ts'
 import { createPositions, lockPositionsOf, type PositionRow } from '../commit/sequenceStatements.ts'
-import type { Connection } from '../mysql/pool.ts'
 import { bytes, groupBy, hex, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import {
   findOrCreateSequence,
   lockSequences,

@@ -2,7 +2,6 @@ import { randomInt } from 'node:crypto'
 import { ER } from '../mysql/errors.ts'
 import { isSameDatabase } from '../mysql/hostStatus.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import type { Connection } from '../mysql/pool.ts'
 import {
   type Answer,
   firstRow,
@@ -12,6 +11,7 @@ import {
   type Session,
 } from '../mysql/session.ts'
 import { integer, list } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import { fenceReadMeasure } from '../operations/measures.ts'
 import { DAY_MS } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'

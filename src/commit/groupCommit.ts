@@ -249,7 +249,7 @@ export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
   // The one that left first is first.
   const left = new Map<
     string,
-    { stays: { from: number; to: number }[]; leftAt: number; suspectUntil: number }
+    { stays: { from: number; to: number }[]; leftAt: number; probationEnds: number }
   >()
 
   return {
@@ -307,7 +307,7 @@ export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
       let stayedMs = 0
       for (const { from, to } of stays) stayedMs += to - Math.max(from, begin)
       left.delete(key)
-      left.set(key, { stays, leftAt: now, suspectUntil: now + stayedMs })
+      left.set(key, { stays, leftAt: now, probationEnds: now + stayedMs })
       const [first] = left.keys()
       if (first !== undefined && left.size > MAX_IDLE) left.delete(first)
       return [...entry.queue]
@@ -321,7 +321,7 @@ export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
         if (leftAt > now - MEMORY_MS) break
         left.delete(key)
       }
-      return calls.some(({ keys }) => keys.some((key) => (left.get(key)?.suspectUntil ?? 0) > now))
+      return calls.some(({ keys }) => keys.some((key) => (left.get(key)?.probationEnds ?? 0) > now))
     },
   }
 }

@@ -94,7 +94,7 @@ export class Health {
   }
 
   /** A pool could not connect, or not write. A check finds out whether the database is unavailable. */
-  suspect(error: unknown): void {
+  poolFailed(error: unknown): void {
     this.#writtenAt = Number.NEGATIVE_INFINITY
     if (isFullDisk(error)) this.#fail('disk full', error)
     else void this.#watch()

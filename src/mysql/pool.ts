@@ -1,7 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool, type Pool } from 'mysql2'
-import type { PoolConnection, RowDataPacket } from 'mysql2/promise'
 import { SILENT } from '../operations/log.ts'
 import { tripMeasure } from '../operations/measures.ts'
 import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
@@ -19,7 +18,6 @@ import {
 import { createFailoverDetector, type FailoverDetector, type Health } from './health.ts'
 import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
-import type { Answer } from './session.ts'
 import {
   causalSettings,
   connectionOptions,
@@ -29,9 +27,8 @@ import {
   type Values,
 } from './settings.ts'
 import { JOBS, JOINED, Slots } from './slots.ts'
-import { assertFits, integer, select } from './sql.ts'
-
-export type Connection = PoolConnection
+import { assertFits, select } from './sql.ts'
+import { type Connection, changing, galeraConnections } from './transactions.ts'
 
 type Work<T> = (connection: Connection) => Promise<T>
 
@@ -84,8 +81,6 @@ const CONNECTIONS_FOR_CHANGES = 2
 /** Shortest and longest time of the first attempt, if that much is left. */
 const SHORTEST_ATTEMPT_MS = 1000
 const LONGEST_FIRST_ATTEMPT_MS = 4000
-/** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
-const IDLE_TRANSACTION_S = 3
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
@@ -200,7 +195,7 @@ export class Database {
         if (failure === 'fault') throw error
         if (hasErrorNumber(error, ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT))
           throw unavailable('The database took too long for this; nothing was done.', error)
-        if (isUnwritable(error)) health?.suspect(error)
+        if (isUnwritable(error)) health?.poolFailed(error)
         if (failure === 'conflict') conflict = error
         const pauseMs = backoffMs(RETRY, ++failures)
         if (performance.now() + pauseMs > deadline) {
@@ -279,7 +274,7 @@ export class Database {
       // All connections were in use, and answered.
       if (error instanceof LostAnswerError && this.#succeededAt > begunAt) throw error
       used?.host.failed()
-      this.#options.health?.suspect(error)
+      this.#options.health?.poolFailed(error)
       throw error
     }
   }
@@ -393,78 +388,4 @@ export function retried<Args extends unknown[], T>(
   work: (connection: Connection, ...args: Args) => Promise<T>,
 ): (...args: Args) => Promise<T> {
   return (...args) => database.withRetry((connection) => work(connection, ...args))
-}
-
-/** Those within a transaction that changes rows: its selects wait for locks. */
-const changing = new WeakSet<object>()
-
-/** Those to nodes of Galera. */
-const galeraConnections = new WeakSet<object>()
-
-/**
- * Sends statements in one text, and returns the answer to each. After one that fails, no other is executed. To a node of
- * Galera, each is sent by itself: if another node aborts the transaction amid a text, the rest of it would be executed.
- */
-export async function queryAll(connection: Connection, statements: readonly string[]): Promise<Answer[]> {
-  if (statements.length > 1 && !galeraConnections.has(connection.connection)) {
-    const [answers] = await connection.query<RowDataPacket[][]>(statements.join(';\n'))
-    return answers
-  }
-  const answers: Answer[] = []
-  for (const statement of statements) {
-    const [answer] = await connection.query<RowDataPacket[]>(statement)
-    answers.push(answer)
-  }
-  return answers
-}
-
-/**
- * Maximum selects of one statement. MariaDB keeps the memory of all until the last one has been executed: 500 with eight
- * subselects each took 200 MB. So it does for the statements of one text.
- */
-const MAX_SELECTS = 50
-
-/** Joins any number of selects with the same columns by `union all`, and returns their rows in any order. */
-export async function selectAll<Row>(connection: Connection, selects: readonly string[]): Promise<Row[]> {
-  const parts: Row[][] = []
-  for (let from = 0; from < selects.length; from += MAX_SELECTS)
-    parts.push(await select<Row>(connection, selects.slice(from, from + MAX_SELECTS).join('\nunion all\n')))
-  return parts.flat()
-}
-
-/** The statements that begin and end a transaction. */
-export const BEGIN = [`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`, 'start transaction']
-/** Begins a transaction that locks nothing, and reads everything as of this instant. */
-export const BEGIN_SNAPSHOT = [
-  'set transaction isolation level repeatable read',
-  ...BEGIN.slice(0, -1),
-  'start transaction with consistent snapshot, read only',
-]
-const AFTER = 'set session wait_timeout = default'
-export const COMMIT = ['commit', AFTER]
-
-/** Begins a transaction, does the work, and commits it; or rolls it back if the work fails. */
-export function inTransaction<T>(
-  connection: Connection,
-  work: () => Promise<T>,
-  begin: readonly string[] = BEGIN,
-): Promise<T> {
-  if (begin === BEGIN) changing.add(connection.connection)
-  return orRollBack(connection, async () => {
-    await queryAll(connection, begin)
-    const result = await work()
-    await queryAll(connection, COMMIT)
-    return result
-  }).finally(() => changing.delete(connection.connection))
-}
-
-/** Does work that begins and ends a transaction itself. Rolls it back if the work fails. */
-export async function orRollBack<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    // If even this fails, the connection is lost, and the server rolls the transaction back.
-    await queryAll(connection, ['rollback', AFTER]).catch(() => connection.destroy())
-    throw error
-  }
 }

@@ -3,7 +3,7 @@ import type { GroupCommit } from '../commit/groupCommit.ts'
 import { openedColumns } from '../commit/periodStatements.ts'
 import { COUNTS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
-import { type Connection, type Database, retried } from '../mysql/pool.ts'
+import { type Database, retried } from '../mysql/pool.ts'
 import {
   bytes,
   FIRST_REVISION,
@@ -18,6 +18,7 @@ import {
   select,
   selectByName,
 } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import {
   type CounterKey,
   type CounterOperation,

@@ -1,6 +1,7 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
-import type { Connection, Database } from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
 import { groupBy, integer, list, type NamedRow, nameIn, select, selectByName } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import {
   type Bucket,
   type Calendar,

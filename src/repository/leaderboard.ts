@@ -1,14 +1,8 @@
 import { withTimeout } from '../mysql/errors.ts'
-import {
-  BEGIN_SNAPSHOT,
-  type Connection,
-  type Database,
-  inTransaction,
-  queryAll,
-  selectAll,
-} from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
+import { BEGIN_SNAPSHOT, type Connection, inTransaction, queryAll, selectAll } from '../mysql/transactions.ts'
 import type { Notices } from '../operations/log.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { CounterKey } from '../rules/counter.ts'

@@ -1,6 +1,6 @@
-import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, selectAll } from '../mysql/pool.ts'
 import { firstRow } from '../mysql/session.ts'
 import { groupBy, integer, list } from '../mysql/sql.ts'
+import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, selectAll } from '../mysql/transactions.ts'
 import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
 
 /*

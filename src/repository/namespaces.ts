@@ -1,7 +1,8 @@
 import { periodsText } from '../commit/periodStatements.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
-import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
 import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
+import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import {
   DEFAULT_RETENTION,

@@ -4,7 +4,7 @@ import type { ResultSetHeader } from 'mysql2'
 import { readResults, storeResults } from '../commit/keyStatements.ts'
 import { PERIOD_CODES } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
-import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
 import type { Variable } from '../mysql/settings.ts'
 import {
   bytes,
@@ -17,6 +17,7 @@ import {
   raiseMark,
   select,
 } from '../mysql/sql.ts'
+import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { NthError } from '../rules/errors.ts'
 import { type Claim, claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'

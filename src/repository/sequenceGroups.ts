@@ -1,8 +1,8 @@
 /* The states of sequence groups, as readers see them. */
 import { inOrder, readFree, type SequenceGroupPlace } from '../commit/reservations.ts'
-import { BEGIN_SNAPSHOT, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, groupBy, integer, list, MARK, pageByName, select, selectByParent } from '../mysql/sql.ts'
+import { BEGIN_SNAPSHOT, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/transactions.ts'
 import { periodKeyOf } from '../rules/calendar.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'

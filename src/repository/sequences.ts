@@ -10,7 +10,7 @@ import {
 } from '../commit/reservations.ts'
 import { NUMBERS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
-import { type Connection, type Database, retried } from '../mysql/pool.ts'
+import { type Database, retried } from '../mysql/pool.ts'
 import {
   bytes,
   FIRST_REVISION,
@@ -26,6 +26,7 @@ import {
   selectByName,
   selectByParent,
 } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { Claim } from '../rules/idempotency.ts'

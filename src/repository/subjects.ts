@@ -1,6 +1,7 @@
 import type { SubjectTable } from '../commit/subjectStatements.ts'
-import type { Connection, Database } from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
 import { integer, select } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/transactions.ts'
 import type { Row, Rows } from '../rules/rows.ts'
 import { createSalt, subjectHash } from '../rules/subjects.ts'
 import type { Owner } from '../rules/turns.ts'

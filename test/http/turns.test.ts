@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
-import { type Connection, type Database, inTransaction } from '../../src/mysql/pool.ts'
+import type { Database } from '../../src/mysql/pool.ts'
 import { select } from '../../src/mysql/sql.ts'
+import { type Connection, inTransaction } from '../../src/mysql/transactions.ts'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, openTestDatabase } from '../support/database/database.ts'
