@@ -1,9 +1,8 @@
 // What the values cost that a request is charged for: a request with the same charge should take about as long.
-import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise'
+import { type Connection, createConnection } from 'mysql2/promise'
 import type { Options } from './options.ts'
-import { processorTimeOf } from './processes.ts'
+import { processorTimeOf, serverProcessOf } from './processes.ts'
 import { medianOf, tableOf } from './report.ts'
 import { type Progress, withResources } from './resources.ts'
 import { startNth } from './systems.ts'
@@ -124,7 +123,7 @@ export function charges({ rounds, seconds, warmupSeconds, ...options }: Options 
     const url = `${nth.urls[0]}/graphql`
     const connection = await createConnection(target)
     await prepare(url, connection)
-    const pids = { nth: nth.pid, database: await pidOf(connection) }
+    const pids = { nth: nth.pid, database: await serverProcessOf(connection) }
     await connection.end()
 
     const cases = KINDS.flatMap((kind) =>
@@ -207,14 +206,6 @@ async function prepare(url: string, connection: Connection): Promise<void> {
     return data.counter.place !== null && data.counter.day !== null
   }
   while (!(await isListed())) await pause(200)
-}
-
-/** The process of a database server on this machine. */
-async function pidOf(connection: Connection): Promise<number> {
-  const [[row]] = await connection.query<RowDataPacket[]>(
-    "select if(@@pid_file like '/%', @@pid_file, concat(@@datadir, @@pid_file)) as path",
-  )
-  return Number(readFileSync(row?.path, 'utf8'))
 }
 
 /** Sends a request again and again for some time. */

@@ -3,7 +3,7 @@ import { type System, systems } from './systems.ts'
 import { clusters, type Workload, workloads } from './workloads.ts'
 
 export interface Options {
-  mode: 'bench' | 'charges' | 'gate' | 'live' | 'mixed' | 'tickets'
+  mode: 'bench' | 'beside' | 'charges' | 'gate' | 'live' | 'mixed' | 'tickets'
   rounds: number
   seconds: number
   warmupSeconds: number
@@ -25,6 +25,7 @@ Prints tables as Markdown, and its progress to the error output. Ends with 1 at 
   --warmup <s>     duration of the load before each measurement (1)
   --distance <ms>  distance of the database from all systems, in each direction (0)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
+  --beside         only how long a caller waits beside others that ask for much, and alone (5 minutes)
   --cluster        only one database server beside clusters, on engines of \`engines/\` (10 minutes)
   --gate           only the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
   --charges        only what each value costs that a request is charged for, beside that of a list (20 minutes)
@@ -55,6 +56,7 @@ export function readOptions(args: string[]): Options | undefined {
       distance: { type: 'string', default: '0' },
       only: { type: 'string', multiple: true, default: [] },
       minutes: { type: 'string', default: '10' },
+      beside: { type: 'boolean', default: false },
       cluster: { type: 'boolean', default: false },
       charges: { type: 'boolean', default: false },
       gate: { type: 'boolean', default: false },
@@ -67,7 +69,7 @@ export function readOptions(args: string[]): Options | undefined {
   if (values.help) return undefined
   const rounds = positive('--rounds', values.rounds)
   if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
-  const modes = ['charges', 'gate', 'live', 'mixed', 'tickets'] as const
+  const modes = ['beside', 'charges', 'gate', 'live', 'mixed', 'tickets'] as const
   return {
     mode: modes.find((mode) => values[mode]) ?? 'bench',
     rounds,

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import type { Connection, RowDataPacket } from 'mysql2/promise'
 
 /** The project, whose service is measured as it was built. */
 export const ROOT = new URL('../', import.meta.url)
@@ -117,4 +118,12 @@ export function childrenOf(pid: number): number[] {
 /** The number of files and sockets that a process has open (Linux). */
 export function filesOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length
+}
+
+/** The process of a database server on this machine. */
+export async function serverProcessOf(connection: Connection): Promise<number> {
+  const [[row]] = await connection.query<RowDataPacket[]>(
+    "select if(@@pid_file like '/%', @@pid_file, concat(@@datadir, @@pid_file)) as path",
+  )
+  return Number(readFileSync(row?.path, 'utf8'))
 }
