@@ -1,3 +1,4 @@
+import type { Page } from '../rules/counter.ts'
 import { type ApiKey, type Caller, callerKinds, type Grant, scopes } from '../rules/rights.ts'
 import { plainDocumentId } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
@@ -133,8 +134,10 @@ builder.queryFields((t) => ({
       nullable: true,
       description: 'Returns all API keys, in the order of their creation.',
       extensions: { check: checks.page, right: admin },
-      resolve: (_, args, context, info) =>
-        connectionOf(args, context, info, apiKeyCursors, context.nth.apiKeys.list, ({ id }) => id),
+      resolve(_, args, context, info) {
+        const list = (page: Page<number>) => context.nth.apiKeys.list(page, context.owner)
+        return connectionOf(args, context, info, apiKeyCursors, list, ({ id }) => id)
+      },
     },
     { name: 'ApiKeyConnection', description: 'A page of API keys.' },
     { name: 'ApiKeyEdge', description: 'An API key in a list.' },

@@ -136,13 +136,8 @@ builder.node(Counter, {
       extensions: { check: checks.historyRange },
       resolve(counter, { period, last, from, to }, context, info) {
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        return context.nth.counters.history(
-          counter,
-          period,
-          range,
-          historyCharge(context, info),
-          context.owner,
-        )
+        const charge = historyCharge(context, info)
+        return context.nth.counters.history(counter, period, range, charge, context.owner)
       },
     }),
     ...parts(t, limitsOf, {

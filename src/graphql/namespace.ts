@@ -68,9 +68,9 @@ builder.node(Namespace, {
           })),
         },
         async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
-          const { nth } = context
+          const { nth, owner } = context
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page, owner) =>
+            return pageByName<CounterSource>(args, context, info, (page) =>
               nth.counters.list(name, page, owner),
             )
           const periodKey = await periodKeyIn(name, { period, at }, nth)
@@ -89,8 +89,10 @@ builder.node(Namespace, {
         ),
         type: Sequence,
         description: 'The sequences that were used or defined, by name.',
-        resolve: ({ name }, args, context, info) =>
-          pageByName(args, context, info, (page, owner) => context.nth.sequences.list(name, page, owner)),
+        resolve({ name }, args, context, info) {
+          const { nth, owner } = context
+          return pageByName(args, context, info, (page) => nth.sequences.list(name, page, owner))
+        },
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
       { name: 'SequenceEdge', description: 'A sequence in a list.' },
@@ -126,10 +128,9 @@ builder.queryFields((t) => ({
       type: Namespace,
       description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {
-        const only = namespacesOf(context.caller, 'READ')
-        return pageByName(args, context, info, (page, owner) =>
-          context.nth.namespaces.list(page, only, owner),
-        )
+        const { nth, owner, caller } = context
+        const only = namespacesOf(caller, 'READ')
+        return pageByName(args, context, info, (page) => nth.namespaces.list(page, only, owner))
       },
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },

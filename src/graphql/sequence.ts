@@ -3,7 +3,6 @@ import type { Page } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../rules/sequenceDefinition.ts'
-import type { Owner } from '../rules/turns.ts'
 import * as checks from './arguments.ts'
 import { keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder, exposed, keyArguments, orNull, parts, textArgument } from './builder.ts'
@@ -70,9 +69,9 @@ builder.node(Sequence, {
         type: SequenceGroup,
         description: 'The sequence groups that have issued numbers, by name.',
         resolve({ namespace, name }, { prefix, ...args }, context, info) {
-          const { sequences } = context.nth
-          const list = (page: Page<string>, owner: Owner) =>
-            sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }, owner)
+          const { nth, owner } = context
+          const list = (page: Page<string>) =>
+            nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }, owner)
           return connectionOf(args, context, info, sequenceGroupCursors, list, ({ group }) => group)
         },
       },

@@ -11,7 +11,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import type { Gate } from '../graphql/gate.ts'
-import { LONG_TEXT, roomForText, VALUE_BUDGET } from '../graphql/selections.ts'
+import { costOfText, LONG_TEXT, VALUE_BUDGET } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate, Credential } from './authentication.ts'
@@ -102,7 +102,7 @@ export function createGraphqlHandler({
         if (body === undefined) return
         if (body instanceof HttpError) throw body
         exchange.length = body.length
-        if (body.length > LONG_TEXT) await roomForText({ gate, owner: access.owner }, body.length)
+        if (body.length > LONG_TEXT) await gate.untilRoom(costOfText(body.length), access.owner)
         params = paramsInBody(request, body.toString('utf8'))
       } else if (request.method === 'GET') {
         params = paramsInAddress(request)
