@@ -10,12 +10,12 @@ import {
   MAX_SLOTS,
   type RetentionChange,
 } from '../rules/counter.ts'
-import { NthError } from '../rules/errors.ts'
 import { claimOf, keyFault } from '../rules/idempotency.ts'
 import {
   type Change,
   type Fault,
   faultAt,
+  inputError,
   listOf,
   nameFault,
   rangeFault,
@@ -30,7 +30,7 @@ import type { Context, Field, Resolver } from './context.ts'
 import { createMeasure, sumBelow } from './selections.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
-const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = {
+const types: Partial<Record<string, Check<string>[]>> = {
   Namespace: [nameFault],
   Counter: [nameFault, nameFault],
   Sequence: [nameFault, nameFault],
@@ -112,15 +112,6 @@ export function checkOf({ extensions }: { extensions: Readonly<Record<string, un
   return extensions.check as Check<unknown> | undefined
 }
 
-/** Returns an error for an argument that has the right type but an invalid value. */
-export function inputError({ message, limit, path = [] }: Fault): NthError {
-  const argument = path.join('.')
-  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}.`, {
-    argument,
-    ...(limit !== undefined && { limit }),
-  })
-}
-
 /** Maximum length of a list argument or of a page. */
 export const MAX_ITEMS = 500
 
@@ -131,10 +122,8 @@ const TOPICS = ['Counter', 'SequenceGroup', 'Reservation']
 const MAX_TTL_S = 86_400
 
 /** Checks what the type of an argument can't express. `checked` says where checks are declared. */
-type Check<Value> = (value: Value) => Fault | undefined
+export type Check<Value> = (value: Value) => Fault | undefined
 
-export const name: Check<string> = nameFault
-export const textOrEmpty: Check<string> = textFault
 export const names = listOf(nameFault, 1, MAX_ITEMS, 'items')
 export const changes = listOf(({ name }: CounterDelta) => nameFault(name), 1, MAX_CHANGES, 'changes', 'name')
 
@@ -150,10 +139,8 @@ export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...r
 }
 
 /** As for `definition`. */
-export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) => {
-  const fault = textFault(format ?? '')
-  return retentionFault({ timeZone }) ?? faultAt(['format'], fault)
-}
+export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) =>
+  retentionFault({ timeZone }) ?? faultAt(['format'], textFault(format ?? ''))
 
 function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefined {
   if (timeZone != null && !timeZoneNamed(timeZone))
@@ -168,7 +155,6 @@ function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefin
   return undefined
 }
 
-export const id: Check<string> = idFault
 export const ids = listOf(idFault, 0, MAX_ITEMS, 'items')
 export const topicIds = listOf(idOf(`a ${TOPICS.join(', ')}`, TOPICS), 1, MAX_ITEMS, 'items')
 export const reservationId = idOf('a reservation', ['Reservation'])
@@ -253,7 +239,6 @@ const countRevisions = createMeasure(
   (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
 )
 
-/** Arguments of a mutation, which may take a key. */
 export interface KeyedArguments {
   namespace: string
   idempotencyKey?: string | null | undefined

@@ -13,14 +13,14 @@ import {
 } from './counter.ts'
 import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
 import { listedByName, pageByName, prefix } from './lists.ts'
-import { inNamespace, none, on, PREFIXED } from './rights.ts'
+import { none, on, PREFIXED, toReadIn } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace as read, or its name. What isn't known is read on demand. */
 type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
 
 /** The right to see the defaults of a namespace. */
-const toSeeDefaults = inNamespace('READ', ({ parent }) => parent.name, 'DEFINE')
+const toSeeDefaults = toReadIn(({ parent }) => parent.name, 'DEFINE')
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
@@ -117,7 +117,7 @@ const namespaceName = namespaceArgument('The name of the namespace.')
 builder.queryFields((t) => ({
   namespace: t.field({
     type: Namespace,
-    extensions: { right: inNamespace('READ', ({ args }) => args.name) },
+    extensions: { right: toReadIn(({ args }) => args.name) },
     description: 'Returns a namespace with its defaults, counters and sequences.',
     args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),

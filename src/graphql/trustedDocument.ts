@@ -1,7 +1,7 @@
 import type { Page } from '../rules/counter.ts'
+import { inputError } from '../rules/names.ts'
 import { plainDocumentId, type TrustedDocument } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
-import { inputError } from './arguments.ts'
 import { builder, exposed } from './builder.ts'
 import { documentFault } from './documentLimits.ts'
 import { connectionOf, documentCursors } from './lists.ts'

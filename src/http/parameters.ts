@@ -133,8 +133,6 @@ interface PersistedQueryOptions {
   trustedOnly: boolean
 }
 
-export type PersistedQueries = ReturnType<typeof openPersistedQueries>
-
 /**
  * Requests that name their document instead of sending it: a trusted document by its ID, or an automatic persisted query
  * by its SHA-256, as Apollo's clients send both. The text of an automatic one is found only once it has passed validation.

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { NthError } from './errors.ts'
-import { type Fault, faultAt, listOf, nameFault, rangeFault, textFault } from './names.ts'
+import { type Fault, faultAt, inputError, listOf, nameFault, rangeFault, textFault } from './names.ts'
 import { MAX_BLOCK } from './sequenceDefinition.ts'
 import { subjectFault } from './subjects.ts'
 
@@ -284,9 +284,8 @@ function subjectOfPage(subject: string, mustBeLong: boolean): string {
   const message = `must have at least ${MIN_SUBJECT_LENGTH} characters with this key: use a random token, never an id`
   const tooShort: Fault = { message, limit: MIN_SUBJECT_LENGTH }
   const fault = mustBeLong && isShort ? tooShort : subjectFault(subject, PAGE_PREFIX.length)
-  if (!fault) return PAGE_PREFIX + subject
-  const details = { argument: 'subject', ...(fault.limit !== undefined && { limit: fault.limit }) }
-  throw new NthError('BAD_USER_INPUT', `Argument "subject" ${fault.message}.`, details)
+  if (fault) throw inputError({ ...fault, path: ['subject'] })
+  return PAGE_PREFIX + subject
 }
 
 /**
