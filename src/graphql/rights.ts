@@ -44,7 +44,6 @@ type Verdict = 'missing' | undefined
 /** Arguments to go on with: the subject as it is stored, which may be that of the token. */
 type Subject = { subject: string | undefined }
 
-/** A call of a field. */
 interface FieldCall {
   parent: Arguments
   args: Arguments

@@ -12,7 +12,8 @@ import { none, onName } from './rights.ts'
 import { chargeApart } from './selections.ts'
 
 /** A sequence group as read, or as returned by a change. What a change doesn't return is read on demand. */
-export type SequenceGroupSource = SequenceGroupKey & Partial<SequenceGroupState>
+export type SequenceGroupSource = SequenceGroupKey &
+  Partial<Omit<SequenceGroupState, 'revision'>> & { revision?: number | undefined }
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
 export const SequenceGroup = builder.objectRef<SequenceGroupSource>('SequenceGroup')

@@ -194,9 +194,7 @@ builder.mutationFields((t) => ({
         args.nextValue,
         callOptions(args, context, info),
       )
-      if (isReplayed) return key
-      const next = { ...key, nextValue, nextFormatted }
-      return revision === undefined ? next : { ...next, revision }
+      return isReplayed ? key : { ...key, nextValue, nextFormatted, revision }
     },
   }),
   reserveInSequence: t.field({

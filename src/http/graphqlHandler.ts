@@ -35,14 +35,6 @@ import { areValid, type JsonType, paramsInAddress, paramsInBody, typeFor } from 
 import { codeOf, hasTag, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
 import type { Api } from './yoga.ts'
 
-/** Answers a request; `headers` are on every response of the server. */
-export type Handler = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  headers: HeaderList,
-  credential?: Credential,
-) => unknown
-
 interface HandlerOptions {
   api: Api
   readBody: ReadBody
@@ -78,10 +70,15 @@ export function createGraphqlHandler({
   authenticate,
   gate,
   notices,
-}: HandlerOptions): Handler {
+}: HandlerOptions) {
   const { getResultForParams, fetchAPI, logger } = yoga
 
-  return (request, response, headers, credential) => {
+  return (
+    request: IncomingMessage,
+    response: ServerResponse,
+    headers: HeaderList,
+    credential?: Credential,
+  ): Promise<unknown> => {
     const note = new RequestNote(request)
     const exchange: ApiExchange = { request, response, headers, note, length: request.url?.length ?? 0 }
     if (!requestTrace.start.hasSubscribers) return handle(exchange, credential)

@@ -116,7 +116,6 @@ export interface Bounds {
   overflow: 'REJECT' | 'SATURATE'
 }
 
-/** A bound that a value crosses. */
 type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
 
 /** The bound that a value crosses; undefined: none. */
@@ -370,7 +369,6 @@ function set(row: RowState, to: number, expected?: Expected, newSalt?: string): 
   return become(row, to, null)
 }
 
-/** The error if a counter is not as expected. */
 function conflictWith(row: RowState, expected: Expected): NthError | undefined {
   const present = { value: row.value, revision: revisionOf(row) }
   if (expected.revision != null && row.definition.slots > 1) {

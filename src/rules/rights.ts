@@ -57,7 +57,6 @@ export function grantOf(...granted: readonly Scope[]): Grant {
   return { scopes: granted, namespace: null, names: null, prefix: '', ...limits }
 }
 
-/** A grant of everything. */
 export const EVERYTHING = grantOf(...SCOPES)
 
 /** Whether a grant includes a scope: ADMIN includes all, WRITE includes ADD. */

@@ -64,8 +64,8 @@ export function sequenceGroupAfter(numbers: SequenceNumbers) {
   const { lastValue, nextValue, revision } = numbers.issued
   const write = writerFor(numbers)
   const [lastFormatted, nextFormatted] = [write(lastValue), nextValue === null ? null : write(nextValue)]
-  const after = { ...numbers.key, lastValue, lastFormatted, nextValue, nextFormatted, updatedAt: numbers.at }
-  return revision === undefined ? after : { ...after, revision }
+  const { key, at: updatedAt } = numbers
+  return { ...key, lastValue, lastFormatted, nextValue, nextFormatted, updatedAt, revision }
 }
 
 /** Returns a function that formats the numbers of a block. */
@@ -88,7 +88,6 @@ type CloseOperation = { kind: 'confirm' | 'release'; token: string }
 
 export type SequenceResult = IssuedNumbers | RestartResult | Reservation
 
-/** Issued numbers and their format. */
 interface IssuedNumbers extends Block {
   kind: 'numbers'
   /** Revision of the sequence group afterwards; undefined: not requested, or an earlier call issued them. */
