@@ -22,7 +22,14 @@ import {
   splitNames,
   textFault,
 } from '../rules/names.ts'
-import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE, originFault } from '../rules/rights.ts'
+import {
+  type Grant,
+  grantFault,
+  MAX_GRANTS,
+  MAX_ORIGINS,
+  MAX_PER_MINUTE,
+  originFault,
+} from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
@@ -166,8 +173,6 @@ function idOf(kind: string, typenames: readonly string[]): Check<string> {
       ? undefined
       : { message: `is not the id of ${kind}` }
 }
-
-const MAX_ORIGINS = 100
 
 /** A grant as sent, whose optional parts may be missing. */
 type GrantSource = Omit<Grant, 'namespace' | 'names'> & Change<Pick<Grant, 'namespace' | 'names'>>

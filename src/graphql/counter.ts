@@ -140,7 +140,7 @@ builder.node(Counter, {
         return context.nth.counters.history(counter, period, range, charge, context.owner)
       },
     }),
-    ...parts(t, limitsOf, {
+    ...parts(t, ({ definition }: CounterSource) => definition ?? UNBOUNDED, {
       minValue: [orNull('SafeInt'), 'The lowest allowed value. Null means that there is none.'],
       maxValue: [
         orNull('SafeInt'),
@@ -166,10 +166,6 @@ builder.node(Counter, {
     }),
   }),
 })
-
-function limitsOf({ definition }: CounterSource) {
-  return definition ?? UNBOUNDED
-}
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
 function retentionOf(

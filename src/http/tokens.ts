@@ -10,7 +10,7 @@ import {
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { unavailable } from '../rules/errors.ts'
-import { type Caller, grantFault, MAX_GRANTS, originFault, SCOPES } from '../rules/rights.ts'
+import { type Caller, grantFault, MAX_GRANTS, MAX_ORIGINS, originFault, SCOPES } from '../rules/rights.ts'
 import { invalidCredential } from './errors.ts'
 
 /** JSON Web Tokens that are accepted. */
@@ -63,7 +63,7 @@ const claim = z.strictObject({
   origins: z
     .array(z.string().refine((origin) => !originFault(origin)))
     .min(1)
-    .max(100)
+    .max(MAX_ORIGINS)
     .nullable()
     .default(null),
   perMinute: z.int().min(1).nullable().default(null),

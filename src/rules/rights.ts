@@ -123,6 +123,7 @@ export interface ApiKeyOptions {
   expiresAt: Date | null
 }
 
+export const MAX_ORIGINS = 100
 export const MAX_PER_MINUTE = 1_000_000
 
 /** Why a text is neither an origin nor `*`; undefined: it is one. */

@@ -358,8 +358,9 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
   if (!reservation) return noSuchReservation()
   const wanted = kind === 'confirm' ? 'CONFIRMED' : 'RELEASED'
   if (reservation.state === wanted) return answerOf(reservation)
-  if (reservation.state !== 'RESERVED') return closedAlready(reservation)
-  if (reservation.expiresAt <= state.now) return closedAlready({ ...reservation, state: 'EXPIRED' })
+  const { formatted, expiresAt } = reservation
+  if (reservation.state !== 'RESERVED') return closedAlready(formatted, reservation.state)
+  if (expiresAt <= state.now) return closedAlready(formatted, 'EXPIRED')
   reservation.state = wanted
   state.changed.add(reservation)
   state.raised += 1
@@ -397,9 +398,8 @@ function answerOf({ token, value, formatted, state, expiresAt }: StoredReservati
   return { kind: 'reservation', token, value, formatted, state, expiresAt }
 }
 
-function closedAlready({ formatted, state }: Reservation): NthError {
+function closedAlready(formatted: string, state: Exclude<ReservationState, 'RESERVED'>): NthError {
   const what = {
-    RESERVED: 'is open',
     CONFIRMED: 'was confirmed',
     RELEASED: 'was released',
     EXPIRED: 'has expired, or its sequence group was restarted',
