@@ -1,5 +1,5 @@
 import type { Page } from '../rules/counter.ts'
-import { type ApiKey, type Caller, callerKinds, type Grant, scopes } from '../rules/rights.ts'
+import { type ApiKey, type Caller, callerKinds, type Grant, originsFault, scopes } from '../rules/rights.ts'
 import { plainDocumentId } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
@@ -160,7 +160,7 @@ builder.mutationFields((t) => ({
       origins: t.arg.stringList({
         description:
           '1 to 100 origins of pages that may use the key, such as https://shop.example. ["*"] means any page. By default, the key is for servers, and no page may use it.',
-        extensions: { check: checks.origins },
+        extensions: { check: originsFault },
       }),
       perMinute: t.arg.int({
         description:

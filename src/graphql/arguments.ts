@@ -22,14 +22,7 @@ import {
   splitNames,
   textFault,
 } from '../rules/names.ts'
-import {
-  type Grant,
-  grantFault,
-  MAX_GRANTS,
-  MAX_ORIGINS,
-  MAX_PER_MINUTE,
-  originFault,
-} from '../rules/rights.ts'
+import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE } from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
@@ -183,7 +176,6 @@ export function grantIn({ namespace, names, ...grant }: GrantSource): Grant {
 }
 
 export const grants = listOf((grant: GrantSource) => grantFault(grantIn(grant)), 1, MAX_GRANTS, 'grants')
-export const origins = listOf(originFault, 1, MAX_ORIGINS, 'origins')
 /** The IDs of documents, as a key is bound to them. */
 export const documentIds = listOf(documentIdFault, 1, MAX_ITEMS, 'documents')
 export const documents = listOf(

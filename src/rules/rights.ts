@@ -50,6 +50,7 @@ export const ALL_NAMES: GrantTarget = { namespace: '', prefix: '' }
 
 export const MAX_GRANTS = 100
 const MAX_NAMES = 100
+const MAX_ORIGINS = 100
 
 /** A grant of scopes on every name. */
 export function grantOf(...granted: readonly Scope[]): Grant {
@@ -123,7 +124,6 @@ export interface ApiKeyOptions {
   expiresAt: Date | null
 }
 
-export const MAX_ORIGINS = 100
 export const MAX_PER_MINUTE = 1_000_000
 
 /** Why a text is neither an origin nor `*`; undefined: it is one. */
@@ -133,6 +133,9 @@ export function originFault(text: string): Fault | undefined {
   if (isOrigin || text === '*') return undefined
   return { message: 'must be an origin such as https://shop.example, without a path, or *' }
 }
+
+/** Why the origins of a key or token are invalid; undefined: they are valid. */
+export const originsFault = listOf(originFault, 1, MAX_ORIGINS, 'origins')
 
 /**
  * API keys: `nth_`, 128 random bits and their CRC-32, in hexadecimal digits. The checksum distinguishes a mistyped key from an
