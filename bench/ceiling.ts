@@ -118,5 +118,18 @@ keepRequestsYoung()
 const nth = openMemoryNth() as Nth
 const notices = { info: console.error, warn: console.error, fault: console.error }
 const gate = new Gate(10_000)
-const { url } = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], nth, gate, notices })
+const { url } = await listen({
+  host: '127.0.0.1',
+  port: 0,
+  allowedOrigins: [],
+  access: {},
+  trustedOnly: false,
+  maxConnectionsPerAddress: Number.POSITIVE_INFINITY,
+  maxStreams: Number.POSITIVE_INFINITY,
+  version: '',
+  readMetrics: async () => '',
+  nth,
+  gate,
+  notices,
+})
 console.log(`Serving at ${url}`)

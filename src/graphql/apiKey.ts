@@ -1,4 +1,5 @@
-import { type ApiKey, type Caller, callerKinds, type Grant, scopes } from '../rules/rights.ts'
+import type { Page } from '../rules/counter.ts'
+import { type ApiKey, type Caller, callerKinds, type Grant, originsFault, scopes } from '../rules/rights.ts'
 import { plainDocumentId } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
@@ -133,8 +134,10 @@ builder.queryFields((t) => ({
       nullable: true,
       description: 'Returns all API keys, in the order of their creation.',
       extensions: { check: checks.page, right: admin },
-      resolve: (_, args, context, info) =>
-        connectionOf(args, context, info, apiKeyCursors, context.nth.apiKeys.list, ({ id }) => id),
+      resolve(_, args, context, info) {
+        const list = (page: Page<number>) => context.nth.apiKeys.list(page, context.owner)
+        return connectionOf(args, context, info, apiKeyCursors, list, ({ id }) => id)
+      },
     },
     { name: 'ApiKeyConnection', description: 'A page of API keys.' },
     { name: 'ApiKeyEdge', description: 'An API key in a list.' },
@@ -157,7 +160,7 @@ builder.mutationFields((t) => ({
       origins: t.arg.stringList({
         description:
           '1 to 100 origins of pages that may use the key, such as https://shop.example. ["*"] means any page. By default, the key is for servers, and no page may use it.',
-        extensions: { check: checks.origins },
+        extensions: { check: originsFault },
       }),
       perMinute: t.arg.int({
         description:

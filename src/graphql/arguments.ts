@@ -10,19 +10,19 @@ import {
   MAX_SLOTS,
   type RetentionChange,
 } from '../rules/counter.ts'
-import { NthError } from '../rules/errors.ts'
 import { claimOf, keyFault } from '../rules/idempotency.ts'
 import {
   type Change,
   type Fault,
   faultAt,
+  inputError,
   listOf,
   nameFault,
   rangeFault,
   splitNames,
   textFault,
 } from '../rules/names.ts'
-import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE, originFault } from '../rules/rights.ts'
+import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE } from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
@@ -30,7 +30,7 @@ import type { Context, Field, Resolver } from './context.ts'
 import { createMeasure, sumBelow } from './selections.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
-const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = {
+const types: Partial<Record<string, Check<string>[]>> = {
   Namespace: [nameFault],
   Counter: [nameFault, nameFault],
   Sequence: [nameFault, nameFault],
@@ -112,15 +112,6 @@ export function checkOf({ extensions }: { extensions: Readonly<Record<string, un
   return extensions.check as Check<unknown> | undefined
 }
 
-/** Returns an error for an argument that has the right type but an invalid value. */
-export function inputError({ message, limit, path = [] }: Fault): NthError {
-  const argument = path.join('.')
-  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}.`, {
-    argument,
-    ...(limit !== undefined && { limit }),
-  })
-}
-
 /** Maximum length of a list argument or of a page. */
 export const MAX_ITEMS = 500
 
@@ -131,10 +122,8 @@ const TOPICS = ['Counter', 'SequenceGroup', 'Reservation']
 const MAX_TTL_S = 86_400
 
 /** Checks what the type of an argument can't express. `checked` says where checks are declared. */
-type Check<Value> = (value: Value) => Fault | undefined
+export type Check<Value> = (value: Value) => Fault | undefined
 
-export const name: Check<string> = nameFault
-export const textOrEmpty: Check<string> = textFault
 export const names = listOf(nameFault, 1, MAX_ITEMS, 'items')
 export const changes = listOf(({ name }: CounterDelta) => nameFault(name), 1, MAX_CHANGES, 'changes', 'name')
 
@@ -150,10 +139,8 @@ export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...r
 }
 
 /** As for `definition`. */
-export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) => {
-  const fault = textFault(format ?? '')
-  return retentionFault({ timeZone }) ?? faultAt(['format'], fault)
-}
+export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) =>
+  retentionFault({ timeZone }) ?? faultAt(['format'], textFault(format ?? ''))
 
 function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefined {
   if (timeZone != null && !timeZoneNamed(timeZone))
@@ -168,7 +155,6 @@ function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefin
   return undefined
 }
 
-export const id: Check<string> = idFault
 export const ids = listOf(idFault, 0, MAX_ITEMS, 'items')
 export const topicIds = listOf(idOf(`a ${TOPICS.join(', ')}`, TOPICS), 1, MAX_ITEMS, 'items')
 export const reservationId = idOf('a reservation', ['Reservation'])
@@ -181,8 +167,6 @@ function idOf(kind: string, typenames: readonly string[]): Check<string> {
       : { message: `is not the id of ${kind}` }
 }
 
-const MAX_ORIGINS = 100
-
 /** A grant as sent, whose optional parts may be missing. */
 type GrantSource = Omit<Grant, 'namespace' | 'names'> & Change<Pick<Grant, 'namespace' | 'names'>>
 
@@ -192,7 +176,6 @@ export function grantIn({ namespace, names, ...grant }: GrantSource): Grant {
 }
 
 export const grants = listOf((grant: GrantSource) => grantFault(grantIn(grant)), 1, MAX_GRANTS, 'grants')
-export const origins = listOf(originFault, 1, MAX_ORIGINS, 'origins')
 /** The IDs of documents, as a key is bound to them. */
 export const documentIds = listOf(documentIdFault, 1, MAX_ITEMS, 'documents')
 export const documents = listOf(
@@ -253,7 +236,6 @@ const countRevisions = createMeasure(
   (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
 )
 
-/** Arguments of a mutation, which may take a key. */
 export interface KeyedArguments {
   namespace: string
   idempotencyKey?: string | null | undefined

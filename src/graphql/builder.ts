@@ -4,9 +4,10 @@ import { type ASTNode, GraphQLError, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
 import type { Nth } from '../repository/nth.ts'
 import { errorCodes } from '../rules/errors.ts'
+import { nameFault, textFault } from '../rules/names.ts'
 import { subjectFault } from '../rules/subjects.ts'
 import * as checks from './arguments.ts'
-import { decodeId, encodeId } from './arguments.ts'
+import { type Check, decodeId, encodeId, idFault } from './arguments.ts'
 import type { Context } from './context.ts'
 import { onId, onIds, type Right } from './rights.ts'
 import { chargedList } from './selections.ts'
@@ -37,7 +38,7 @@ export const builder = new SchemaBuilder<{
     nodeQueryOptions: {
       description: 'Returns an object by its ID, or null if it does not exist.',
       extensions: { right: onId },
-      args: { id: { description: 'An ID that the API returned.', extensions: { check: checks.id } } },
+      args: { id: { description: 'An ID that the API returned.', extensions: { check: idFault } } },
     },
     nodesQueryOptions: {
       nullable: { list: true, items: true },
@@ -216,15 +217,15 @@ function fieldsOf<Field>(
 }
 
 /** A required name. */
-export const nameArgument = (description: string) => createArgument(description, checks.name)
+export const nameArgument = (description: string) => createArgument(description, nameFault)
 
 /** A namespace, or the default one. */
 export const namespaceArgument = (description: string) =>
-  createArgument(description, checks.name, { defaultValue: 'default' })
+  createArgument(description, nameFault, { defaultValue: 'default' })
 
 /** A text that may be empty, and is by default. */
 export const textArgument = (description: string) =>
-  createArgument(description, checks.textOrEmpty, { defaultValue: '' })
+  createArgument(description, textFault, { defaultValue: '' })
 
 /** The arguments that name a counter or a sequence. */
 export function keyArguments(type: 'counter' | 'sequence') {
@@ -234,7 +235,7 @@ export function keyArguments(type: 'counter' | 'sequence') {
   }
 }
 
-function createArgument(description: string, check: typeof checks.name, other?: { defaultValue: string }) {
+function createArgument(description: string, check: Check<string>, other?: { defaultValue: string }) {
   const options = { required: true, description, extensions: { check }, ...other } as const
   return builder.args((t) => ({ text: t.string(options) })).text
 }

@@ -136,16 +136,11 @@ builder.node(Counter, {
       extensions: { check: checks.historyRange },
       resolve(counter, { period, last, from, to }, context, info) {
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        return context.nth.counters.history(
-          counter,
-          period,
-          range,
-          historyCharge(context, info),
-          context.owner,
-        )
+        const charge = historyCharge(context, info)
+        return context.nth.counters.history(counter, period, range, charge, context.owner)
       },
     }),
-    ...parts(t, limitsOf, {
+    ...parts(t, ({ definition }: CounterSource) => definition ?? UNBOUNDED, {
       minValue: [orNull('SafeInt'), 'The lowest allowed value. Null means that there is none.'],
       maxValue: [
         orNull('SafeInt'),
@@ -171,10 +166,6 @@ builder.node(Counter, {
     }),
   }),
 })
-
-function limitsOf({ definition }: CounterSource) {
-  return definition ?? UNBOUNDED
-}
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
 function retentionOf(

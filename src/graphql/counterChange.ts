@@ -121,7 +121,6 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
 
 const countValueIn = countSelected('valueIn')
 
-/** The options of a change, from its arguments and selection. */
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
   return callOptions(args, context, info, sumBelow(countValueIn, info) > 0)
 }

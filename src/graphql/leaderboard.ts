@@ -4,14 +4,13 @@ import type { Nth } from '../repository/nth.ts'
 import type { Period as CalendarPeriod } from '../rules/calendar.ts'
 import type { Page } from '../rules/counter.ts'
 import { ALL_TIME, type LeaderboardEntry, type LeaderboardOrder } from '../rules/leaderboards.ts'
-import type { Owner } from '../rules/turns.ts'
 import * as checks from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Counter, type CounterSource, Period } from './counter.ts'
 import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
 import { on } from './rights.ts'
-import { charge, chargeList, isInList, refuseInSubscription, room } from './selections.ts'
+import { chargeApart, chargeList, refuseInSubscription, room } from './selections.ts'
 
 export const CounterOrder = builder.enumType('CounterOrder', {
   description: 'The order of a list of counters.',
@@ -64,8 +63,8 @@ export function pageOfLeaderboard(
   context: Context,
   info: GraphQLResolveInfo,
 ) {
-  const { nth } = context
-  const list = async (page: Page<LeaderboardPosition>, owner: Owner) => {
+  const { nth, owner } = context
+  const list = async (page: Page<LeaderboardPosition>) => {
     const entries = await nth.counters.listLeaderboard(namespace, { order, periodKey, ...page }, owner)
     const listed = page.fromEnd ? entries.toReversed() : entries
     const counters = listedIn(listed, order, context, ranksOf(listed.length, page))
@@ -160,8 +159,6 @@ async function keyOn(
 
 const extensions = { check: checks.leaderboard, right: toSeeOthers }
 const MAX_NEIGHBORS = 50
-/** Work of a place, in values: some 0.5 ms of the database. A list charges as many itself, before it is read. */
-const VALUES_OF_A_PLACE = 20
 
 builder.objectFields(Counter, (t) => ({
   place: t.int({
@@ -172,10 +169,7 @@ builder.objectFields(Counter, (t) => ({
     extensions,
     async resolve(counter, args, context, info) {
       refuseInSubscription(info)
-      if (!isInList(info)) {
-        charge(context, VALUES_OF_A_PLACE)
-        await room(context, VALUES_OF_A_PLACE)
-      }
+      await chargeApart(context, info)
       const { nth } = context
       const key = await keyOn(counter, args, nth)
       return key ? nth.leaderboard.place(key, context.owner) : null

@@ -5,7 +5,6 @@ import { NthError } from '../rules/errors.ts'
 import type { LeaderboardOrder, SortKey } from '../rules/leaderboards.ts'
 import { nameFault, textFault } from '../rules/names.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
-import type { Owner } from '../rules/turns.ts'
 import * as checks from './arguments.ts'
 import { MAX_ITEMS } from './arguments.ts'
 import { textArgument } from './builder.ts'
@@ -30,9 +29,9 @@ export function pageByName<Item extends { name: string }>(
   { prefix, ...args }: DefaultConnectionArguments & { prefix: string },
   context: Context,
   info: GraphQLResolveInfo,
-  list: (page: PageByName, owner: Owner) => Promise<Item[]>,
+  list: (page: PageByName) => Promise<Item[]>,
 ) {
-  const listPage = (page: Page<string>, owner: Owner) => list({ prefix, ...page }, owner)
+  const listPage = (page: Page<string>) => list({ prefix, ...page })
   return connectionOf(args, context, info, nameCursors, listPage, ({ name }) => name)
 }
 
@@ -42,7 +41,7 @@ export async function connectionOf<Item extends object, Position>(
   context: Context,
   info: GraphQLResolveInfo,
   { encode, decode }: Cursors<Position>,
-  list: (page: Page<Position>, owner: Owner) => Promise<Item[]>,
+  list: (page: Page<Position>) => Promise<Item[]>,
   positionOf: (item: Item) => Position,
 ) {
   const values = chargeList(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
@@ -51,15 +50,7 @@ export async function connectionOf<Item extends object, Position>(
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(
     { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: checks.MAX_ITEMS, toCursor },
     ({ after, before, limit, inverted: fromEnd }) =>
-      list(
-        {
-          after: decode('after', after),
-          before: decode('before', before),
-          limit,
-          fromEnd,
-        },
-        context.owner,
-      ),
+      list({ after: decode('after', after), before: decode('before', before), limit, fromEnd }),
   )
   // For an empty page the library returns the requested cursor.
   if (edges.length === 0) return { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }

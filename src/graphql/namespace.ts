@@ -13,14 +13,14 @@ import {
 } from './counter.ts'
 import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
 import { listedByName, pageByName, prefix } from './lists.ts'
-import { inNamespace, none, on, PREFIXED } from './rights.ts'
+import { none, on, PREFIXED, toReadIn } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace as read, or its name. What isn't known is read on demand. */
 type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
 
 /** The right to see the defaults of a namespace. */
-const toSeeDefaults = inNamespace('READ', ({ parent }) => parent.name, 'DEFINE')
+const toSeeDefaults = toReadIn(({ parent }) => parent.name, 'DEFINE')
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
@@ -68,9 +68,9 @@ builder.node(Namespace, {
           })),
         },
         async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
-          const { nth } = context
+          const { nth, owner } = context
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page, owner) =>
+            return pageByName<CounterSource>(args, context, info, (page) =>
               nth.counters.list(name, page, owner),
             )
           const periodKey = await periodKeyIn(name, { period, at }, nth)
@@ -89,8 +89,10 @@ builder.node(Namespace, {
         ),
         type: Sequence,
         description: 'The sequences that were used or defined, by name.',
-        resolve: ({ name }, args, context, info) =>
-          pageByName(args, context, info, (page, owner) => context.nth.sequences.list(name, page, owner)),
+        resolve({ name }, args, context, info) {
+          const { nth, owner } = context
+          return pageByName(args, context, info, (page) => nth.sequences.list(name, page, owner))
+        },
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
       { name: 'SequenceEdge', description: 'A sequence in a list.' },
@@ -115,7 +117,7 @@ const namespaceName = namespaceArgument('The name of the namespace.')
 builder.queryFields((t) => ({
   namespace: t.field({
     type: Namespace,
-    extensions: { right: inNamespace('READ', ({ args }) => args.name) },
+    extensions: { right: toReadIn(({ args }) => args.name) },
     description: 'Returns a namespace with its defaults, counters and sequences.',
     args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),
@@ -126,10 +128,9 @@ builder.queryFields((t) => ({
       type: Namespace,
       description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {
-        const only = namespacesOf(context.caller, 'READ')
-        return pageByName(args, context, info, (page, owner) =>
-          context.nth.namespaces.list(page, only, owner),
-        )
+        const { nth, owner, caller } = context
+        const only = namespacesOf(caller, 'READ')
+        return pageByName(args, context, info, (page) => nth.namespaces.list(page, only, owner))
       },
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },

@@ -44,7 +44,6 @@ type Verdict = 'missing' | undefined
 /** Arguments to go on with: the subject as it is stored, which may be that of the token. */
 type Subject = { subject: string | undefined }
 
-/** A call of a field. */
 interface FieldCall {
   parent: Arguments
   args: Arguments
@@ -95,14 +94,14 @@ export const onIds: Right = {
 
 export const PREFIXED = 'all names with the prefix; without one, all of the namespace'
 
-/** A right on any name in a namespace, or another one on it. */
-export function inNamespace(scope: Scope, namespaceOf: (call: FieldCall) => string, other?: Scope): Right {
+/** A right to read any name in a namespace, or another one on it. */
+export function toReadIn(namespaceOf: (call: FieldCall) => string, other?: Scope): Right {
   return {
-    scope,
+    scope: 'READ',
     covers: `any name in the namespace${other ? `; or ${other}` : ''}`,
     check({ caller }, call) {
       const target = { namespace: namespaceOf(call) }
-      if (!other || !isAllowed(caller, other, target)) assertAllowed(caller, scope, target)
+      if (!other || !isAllowed(caller, other, target)) assertAllowed(caller, 'READ', target)
     },
   }
 }

@@ -36,7 +36,9 @@ const VALUES_OF_AN_ARGUMENT = 4
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 
 const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]
-for (const { type, field } of fieldsOf(schema)) {
+const types = Object.values(schema.getTypeMap()).filter(isObjectType)
+const fields = types.flatMap((type) => Object.values(type.getFields()).map((field) => ({ type, field })))
+for (const { type, field } of fields) {
   const isRoot = roots.includes(type)
   // A field that fails is null, and the others still apply.
   if (isRoot) field.type = getNullableType(field.type)
@@ -47,19 +49,6 @@ for (const { type, field } of fieldsOf(schema)) {
   // From the inside out: a field that is refused checks no arguments.
   const resolve = permitted(type, field, checked(field, field.resolve))
   field.resolve = locating(field, isRoot ? gated(field, resolve) : resolve)
-}
-
-function fieldsOf(schema: GraphQLSchema): { type: GraphQLObjectType; field: Field }[] {
-  const types = Object.values(schema.getTypeMap()).filter(isObjectType)
-  return types.flatMap((type) => Object.values(type.getFields()).map((field) => ({ type, field })))
-}
-
-/** The fields that require a right, with their type. */
-export function fieldsWithRights(schema: GraphQLSchema): { type: string; field: Field; right: Right }[] {
-  return fieldsOf(schema).flatMap(({ type, field }) => {
-    const right = rightOf(field)
-    return right ? [{ type: type.name, field, right }] : []
-  })
 }
 
 function rightOf({ extensions }: Field): Right | undefined {

@@ -109,7 +109,7 @@ export function refuseInSubscription({ fieldName, operation }: GraphQLResolveInf
 }
 
 /** Whether a field belongs to an item of a list. */
-export function isInList({ path }: GraphQLResolveInfo): boolean {
+function isInList({ path }: GraphQLResolveInfo): boolean {
   for (let part: typeof path | undefined = path; part; part = part.prev)
     if (typeof part.key === 'number') return true
   return false
@@ -188,9 +188,10 @@ function costApart(info: GraphQLResolveInfo): number {
   return isInList(info) ? 0 : (ADDITIONAL_VALUES.get(info.fieldName) ?? 0)
 }
 
-/** Charges a field that is about to be read. Returns a promise if it has to wait for room. */
+/** Charges a field that is about to be read, unless its list was. Returns a promise if it has to wait for room. */
 export function chargeApart(request: Context, info: GraphQLResolveInfo): Promise<void> | undefined {
   const values = costApart(info)
+  if (values === 0) return undefined
   charge(request, values)
   return room(request, values)
 }
@@ -208,15 +209,8 @@ export function room({ spentValues = 0, gate, owner }: Context, values: number):
   return Math.max(spentValues, values) > SMALL ? gate.untilRoom(values, owner) : undefined
 }
 
-type Turn = Pick<Context, 'gate' | 'owner'>
-
 /** A text with fewer characters is parsed at once. */
 export const LONG_TEXT = SMALL * CHARACTERS_OF_A_VALUE
-
-/** Waits for a tick with room to parse a long text. */
-export function roomForText({ gate, owner }: Turn, length: number): Promise<void> {
-  return gate.untilRoom(costOfText(length), owner)
-}
 
 /** Checking the arguments of a root field, and the error if they are wrong, in values. */
 const VALUES_OF_A_ROOT_FIELD = 10
@@ -228,7 +222,7 @@ const VALUES_OF_A_ROOT_FIELD = 10
  * @param variablesLength of all variables, in characters of JSON
  */
 export function roomForArguments(
-  { gate, owner }: Turn,
+  { gate, owner }: Pick<Context, 'gate' | 'owner'>,
   rootFields: number,
   variablesLength: number,
 ): Promise<void> | undefined {

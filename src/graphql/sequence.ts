@@ -3,7 +3,6 @@ import type { Page } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../rules/sequenceDefinition.ts'
-import type { Owner } from '../rules/turns.ts'
 import * as checks from './arguments.ts'
 import { keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder, exposed, keyArguments, orNull, parts, textArgument } from './builder.ts'
@@ -13,7 +12,8 @@ import { none, onName } from './rights.ts'
 import { chargeApart } from './selections.ts'
 
 /** A sequence group as read, or as returned by a change. What a change doesn't return is read on demand. */
-export type SequenceGroupSource = SequenceGroupKey & Partial<SequenceGroupState>
+export type SequenceGroupSource = SequenceGroupKey &
+  Partial<Omit<SequenceGroupState, 'revision'>> & { revision?: number | undefined }
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
 export const SequenceGroup = builder.objectRef<SequenceGroupSource>('SequenceGroup')
@@ -70,9 +70,9 @@ builder.node(Sequence, {
         type: SequenceGroup,
         description: 'The sequence groups that have issued numbers, by name.',
         resolve({ namespace, name }, { prefix, ...args }, context, info) {
-          const { sequences } = context.nth
-          const list = (page: Page<string>, owner: Owner) =>
-            sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }, owner)
+          const { nth, owner } = context
+          const list = (page: Page<string>) =>
+            nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }, owner)
           return connectionOf(args, context, info, sequenceGroupCursors, list, ({ group }) => group)
         },
       },

@@ -1,3 +1,4 @@
+import { inputError } from '../rules/names.ts'
 import {
   type Reservation,
   type SequenceGroupKey,
@@ -8,7 +9,7 @@ import {
 } from '../rules/sequence.ts'
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
-import { callOptions, decodeId, inputError } from './arguments.ts'
+import { callOptions, decodeId } from './arguments.ts'
 import { builder, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
@@ -193,9 +194,7 @@ builder.mutationFields((t) => ({
         args.nextValue,
         callOptions(args, context, info),
       )
-      if (isReplayed) return key
-      const next = { ...key, nextValue, nextFormatted }
-      return revision === undefined ? next : { ...next, revision }
+      return isReplayed ? key : { ...key, nextValue, nextFormatted, revision }
     },
   }),
   reserveInSequence: t.field({

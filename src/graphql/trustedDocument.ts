@@ -1,6 +1,7 @@
+import type { Page } from '../rules/counter.ts'
+import { inputError } from '../rules/names.ts'
 import { plainDocumentId, type TrustedDocument } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
-import { inputError } from './arguments.ts'
 import { builder, exposed } from './builder.ts'
 import { documentFault } from './documentLimits.ts'
 import { connectionOf, documentCursors } from './lists.ts'
@@ -38,8 +39,10 @@ builder.queryFields((t) => ({
       nullable: true,
       description: 'Returns the documents that were added, in the order of their IDs.',
       extensions: { check: checks.page, right: admin },
-      resolve: (_, args, context, info) =>
-        connectionOf(args, context, info, documentCursors, context.nth.trustedDocuments.list, ({ id }) => id),
+      resolve(_, args, context, info) {
+        const list = (page: Page<string>) => context.nth.trustedDocuments.list(page, context.owner)
+        return connectionOf(args, context, info, documentCursors, list, ({ id }) => id)
+      },
     },
     { name: 'TrustedDocumentConnection', description: 'A page of trusted documents.' },
     { name: 'TrustedDocumentEdge', description: 'A trusted document in a list.' },

@@ -11,7 +11,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import type { Gate } from '../graphql/gate.ts'
-import { LONG_TEXT, roomForText, VALUE_BUDGET } from '../graphql/selections.ts'
+import { costOfText, LONG_TEXT, VALUE_BUDGET } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate, Credential } from './authentication.ts'
@@ -34,14 +34,6 @@ import { EVENT_STREAM, sendAsEvents, streamFormatFor } from './liveQuery.ts'
 import { areValid, type JsonType, paramsInAddress, paramsInBody, typeFor } from './parameters.ts'
 import { codeOf, hasTag, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
 import type { Api } from './yoga.ts'
-
-/** Answers a request; `headers` are on every response of the server. */
-export type Handler = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  headers: HeaderList,
-  credential?: Credential,
-) => unknown
 
 interface HandlerOptions {
   api: Api
@@ -78,10 +70,15 @@ export function createGraphqlHandler({
   authenticate,
   gate,
   notices,
-}: HandlerOptions): Handler {
+}: HandlerOptions) {
   const { getResultForParams, fetchAPI, logger } = yoga
 
-  return (request, response, headers, credential) => {
+  return (
+    request: IncomingMessage,
+    response: ServerResponse,
+    headers: HeaderList,
+    credential?: Credential,
+  ): Promise<unknown> => {
     const note = new RequestNote(request)
     const exchange: ApiExchange = { request, response, headers, note, length: request.url?.length ?? 0 }
     if (!requestTrace.start.hasSubscribers) return handle(exchange, credential)
@@ -102,7 +99,7 @@ export function createGraphqlHandler({
         if (body === undefined) return
         if (body instanceof HttpError) throw body
         exchange.length = body.length
-        if (body.length > LONG_TEXT) await roomForText({ gate, owner: access.owner }, body.length)
+        if (body.length > LONG_TEXT) await gate.untilRoom(costOfText(body.length), access.owner)
         params = paramsInBody(request, body.toString('utf8'))
       } else if (request.method === 'GET') {
         params = paramsInAddress(request)

@@ -54,7 +54,6 @@ const BYTES_A_VARIABLE_CHARACTER = 8
 
 type Compiled = CompiledOperation | undefined
 
-/** A document of live queries. */
 interface SharedDocument {
   node: DocumentNode
   bytes: number
@@ -216,7 +215,6 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       }
     },
 
-    /** How many streams there are. */
     get size() {
       return streams.size
     },

@@ -14,7 +14,6 @@ import { streamFormatFor } from './liveQuery.ts'
 
 const JSON_TYPE = 'application/json'
 const RESPONSE_TYPE = 'application/graphql-response+json'
-/** Types of responses in JSON. */
 export type JsonType = typeof JSON_TYPE | typeof RESPONSE_TYPE
 
 /** Ranges of the header Accept, and the type that is returned to each. */
@@ -25,7 +24,6 @@ const RESPONSE_TYPES = new Map<string, JsonType>([
   ['*/*', JSON_TYPE],
 ])
 
-/** Types of a body of JSON. */
 const BODY_TYPES = [JSON_TYPE, 'application/graphql+json']
 
 const NAMES = ['query', 'operationName', 'variables', 'extensions']
@@ -132,8 +130,6 @@ interface PersistedQueryOptions {
   /** Whether all but administrators may run trusted documents only. */
   trustedOnly: boolean
 }
-
-export type PersistedQueries = ReturnType<typeof openPersistedQueries>
 
 /**
  * Requests that name their document instead of sending it: a trusted document by its ID, or an automatic persisted query

@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
-import type { Gate } from '../graphql/gate.ts'
 import { errorOf } from '../rules/errors.ts'
 import { ALL_NAMES, isAllowed, refusal } from '../rules/rights.ts'
 import {
@@ -52,10 +51,6 @@ const UNREAD_SHARE = 1 / 8
 
 /** Limits, unless others are set. */
 const LIMITS = {
-  /** Maximum connections from one address. */
-  maxConnectionsPerAddress: Number.POSITIVE_INFINITY,
-  /** Maximum streams of a caller from one address. */
-  maxStreams: Number.POSITIVE_INFINITY,
   /** Pause after which a stream gets a heartbeat. Proxies close connections after 30 to 60 s without data. */
   heartbeatMs: 12_000,
   /**
@@ -79,20 +74,21 @@ const LIMITS = {
 export type ReadMetrics = () => Promise<string>
 
 export interface ListenOptions
-  extends Pick<ApiOptions, 'nth' | 'notices' | 'trustedOnly'>,
+  extends Pick<ApiOptions, 'nth' | 'gate' | 'notices' | 'trustedOnly'>,
     Partial<typeof LIMITS> {
-  gate: Gate
   /** An IP address: whether it is that of loopback decides who may call. */
   host: string
   port: number
   /** Origins whose pages may call, besides this machine's own on a loopback server. */
   allowedOrigins: readonly string[]
-  /** Who may call. Default: on a loopback server anyone, on another nobody. */
-  access?: AccessSettings
+  access: AccessSettings
+  /** Maximum connections from one address. */
+  maxConnectionsPerAddress: number
+  /** Maximum streams of a caller from one address. */
+  maxStreams: number
   /** Of Nth, for `/health`. */
-  version?: string
-  /** Returns what `/metrics` shows. */
-  readMetrics?: ReadMetrics
+  version: string
+  readMetrics: ReadMetrics
   /** Shared with other processes. Default: limits of this process only. */
   rateLimits?: RateLimits | undefined
 }
@@ -112,10 +108,10 @@ const HEALTH_PATH = /^\/(health|ready)(?:\?|$)/
  * another process at once. Throws the system's error if it can't listen.
  */
 export async function listen(options: ListenOptions) {
-  const { host, port, allowedOrigins, access = {}, version = '', nth, gate, notices, trustedOnly } = options
-  const { readMetrics = async () => '', rateLimits = new RateLimits() } = options
+  const { host, port, allowedOrigins, access, version, nth, gate, notices, trustedOnly } = options
+  const { maxConnectionsPerAddress, maxStreams, readMetrics, rateLimits = new RateLimits() } = options
   const limits = { ...LIMITS, ...options }
-  const { arrivalMs, stallMs, graceMs, unauthorizedMs, maxStreams, heartbeatMs, drainMs, heapBytes } = limits
+  const { arrivalMs, stallMs, graceMs, unauthorizedMs, heartbeatMs, drainMs, heapBytes } = limits
   const pages = await readPages()
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -133,7 +129,7 @@ export async function listen(options: ListenOptions) {
   const onLoopback = isLoopback(host)
   const { trustedProxies = [], publicOrigin, tokens: issuer } = access
   const origins = new Origins({ allowedOrigins, publicOrigin, onLoopback }, notices)
-  const clients = new Clients(trustedProxies, limits.maxConnectionsPerAddress)
+  const clients = new Clients(trustedProxies, maxConnectionsPerAddress)
   const { reserve, release, isFull, closeUnused, endWithAnswers } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
@@ -256,7 +252,6 @@ export async function listen(options: ListenOptions) {
     /** Where it can be reached: `http://127.0.0.1:4000`. It is bound to a port, not to the path of a socket. */
     url: urlOf(server.address() as AddressInfo),
 
-    /** Its open subscriptions. */
     subscribers: () => liveQueries.size,
 
     /** Reports that it isn't ready, but still answers requests: until proxies and clients have noticed. */

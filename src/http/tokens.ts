@@ -10,7 +10,7 @@ import {
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { unavailable } from '../rules/errors.ts'
-import { type Caller, grantFault, MAX_GRANTS, originFault, SCOPES } from '../rules/rights.ts'
+import { type Caller, grantFault, MAX_GRANTS, originsFault, SCOPES } from '../rules/rights.ts'
 import { invalidCredential } from './errors.ts'
 
 /** JSON Web Tokens that are accepted. */
@@ -61,9 +61,8 @@ const grant = z
 const claim = z.strictObject({
   grants: z.array(grant).min(1).max(MAX_GRANTS),
   origins: z
-    .array(z.string().refine((origin) => !originFault(origin)))
-    .min(1)
-    .max(100)
+    .array(z.string())
+    .refine((list) => !originsFault(list))
     .nullable()
     .default(null),
   perMinute: z.int().min(1).nullable().default(null),

@@ -18,17 +18,16 @@ export interface ApiOptions {
   gate: Gate
   notices: Notices
   liveQueries: LiveQueries
-  /** Whether all but administrators may run trusted documents only. Default: false. */
-  trustedOnly?: boolean | undefined
+  /** Whether all but administrators may run trusted documents only. */
+  trustedOnly: boolean
 }
 
 export type Api = ReturnType<typeof createApi>
 
 /** The GraphQL API: compiled operations, and Yoga for all others. Its server, with pages and limits, is not Yoga's. */
-export function createApi({ nth, gate, notices, liveQueries, trustedOnly = false }: ApiOptions) {
+export function createApi({ nth, gate, notices, liveQueries, trustedOnly }: ApiOptions) {
   const cache = createDocumentCache(schema)
 
-  /** The context of resolvers. */
   function createContext(server: ServerContext): Context {
     const { caller, owner, takeChanges, cost } = server
     return { nth, caller, owner, gate, takeChanges, cost, idempotencyKey: idempotencyKeyIn(server) }

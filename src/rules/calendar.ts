@@ -144,7 +144,6 @@ function openCalendar(timeZone: string) {
   }
 }
 
-/** A Monday. */
 const MONDAY = Date.UTC(2001, 0, 1)
 
 /**

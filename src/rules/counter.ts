@@ -101,8 +101,7 @@ function changedDefinition(
     // Periods that were tracked before continue, also in a time zone that is unknown here.
     if (before && timeZone === present.timeZone) return { ...wanted, since: before.since }
     const { start } = calendarOf(timeZone).bucketAt(wanted.period, at)
-    // In another time zone the current one may start earlier: then its row
-    // receives all additions since its start.
+    // In another time zone the current one may start earlier: then its row receives all additions since its start.
     const since = before ? before.since && Math.min(before.since, start) : start
     return { ...wanted, since }
   })
@@ -117,7 +116,6 @@ export interface Bounds {
   overflow: 'REJECT' | 'SATURATE'
 }
 
-/** A bound that a value crosses. */
 type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
 
 /** The bound that a value crosses; undefined: none. */
@@ -218,7 +216,7 @@ export interface FirstCount {
 }
 
 /** What is wrong with a stored counter, and which kinds of operations cure it or work all the same. */
-export interface CounterFault {
+interface CounterFault {
   error: NthError
   allowed: readonly CounterOperation['kind'][]
 }
@@ -371,7 +369,6 @@ function set(row: RowState, to: number, expected?: Expected, newSalt?: string): 
   return become(row, to, null)
 }
 
-/** The error if a counter is not as expected. */
 function conflictWith(row: RowState, expected: Expected): NthError | undefined {
   const present = { value: row.value, revision: revisionOf(row) }
   if (expected.revision != null && row.definition.slots > 1) {

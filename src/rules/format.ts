@@ -18,6 +18,7 @@ type DateField = keyof typeof dateFields
 const MAX_FORMAT_LENGTH = 191
 /** Digits of the longest number. */
 const MAX_DIGITS = 16
+const GROUP = '{group}'
 
 /** Date fields, and how they are formatted. The length of each is fixed. */
 const dateFields = {
@@ -142,29 +143,21 @@ export function showsGroup(format: string): boolean {
  * @param isSigned numbers may be negative
  */
 export function mixesGroups(format: Format, isSigned: boolean): boolean {
-  const [groupAt, valueAt] = [indexOf(format, 'group'), indexOf(format, 'value')]
+  const groupAt = format.findIndex(({ kind }) => kind === 'group')
+  const valueAt = format.findIndex(({ kind }) => kind === 'value')
   const between = format.slice(Math.min(groupAt, valueAt) + 1, Math.max(groupAt, valueAt))
   const ambiguous = isSigned && groupAt < valueAt ? /^[-0-9]*$/ : /^[0-9]*$/
   return ambiguous.test(between.map((part) => sampleOf(part)).join(''))
 }
-
-function indexOf(format: Format, kind: Part['kind']): number {
-  return format.findIndex((part) => part.kind === kind)
-}
-
-const GROUP = '{group}'
 
 /**
  * What all texts of a format look like: `#` for each run of digits, and `{group}` for the name of the group. With
  * negative numbers there are two skeletons. Texts without a group can be the same only if their skeletons are.
  */
 export function skeletonsOf(format: Format, isSigned: boolean): string[] {
-  const skeletonWith = (number: string) =>
-    format
-      .map((part) => sampleOf(part, number))
-      .join('')
-      .replace(/[0-9]+/g, '#')
-  return [skeletonWith('0'), ...(isSigned ? [skeletonWith('-0')] : [])]
+  const numbers = isSigned ? ['0', '-0'] : ['0']
+  const samples = numbers.map((number) => format.map((part) => sampleOf(part, number)).join(''))
+  return samples.map((sample) => sample.replace(/[0-9]+/g, '#'))
 }
 
 /** What a part looks like in a text. All dates have the same characters besides their digits. */

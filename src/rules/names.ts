@@ -1,3 +1,5 @@
+import { NthError } from './errors.ts'
+
 /** Maximum length of a name, in characters (Unicode code points). */
 const MAX_NAME_LENGTH = 191
 
@@ -18,6 +20,15 @@ export interface Fault {
 /** The fault of a part of a value. */
 export function faultAt(path: readonly (string | number)[], fault: Fault | undefined): Fault | undefined {
   return fault && { ...fault, path: [...path, ...(fault.path ?? [])] }
+}
+
+/** Returns an error for an argument that has the right type but an invalid value. */
+export function inputError({ message, limit, path = [] }: Fault): NthError {
+  const argument = path.join('.')
+  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}.`, {
+    argument,
+    ...(limit !== undefined && { limit }),
+  })
 }
 
 /** Why a name is invalid; undefined: it is valid. `max`: maximum characters. */

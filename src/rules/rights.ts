@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { NthError } from './errors.ts'
-import { type Fault, faultAt, listOf, nameFault, rangeFault, textFault } from './names.ts'
+import { type Fault, faultAt, inputError, listOf, nameFault, rangeFault, textFault } from './names.ts'
 import { MAX_BLOCK } from './sequenceDefinition.ts'
 import { subjectFault } from './subjects.ts'
 
@@ -50,6 +50,7 @@ export const ALL_NAMES: GrantTarget = { namespace: '', prefix: '' }
 
 export const MAX_GRANTS = 100
 const MAX_NAMES = 100
+const MAX_ORIGINS = 100
 
 /** A grant of scopes on every name. */
 export function grantOf(...granted: readonly Scope[]): Grant {
@@ -57,7 +58,6 @@ export function grantOf(...granted: readonly Scope[]): Grant {
   return { scopes: granted, namespace: null, names: null, prefix: '', ...limits }
 }
 
-/** A grant of everything. */
 export const EVERYTHING = grantOf(...SCOPES)
 
 /** Whether a grant includes a scope: ADMIN includes all, WRITE includes ADD. */
@@ -133,6 +133,9 @@ export function originFault(text: string): Fault | undefined {
   if (isOrigin || text === '*') return undefined
   return { message: 'must be an origin such as https://shop.example, without a path, or *' }
 }
+
+/** Why the origins of a key or token are invalid; undefined: they are valid. */
+export const originsFault = listOf(originFault, 1, MAX_ORIGINS, 'origins')
 
 /**
  * API keys: `nth_`, 128 random bits and their CRC-32, in hexadecimal digits. The checksum distinguishes a mistyped key from an
@@ -284,9 +287,8 @@ function subjectOfPage(subject: string, mustBeLong: boolean): string {
   const message = `must have at least ${MIN_SUBJECT_LENGTH} characters with this key: use a random token, never an id`
   const tooShort: Fault = { message, limit: MIN_SUBJECT_LENGTH }
   const fault = mustBeLong && isShort ? tooShort : subjectFault(subject, PAGE_PREFIX.length)
-  if (!fault) return PAGE_PREFIX + subject
-  const details = { argument: 'subject', ...(fault.limit !== undefined && { limit: fault.limit }) }
-  throw new NthError('BAD_USER_INPUT', `Argument "subject" ${fault.message}.`, details)
+  if (fault) throw inputError({ ...fault, path: ['subject'] })
+  return PAGE_PREFIX + subject
 }
 
 /**

@@ -64,8 +64,8 @@ export function sequenceGroupAfter(numbers: SequenceNumbers) {
   const { lastValue, nextValue, revision } = numbers.issued
   const write = writerFor(numbers)
   const [lastFormatted, nextFormatted] = [write(lastValue), nextValue === null ? null : write(nextValue)]
-  const after = { ...numbers.key, lastValue, lastFormatted, nextValue, nextFormatted, updatedAt: numbers.at }
-  return revision === undefined ? after : { ...after, revision }
+  const { key, at: updatedAt } = numbers
+  return { ...key, lastValue, lastFormatted, nextValue, nextFormatted, updatedAt, revision }
 }
 
 /** Returns a function that formats the numbers of a block. */
@@ -88,7 +88,6 @@ type CloseOperation = { kind: 'confirm' | 'release'; token: string }
 
 export type SequenceResult = IssuedNumbers | RestartResult | Reservation
 
-/** Issued numbers and their format. */
 interface IssuedNumbers extends Block {
   kind: 'numbers'
   /** Revision of the sequence group afterwards; undefined: not requested, or an earlier call issued them. */
@@ -359,8 +358,9 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
   if (!reservation) return noSuchReservation()
   const wanted = kind === 'confirm' ? 'CONFIRMED' : 'RELEASED'
   if (reservation.state === wanted) return answerOf(reservation)
-  if (reservation.state !== 'RESERVED') return closedAlready(reservation)
-  if (reservation.expiresAt <= state.now) return closedAlready({ ...reservation, state: 'EXPIRED' })
+  const { formatted, expiresAt } = reservation
+  if (reservation.state !== 'RESERVED') return closedAlready(formatted, reservation.state)
+  if (expiresAt <= state.now) return closedAlready(formatted, 'EXPIRED')
   reservation.state = wanted
   state.changed.add(reservation)
   state.raised += 1
@@ -398,9 +398,8 @@ function answerOf({ token, value, formatted, state, expiresAt }: StoredReservati
   return { kind: 'reservation', token, value, formatted, state, expiresAt }
 }
 
-function closedAlready({ formatted, state }: Reservation): NthError {
+function closedAlready(formatted: string, state: Exclude<ReservationState, 'RESERVED'>): NthError {
   const what = {
-    RESERVED: 'is open',
     CONFIRMED: 'was confirmed',
     RELEASED: 'was released',
     EXPIRED: 'has expired, or its sequence group was restarted',

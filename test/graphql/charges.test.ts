@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
+import { Gate } from '../../src/graphql/gate.ts'
 import { startService } from '../support/server/service.ts'
 
 it('charges a read of a field as much outside of lists as for an item of one', async () => {
@@ -44,4 +45,13 @@ it('charges a read of a field as much outside of lists as for an item of one', a
   // The list charges the field itself as well, and the item of a history its buckets when it is read.
   const listed = (await costOf('{ counters(names: ["c"]) { changeOf(subject: "s") { value } } }')) - 4
   expect(listed).toBe(costs.changeOf + 2)
+})
+
+it('has no turn for an item of a list besides those of the list', async () => {
+  const { ask } = await startService()
+  const names = Array.from({ length: 100 }, (_, index) => `s${index}`)
+  const ids = names.map((name) => Buffer.from(`Sequence:default\n${name}`).toString('base64url'))
+  const turns = vi.spyOn(Gate.prototype, 'untilRoom')
+  await ask(`{ nodes(ids: ${JSON.stringify(ids)}) { ... on Sequence { group { lastValue } } } }`)
+  expect(turns.mock.calls.length).toBeLessThanOrEqual(3)
 })

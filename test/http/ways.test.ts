@@ -233,7 +233,7 @@ it('answers 500 where Yoga itself fails, and reports it to the operator', async 
     gate,
     notices,
   })
-  const api = createApi({ nth, gate, notices, liveQueries })
+  const api = createApi({ nth, gate, notices, liveQueries, trustedOnly: false })
   const getResultForParams = () => Promise.reject(new Error('secret'))
   const server = createServer()
   const reserve = () => true

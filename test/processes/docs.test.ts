@@ -4,8 +4,8 @@ import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/config.ts'
-import { fieldsWithRights, schema } from '../../src/graphql/schema.ts'
 import { subscribe } from '../support/client/events.ts'
+import { fieldsWithRights } from '../support/fieldsWithRights.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -238,7 +238,7 @@ it('shows the right that each field requires', async () => {
     return fields.split(', ').map((field) => `${field}: ${scope}, ${covers}`)
   })
   // Fields that require no right aren't shown.
-  const required = fieldsWithRights(schema).flatMap(({ type, field, right: { scope, covers } }) => {
+  const required = fieldsWithRights().flatMap(({ type, field, right: { scope, covers } }) => {
     const name = ['Query', 'Mutation'].includes(type) ? field.name : `${type}.${field.name}`
     return scope ? [`\`${name}\`: ${scope}, ${covers}`] : []
   })

@@ -42,8 +42,20 @@ it('says that it lives and is ready, to anyone', async () => {
 })
 
 async function openServer(nth: Nth) {
-  const options = { host: '127.0.0.1', port: 0, allowedOrigins: [], version }
-  const server = await listen({ ...options, nth, gate: new Gate(10_000), notices: SILENT })
+  const server = await listen({
+    host: '127.0.0.1',
+    port: 0,
+    allowedOrigins: [],
+    access: {},
+    trustedOnly: false,
+    maxConnectionsPerAddress: 100,
+    maxStreams: 100,
+    version,
+    readMetrics: async () => '',
+    nth,
+    gate: new Gate(10_000),
+    notices: SILENT,
+  })
   onTestFinished(server.close)
   return server
 }
