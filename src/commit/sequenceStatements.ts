@@ -16,7 +16,7 @@ import {
   reservationIn,
   storePositions,
 } from './reservations.ts'
-import { byId, type FlushText, idsOf, type Reader } from './statements.ts'
+import { byId, eachOf, type FlushText, idsOf, type Reader } from './statements.ts'
 import { NUMBERS } from './subjectStatements.ts'
 
 /**
@@ -190,14 +190,9 @@ const LATEST = 'latest_period_key'
 export function raiseRevisions(
   raised: readonly { row: SequenceGroupRow; raise: number; latest?: string }[],
 ): string {
-  const eachOf = (values: readonly string[]) => {
-    const [value = ''] = values
-    if (values.length === 1 || values.every((other) => other === value)) return value
-    return `case id ${raised.map(({ row }, index) => `when ${integer(row.id)} then ${values[index]}`).join(' ')} end`
-  }
   return `update sequence_group force index (primary)
-   set revision = revision + ${eachOf(raised.map(({ raise }) => integer(raise)))},
-       ${LATEST} = ${eachOf(raised.map(({ latest = LATEST }) => latest))},
+   set revision = revision + ${eachOf(raised, 'id', ({ raise }) => integer(raise))},
+       ${LATEST} = ${eachOf(raised, 'id', ({ latest = LATEST }) => latest)},
        is_used = true
  where id in (${idsOf(raised)})`
 }
