@@ -176,9 +176,6 @@ export const FIRST_REVISION = `(select cast(greatest(${REVISION_OF_NOW}, coalesc
            from revision_mark
            lock in share mode)`
 
-/** For a deletion that reads how far it raises the mark. */
-export const LOCK_MARK = 'select revision from revision_mark for update'
-
 /** Raises the mark to an expression, unless it is there already. */
 export function raiseMark(revision: string): string {
   return `update revision_mark set revision = greatest(revision, ${revision})`
