@@ -175,7 +175,7 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
     ...written.flatMap((each) => {
       const { work, after } = each
       const isNoted = !after.isIssued || isOpen(work)
-      return [...(isNoted ? [] : [noteLatest(each)]), ...writeReservations(each)]
+      return [...(isNoted ? [] : [noteDefinition(each)]), ...writeReservations(each)]
     }),
     ...NUMBERS.write(written, at),
   ]
@@ -198,14 +198,12 @@ export function raiseRevisions(
 }
 
 /** Notes with what definition the numbers of a period are issued, which this process has not noted yet. */
-function noteLatest({ work: { row, periodKey }, after: { definition } }: SequenceGroupWrite): string {
-  const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
+function noteDefinition({ work: { row }, after: { definition } }: SequenceGroupWrite): string {
   return `update sequence_group
-   set ${LATEST} = ${latest},
-       version = ${version},
+   set version = ${integer(row.version)},
        format = ${orNull(definition.format, bytes)},
        time_zone = ${bytes(definition.timeZone)}
- where id = ${id}`
+ where id = ${integer(row.id)}`
 }
 
 function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {

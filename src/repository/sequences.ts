@@ -300,18 +300,17 @@ export async function createSequenceGroups(
   keys: readonly SequenceGroupKey[],
   at: Date,
 ): Promise<void> {
-  const named: [sequenceId: number, group: string][] = []
+  const groups: string[] = []
   for (const siblings of groupBy(keys, sequenceText).values()) {
     const { namespace, sequence } = siblings[0]
     const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
-    for (const { group } of siblings) named.push([id, group])
+    for (const { group } of siblings)
+      groups.push(`${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}`)
   }
   const revision = integer(await readValue(connection, FIRST_REVISION))
-  const valuesOf = ([id, group]: (typeof named)[0]) =>
-    `(${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${revision}, false)`
   await connection.query(
     `insert into sequence_group (sequence_id, name, identity, revision, is_used)
-     values ${list(named, valuesOf)}`,
+     values ${list(groups, (group) => `(${group}, ${revision}, false)`)}`,
   )
 }
 
