@@ -136,13 +136,9 @@ async function openTarget({ config, notices, signal }: AppOptions, closers: Clos
   const { targets } = config
   if (targets) {
     const hosts = openHosts(targets, { acceptsLostCommits: config.acceptsLostCommits })
-    try {
-      const { writeTimeoutMs } = config
-      const target = await untilReady(hosts, { notices, signal, writeTimeoutMs })
-      return { targets, target, data: describeTargets(targets) }
-    } finally {
-      hosts.close()
-    }
+    const ready = untilReady(hosts, { notices, signal, writeTimeoutMs: config.writeTimeoutMs })
+    const target = await ready.finally(() => hosts.close())
+    return { targets, target, data: describeTargets(targets) }
   }
   const { dataDir: directory, databaseMemoryMb: memoryMb, path } = config
   const server = await openPrivateDatabase({ directory, memoryMb, path, notices, signal })

@@ -196,8 +196,8 @@ function describeUnknown(name: string): string {
 }
 
 /** Reads the configuration of a command that uses the database, but doesn't listen. */
-export function readDatabaseConfig(environment: NodeJS.ProcessEnv = process.env) {
-  return readConfig({ ...environment, HOST: '' })
+export function readDatabaseConfig() {
+  return readConfig({ ...process.env, HOST: '' })
 }
 
 /** A whole number within inclusive bounds. */

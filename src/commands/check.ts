@@ -3,12 +3,12 @@ import type { Connection } from 'mysql2/promise'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { clockFault, deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
-import { SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
+import { named, SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
 import { readValue, select } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openFilesWarning } from '../operations/process.ts'
 import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
-import { compareMigrations, openMigrationSession } from '../repository/migrate.ts'
+import { compareMigrations, withSession } from '../repository/migrate.ts'
 import { findCurable, findRepeatingSequences } from './checkStored.ts'
 import { withHosts } from './database.ts'
 
@@ -80,14 +80,11 @@ async function inspect(hosts: Hosts, options: InspectOptions): Promise<void> {
   }
   const target = await untilReady(hosts, waiting).catch((error) => report('database', failed(error.message)))
   if (!target) return
-  const connection = await openMigrationSession(target)
-  try {
+  await withSession(target, async (connection) => {
     for (const [subject, check] of Object.entries(CHECKS))
       for (const finding of [await check({ ...options, target, connection, risks })].flat())
         report(subject, finding)
-  } finally {
-    await connection.end()
-  }
+  })
 }
 
 /** The checks in their order, by their subjects. */
@@ -113,9 +110,8 @@ const ISOLATION = ['transaction_isolation', 'tx_isolation']
 
 /** A proxy, or a server that only resembles MySQL, may accept a setting and ignore it. */
 async function checkSettings({ connection }: Inspected): Promise<Finding> {
-  const names = [...Object.keys(SETTINGS), ...ISOLATION].map((name) => `'${name}'`)
-  const statement = `show session variables where variable_name in (${names.join(', ')})`
-  const values = valuesOf(await select<Variable>(connection, statement))
+  const names = [...Object.keys(SETTINGS), ...ISOLATION]
+  const values = valuesOf(await select<Variable>(connection, `show session variables where ${named(names)}`))
   const isolation = ISOLATION.find((name) => values.has(name)) ?? ''
   const ignored = Object.entries({ ...SETTINGS, [isolation]: 'READ-COMMITTED' }).flatMap(([name, value]) =>
     values.get(name) === String(value) ? [] : [`${name} = ${value} (it is ${values.get(name)})`],

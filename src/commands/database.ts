@@ -1,6 +1,7 @@
 import { readDatabaseConfig } from '../config.ts'
 import { holdDirectory } from '../mysql/dataDirectory.ts'
 import { type Hosts, openHosts } from '../mysql/hosts.ts'
+import { type Database, openDatabase } from '../mysql/pool.ts'
 import { findRunningDatabase, openPrivateDatabase } from '../mysql/privateServer.ts'
 import { untilReady } from '../mysql/ready.ts'
 import type { Target, Targets } from '../mysql/settings.ts'
@@ -20,6 +21,14 @@ export async function withDatabase(work: (target: Target) => Promise<void>): Pro
   })
 }
 
+/** Runs the work of a command that sends few statements. */
+export async function withPool(work: (database: Database) => Promise<void>): Promise<void> {
+  await withDatabase(async (target) => {
+    const database = openDatabase(openHosts([target]), { timeLimitMs: 10_000, maxPending: 10 })
+    await work(database).finally(database.close)
+  })
+}
+
 /** Runs work on the servers of the configured database: of a running Nth, or else started and stopped here. */
 export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<void> {
   const {
@@ -35,21 +44,13 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
   const release = await holdDirectory(directory)
   try {
     const server = await openPrivateDatabase({ directory, memoryMb, path, notices, signal })
-    try {
-      await workOn([server.target])
-    } finally {
-      await server.close()
-    }
+    await workOn([server.target]).finally(server.close)
   } finally {
     await release()
   }
 
   async function workOn(targets: Targets): Promise<void> {
     const hosts = openHosts(targets, { acceptsLostCommits, notices })
-    try {
-      await work(hosts)
-    } finally {
-      hosts.close()
-    }
+    await work(hosts).finally(() => hosts.close())
   }
 }

@@ -1,8 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { openHosts } from '../mysql/hosts.ts'
-import { openDatabase } from '../mysql/pool.ts'
 import { openTrustedDocuments, type TrustedDocuments } from '../repository/trustedDocuments.ts'
 import {
   documentIdFault,
@@ -10,7 +8,7 @@ import {
   plainDocumentId,
   type TrustedDocument,
 } from '../rules/trustedDocument.ts'
-import { withDatabase } from './database.ts'
+import { withPool } from './database.ts'
 import { itemsOf } from './paging.ts'
 
 export const USAGE = `Usage: nth documents add <manifest>
@@ -81,15 +79,8 @@ function documentsIn(json: string): NewDocument[] {
   return documents.map(([id, text]) => ({ id: plainDocumentId(id), text }))
 }
 
-async function withDocuments(work: (documents: TrustedDocuments) => Promise<void>): Promise<void> {
-  await withDatabase(async (target) => {
-    const database = openDatabase(openHosts([target]), { timeLimitMs: 10_000, maxPending: 10 })
-    try {
-      await work(openTrustedDocuments(database, database))
-    } finally {
-      await database.close()
-    }
-  })
+function withDocuments(work: (documents: TrustedDocuments) => Promise<void>): Promise<void> {
+  return withPool((database) => work(openTrustedDocuments(database, database)))
 }
 
 async function list(documents: TrustedDocuments): Promise<void> {

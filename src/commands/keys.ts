@@ -1,6 +1,4 @@
 import { parseArgs } from 'node:util'
-import { openHosts } from '../mysql/hosts.ts'
-import { openDatabase } from '../mysql/pool.ts'
 import { type ApiKeys, openApiKeys } from '../repository/apiKeys.ts'
 import { LAST_INSTANT } from '../rules/calendar.ts'
 import { nameFault } from '../rules/names.ts'
@@ -15,7 +13,7 @@ import {
   type Scope,
 } from '../rules/rights.ts'
 import { documentIdFault, plainDocumentId } from '../rules/trustedDocument.ts'
-import { notices, withDatabase } from './database.ts'
+import { notices, withPool } from './database.ts'
 import { itemsOf } from './paging.ts'
 
 export const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
@@ -132,15 +130,9 @@ function whole(option: string, text: string, max = Number.MAX_SAFE_INTEGER): num
 
 /** Runs work on the API keys of the configured database. */
 async function withApiKeys(work: (keys: ApiKeys) => Promise<void>): Promise<void> {
-  await withDatabase(async (target) => {
-    const database = openDatabase(openHosts([target]), { timeLimitMs: 10_000, maxPending: 10 })
+  await withPool(async (database) => {
     const keys = openApiKeys(database, database, () => new Date(), notices)
-    try {
-      await work(keys)
-    } finally {
-      await keys.close()
-      await database.close()
-    }
+    await work(keys).finally(keys.close)
   })
 }
 

@@ -91,8 +91,9 @@ function carryOver({ id, definition: present }: CounterRow, next: Definition, pe
   const isKnown = isKnownZone(present.timeZone)
   const before = isKnown ? calendarOf(present.timeZone).bucketAt(period, at).start : undefined
   if (kept && start === before) return []
-  const { since, code } = { since: kept?.since ?? 0, code: PERIOD_CODES[period] }
-  const earliest = kept && start !== before ? start - HALF_MS[period] : start
+  const since = kept?.since ?? 0
+  const code = PERIOD_CODES[period]
+  const earliest = kept ? start - HALF_MS[period] : start
   const own = `period = ${code} and start >= ${startSecond(Math.max(earliest, since))}`
   const stretch = { period, from: start, to: kept ? since : end }
   const past = isKnown ? present : { ...present, timeZone: next.timeZone }

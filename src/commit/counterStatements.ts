@@ -29,12 +29,11 @@ import {
   startSecond,
   writingColumns,
 } from './periodStatements.ts'
-import { byId, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
+import { byId, eachOf, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
 
 /** What the first answers show of a counter that exists. */
 interface CounterAnswer {
   work: CounterWork
-  isAdded: boolean
   /** Undefined: it must be read again, as it may not have the running periods. */
   reading: CounterReading | undefined
 }
@@ -47,19 +46,18 @@ export function lockDefinitions(
   works: readonly CounterWork[],
   text: FlushText,
 ): Reader<[CounterWork, CounterReading][]> {
-  const locked: { work: CounterWork; at: number; rowsAt: number }[] = []
+  const missed: { work: CounterWork; at: number; rowsAt: number }[] = []
   for (const work of works) {
     if (work.path.kind === 'coalesced' || !(work.isMissed || mayRedefine(work))) continue
     const definition = `select version, ${NEXT_REVISION} as next from counter force index (primary)`
     const at = text.add(`${definition} where id = ${integer(work.row.id)} for update`)
     // Again: another process may have restored them while this one waited for its lock.
-    const rowsAt = work.isMissed ? text.add(lock([work], [], slotsOf(work))) : -1
-    locked.push({ work, at, rowsAt })
+    if (work.isMissed) missed.push({ work, at, rowsAt: text.add(lock([work], [], slotsOf(work))) })
   }
   return (answers) =>
-    locked.flatMap(({ work, at, rowsAt }) => {
+    missed.flatMap(({ work, at, rowsAt }) => {
       const row = firstRow<Record<'version' | 'next', number | string>>(answers[at])
-      if (!work.isMissed || row?.version !== work.row.version) return []
+      if (row?.version !== work.row.version) return []
       if (rowsOf(answers[rowsAt]).length === work.row.definition.slots) return []
       return [[work, { ...added(0), isAdded: false, revision: Number(row.next), isLost: true }]]
     })
@@ -85,15 +83,12 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
       text.add(add(alike, text.at))
   return (answers) =>
     withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
-      const fits = row.fits === 1
-      if (isPlain) return { work, isAdded: fits, reading: fits ? added(Number(row.value)) : undefined }
+      if (isPlain) return { work, reading: row.fits === 1 ? added(Number(row.value)) : undefined }
       const reading = readingIn(row, work, false)
       const { periods = [], value } = reading
-      if (!isCoalesced(work))
-        return { work, isAdded: false, reading: areRunning(periods) ? reading : undefined }
-      const isAdded = areRoomy(periods)
-      const known = wantsState(work) ? { ...reading, isAdded } : added(value)
-      return { work, isAdded, reading: isAdded ? known : undefined }
+      if (!isCoalesced(work)) return { work, reading: areRunning(periods) ? reading : undefined }
+      if (!areRoomy(periods)) return { work, reading: undefined }
+      return { work, reading: wantsState(work) ? { ...reading, isAdded: true } : added(value) }
     })
 }
 
@@ -110,15 +105,13 @@ export function readAgain(
   changes: readonly CounterAnswer[],
   text: FlushText,
 ): Reader<[CounterWork, CounterReading][]> {
-  const unclear = changes.filter(({ reading }) => !reading)
-  const works = unclear.map(({ work }) => work)
-  const added = new Set(unclear.filter(({ isAdded }) => isAdded).map(({ work }) => work))
+  const works = changes.filter(({ reading }) => !reading).map(({ work }) => work)
   const lockedAt = text.add(lock(works, [...periodColumns(works), 'revision', NOW]))
   const readHistory = lockHistory(works, text)
   return (answers) => {
     const historyOf = readHistory(answers)
     return withRows(works, byId(answers[lockedAt])).map(([work, row]) => {
-      const reading = readingIn(row, work, added.has(work))
+      const reading = readingIn(row, work, false)
       const periods = reading.periods?.map((each) => ({
         ...each,
         inHistory: historyOf(work.row.id, each.period),
@@ -211,8 +204,8 @@ function add(works: CoalescedWorks, at: Date): string {
  */
 export function addToEach(works: CoalescedWorks, at: Date): string {
   const [{ running }] = works
-  const addition = eachOf(works, ({ path }) => path.sum)
-  const raise = eachOf(works, ({ path }) => path.raise)
+  const addition = eachOf(works, 'counter_id', ({ path }) => integer(path.sum))
+  const raise = eachOf(works, 'counter_id', ({ path }) => integer(path.raise))
   const versions = list(works, ({ row }) => `(${integer(row.id)}, ${integer(row.version)})`)
   const assignments = `${addingInPeriods(running, addition)}value = value + ${addition}`
   return `${change(works, assignments, { at, raise })}
@@ -260,14 +253,6 @@ function fitsColumn(groups: ReadonlyMap<readonly RunningPeriod[], readonly Count
   return `${conditions.join(' or ')} as fits`
 }
 
-/** An amount for each row: that of the first one, except for those that it lists. */
-function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork) => number): string {
-  const [[first] = [0], ...others] = groupBy(works, amountOf)
-  if (others.length === 0) return integer(first)
-  const cases = others.map(([amount, some]) => `when counter_id in (${idsOf(some)}) then ${integer(amount)}`)
-  return `case ${cases.join(' ')} else ${integer(first)} end`
-}
-
 /** Locks rows in the order of their primary key, and reads their values and more columns. */
 function lock(
   works: readonly CounterWork[],
@@ -282,29 +267,24 @@ function lock(
    for update`
 }
 
-/** Applies the same assignments to each of several locked rows. Conditions may follow it. */
+/**
+ * Applies the same assignments to each of several locked rows. Conditions may follow it.
+ *
+ * @param raise increase of the revision
+ */
 function change(
-  works: readonly { row: { id: number } }[],
+  works: readonly CounterWork[],
   assignments: string,
-  noted: Marks,
+  { at, raise }: { at: Date; raise: number | string },
   slot = 0,
 ): string {
+  const time = instant(at)
   return `update counter_value force index (primary)
-   set ${marks(noted)},
+   set revision = revision + ${raise},
+       created_at = coalesce(created_at, ${time}),
+       updated_at = ${time},
        ${assignments}
  where counter_id in (${idsOf(works)}) and slot = ${integer(slot)}`
-}
-
-/** What a change of a value also sets. */
-interface Marks {
-  at: Date
-  /** Increase of the revision. */
-  raise: number | string
-}
-
-function marks({ at, raise }: Marks): string {
-  const time = instant(at)
-  return `revision = revision + ${raise}, created_at = coalesce(created_at, ${time}), updated_at = ${time}`
 }
 
 type SumRow = PeriodsRow & Record<'value' | 'revision' | 'now', number | string>
@@ -329,7 +309,7 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
     const value = Number(BigInt(changed.value) + BigInt(rest.value))
     const revision = Number(changed.revision) + Number(rest.revision)
     const now = 1000 * Number(rest.now)
-    return [{ work, isAdded: false, reading: { value, revision, isAdded: false, periods, now } }]
+    return [{ work, reading: { value, revision, isAdded: false, periods, now } }]
   }
 }
 

@@ -16,7 +16,7 @@ import {
   reservationIn,
   storePositions,
 } from './reservations.ts'
-import { byId, type FlushText, idsOf, type Reader } from './statements.ts'
+import { byId, eachOf, type FlushText, idsOf, type Reader } from './statements.ts'
 import { NUMBERS } from './subjectStatements.ts'
 
 /**
@@ -175,7 +175,7 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
     ...written.flatMap((each) => {
       const { work, after } = each
       const isNoted = !after.isIssued || isOpen(work)
-      return [...(isNoted ? [] : [noteLatest(each)]), ...writeReservations(each)]
+      return [...(isNoted ? [] : [noteDefinition(each)]), ...writeReservations(each)]
     }),
     ...NUMBERS.write(written, at),
   ]
@@ -190,27 +190,20 @@ const LATEST = 'latest_period_key'
 export function raiseRevisions(
   raised: readonly { row: SequenceGroupRow; raise: number; latest?: string }[],
 ): string {
-  const eachOf = (values: readonly string[]) => {
-    const [value = ''] = values
-    if (values.length === 1 || values.every((other) => other === value)) return value
-    return `case id ${raised.map(({ row }, index) => `when ${integer(row.id)} then ${values[index]}`).join(' ')} end`
-  }
   return `update sequence_group force index (primary)
-   set revision = revision + ${eachOf(raised.map(({ raise }) => integer(raise)))},
-       ${LATEST} = ${eachOf(raised.map(({ latest = LATEST }) => latest))},
+   set revision = revision + ${eachOf(raised, 'id', ({ raise }) => integer(raise))},
+       ${LATEST} = ${eachOf(raised, 'id', ({ latest = LATEST }) => latest)},
        is_used = true
  where id in (${idsOf(raised)})`
 }
 
 /** Notes with what definition the numbers of a period are issued, which this process has not noted yet. */
-function noteLatest({ work: { row, periodKey }, after: { definition } }: SequenceGroupWrite): string {
-  const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
+function noteDefinition({ work: { row }, after: { definition } }: SequenceGroupWrite): string {
   return `update sequence_group
-   set ${LATEST} = ${latest},
-       version = ${version},
+   set version = ${integer(row.version)},
        format = ${orNull(definition.format, bytes)},
        time_zone = ${bytes(definition.timeZone)}
- where id = ${id}`
+ where id = ${integer(row.id)}`
 }
 
 function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {

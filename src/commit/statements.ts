@@ -1,6 +1,6 @@
 import type { ResultSetHeader } from 'mysql2'
 import { type Answer, rowsOf } from '../mysql/session.ts'
-import { hex, integer, list } from '../mysql/sql.ts'
+import { groupBy, hex, integer, list } from '../mysql/sql.ts'
 import { type Batch, type CounterWork, type NotApplied, slotOf } from './batch.ts'
 
 /** A text of statements, in the order in which they are sent, and how they are written. */
@@ -27,6 +27,20 @@ export type Reader<Value> = (answers: readonly Answer[]) => Value
 /** The ids of rows, for `in (…)`. */
 export function idsOf(works: readonly { row: { id: number } }[]): string {
   return list(works, ({ row }) => integer(row.id))
+}
+
+/** An expression with a literal for each row: that of the first one, except for those that it lists. */
+export function eachOf<Work extends { row: { id: number } }>(
+  works: readonly Work[],
+  idColumn: string,
+  literalOf: (work: Work) => string,
+): string {
+  const [only] = works
+  if (only && works.length === 1) return literalOf(only)
+  const [[first] = [''], ...others] = groupBy(works, literalOf)
+  if (others.length === 0) return first
+  const cases = others.map(([literal, some]) => `when ${idColumn} in (${idsOf(some)}) then ${literal}`)
+  return `case ${cases.join(' ')} else ${first} end`
 }
 
 /** The condition for the slots of a counter that its operations change. */

@@ -34,9 +34,6 @@ interface PrivateDatabaseOptions {
   signal: AbortSignal
 }
 
-/** Name of the database on the private server. */
-const DATABASE = 'nth'
-
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
   const { memoryMb = defaultMemoryMb(), notices, signal } = options
@@ -110,7 +107,7 @@ export async function findRunningDatabase(directory: string): Promise<Target | u
 }
 
 function targetOf(socketPath: string): Target {
-  return { socketPath, user: 'root', database: DATABASE }
+  return { socketPath, user: 'root', database: 'nth' }
 }
 
 /** A database whose server runs as a child of this process. */

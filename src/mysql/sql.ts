@@ -144,9 +144,10 @@ export function groupBy<Key, Value>(
 ): Map<Key, [Value, ...Value[]]> {
   const groups = new Map<Key, [Value, ...Value[]]>()
   for (const value of values) {
-    const group = groups.get(keyOf(value))
+    const key = keyOf(value)
+    const group = groups.get(key)
     if (group) group.push(value)
-    else groups.set(keyOf(value), [value])
+    else groups.set(key, [value])
   }
   return groups
 }
@@ -174,9 +175,6 @@ export const MARK = '(select cast(coalesce(max(revision), 0) as unsigned) from r
 export const FIRST_REVISION = `(select cast(greatest(${REVISION_OF_NOW}, coalesce(max(revision), 0) + 1) as unsigned)
            from revision_mark
            lock in share mode)`
-
-/** For a deletion that reads how far it raises the mark. */
-export const LOCK_MARK = 'select revision from revision_mark for update'
 
 /** Raises the mark to an expression, unless it is there already. */
 export function raiseMark(revision: string): string {

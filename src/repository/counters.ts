@@ -218,7 +218,7 @@ export function openCounters({
   async function change(
     key: CounterKey,
     operation: CounterOperation,
-    { claim, wantsPeriodValues, withRevision, deadline }: RequestOptions = {},
+    { claim, wantsPeriodValues, withRevision, deadline }: CallOptions = {},
   ) {
     const operations = [onCounter(rows, key, operation)]
     // No spread: it is slow in code that every call runs.
@@ -229,7 +229,6 @@ export function openCounters({
 }
 
 type RevisionOption = Pick<Request, 'withRevision'>
-export type RequestOptions = CallOptions & Pick<Request, 'deadline'>
 
 function changeOf(
   key: CounterKey,
@@ -237,22 +236,20 @@ function changeOf(
   applied: Pick<Applied, 'at' | 'isReplayed'>,
 ): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
-  const { value, previousValue, appliedDelta, valuesIn, countedAt, definition, revision } = result
-  const { isReplayed } = applied
-  const at = countedAt ?? applied.at
-  const isAlreadyCounted = countedAt !== undefined
+  const { value, previousValue, appliedDelta, valuesIn, countedAt, definition, revision, isUncounted } =
+    result
   return {
     key,
     value,
     previousValue,
     appliedDelta,
-    at,
-    isReplayed,
-    isAlreadyCounted,
+    at: countedAt ?? applied.at,
+    isReplayed: applied.isReplayed,
+    isAlreadyCounted: countedAt !== undefined,
     valuesIn,
     definition,
     revision,
-    isUncounted: result.isUncounted,
+    isUncounted,
   }
 }
 

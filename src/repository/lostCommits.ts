@@ -2,11 +2,11 @@ import type { Connection } from 'mysql2/promise'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import type { FailoverDetector, Loss } from '../mysql/health.ts'
 import type { Database } from '../mysql/pool.ts'
-import { openConnection, type Target } from '../mysql/settings.ts'
+import type { Target } from '../mysql/settings.ts'
 import { bytes, integer, select } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { repeat } from './jobs.ts'
-import { noneWithoutTable } from './migrate.ts'
+import { noneWithoutTable, withSession } from './migrate.ts'
 
 /** A loss of commits that is noted in the database. */
 interface NotedLoss extends Loss {
@@ -42,13 +42,9 @@ export async function acceptLosses(connection: Connection): Promise<void> {
 
 /** @throws {Error} for an operator, if numbers would be issued twice */
 export async function assertNothingLost(target: Target): Promise<void> {
-  const connection = await openConnection(target)
-  try {
-    const loss = (await readLosses(connection)).find(({ isAccepted }) => !isAccepted)
-    if (loss) throw new Error(`The database lacks changes that it had committed: ${loss.what}. ${ADVICE}`)
-  } finally {
-    await connection.end()
-  }
+  const losses = await withSession(target, readLosses)
+  const loss = losses.find(({ isAccepted }) => !isAccepted)
+  if (loss) throw new Error(`The database lacks changes that it had committed: ${loss.what}. ${ADVICE}`)
 }
 
 /**

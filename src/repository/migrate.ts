@@ -61,8 +61,8 @@ export async function migrateAgain(target: Target, name: string): Promise<void> 
 }
 
 /** What `migrate` would apply. It throws the same error. */
-export async function compareMigrations(target: Target, folder = MIGRATIONS) {
-  const migrations = await readMigrations(folder)
+export async function compareMigrations(target: Target) {
+  const migrations = await readMigrations(MIGRATIONS)
   return withSession(target, (connection) => compare(connection, migrations, target))
 }
 
@@ -177,17 +177,11 @@ export async function withMigrationLock<T>(target: Target, work: () => Promise<T
   })
 }
 
-async function withSession<T>(target: Target, work: (connection: Connection) => Promise<T>): Promise<T> {
-  const connection = await openMigrationSession(target)
-  try {
-    return await work(connection)
-  } finally {
-    await connection.end()
-  }
-}
-
-/** A session that doesn't depend on the server's settings. */
-export async function openMigrationSession(target: Target): Promise<Connection> {
+/** Runs work in a session that doesn't depend on the server's settings. */
+export async function withSession<T>(
+  target: Target,
+  work: (connection: Connection) => Promise<T>,
+): Promise<T> {
   const connection = await openConnection(target, LOCK_WAIT_S)
   try {
     await connection.query(
@@ -196,10 +190,9 @@ export async function openMigrationSession(target: Target): Promise<Connection> 
          wait_timeout = ${integer(IDLE_LIMIT_S)}
          /*M! , max_statement_time = 0, idle_transaction_timeout = 0, idle_write_transaction_timeout = 0 */`,
     )
-    return connection
-  } catch (error) {
-    connection.destroy()
-    throw error
+    return await work(connection)
+  } finally {
+    await connection.end()
   }
 }
 

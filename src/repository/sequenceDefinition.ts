@@ -5,21 +5,10 @@ import { readResults, storeResults } from '../commit/keyStatements.ts'
 import { PERIOD_CODES } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import type { Database } from '../mysql/pool.ts'
-import type { Variable } from '../mysql/settings.ts'
-import {
-  bytes,
-  firstVersion,
-  instant,
-  integer,
-  LOCK_MARK,
-  list,
-  orNull,
-  raiseMark,
-  select,
-} from '../mysql/sql.ts'
-import { type Connection, inTransaction } from '../mysql/transactions.ts'
+import { bytes, firstVersion, instant, integer, list, orNull, raiseMark, select } from '../mysql/sql.ts'
+import { type Connection, galeraConnections, inTransaction } from '../mysql/transactions.ts'
 import { NthError } from '../rules/errors.ts'
-import { type Claim, claimOf } from '../rules/idempotency.ts'
+import { claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
 import {
   changedSequenceDefinition,
@@ -56,7 +45,8 @@ export function defineSequence(
   let committing: SequenceState | undefined
 
   async function attempt(connection: Connection): Promise<SequenceState> {
-    if (committing && (await isApplied(connection, claim))) return committing
+    // Waits for an attempt that is still in flight on a lost connection.
+    if (committing && (await select(connection, readResults([claim]))).length > 0) return committing
     committing = undefined
     while (true) {
       let id = await sequenceId(connection, key)
@@ -117,10 +107,11 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
           where id = ${deleted} for update`,
       )
       const keepsNumbers = sequence?.keeps_numbers === 1
-      if (keepsNumbers && (await hasConfirmed(connection, deleted))) throw confirmedAlready()
+      if (keepsNumbers && (await hasConfirmed(connection, deleted)))
+        throw new NthError('BAD_USER_INPUT', CONFIRMED, { argument: 'name' })
       await connection.query(`delete from sequence where id = ${deleted}`)
       await connection.query(`insert ignore into deleted_sequence (id) values (${deleted})`)
-      await connection.query(LOCK_MARK)
+      await connection.query('select revision from revision_mark for update')
       // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
       const bound = `coalesce((
           select (max(revision_block) + 1) << 22
@@ -138,24 +129,18 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
 }
 
 /** Whether a locked sequence has a confirmed reservation. */
-async function hasConfirmed(connection: Connection, id: string): Promise<boolean> {
-  const rows = await select(
+function hasConfirmed(connection: Connection, id: string): Promise<boolean> {
+  return hasRow(
     connection,
     `select g.id
        from sequence_group g force index (sequence_group_name)
        straight_join reservation r force index (reservation_open) on r.group_id = g.id and r.state = ${codeOf('CONFIRMED')}
-      where g.sequence_id = ${id}
-      limit 1
-       lock in share mode`,
+      where g.sequence_id = ${id}`,
   )
-  return rows.length > 0
 }
 
-function confirmedAlready(): NthError {
-  const message =
-    'This sequence has confirmed numbers, which would be issued again: use a new sequence, or set allowRepeats first. Nothing was deleted.'
-  return new NthError('BAD_USER_INPUT', message, { argument: 'name' })
-}
+const CONFIRMED =
+  'This sequence has confirmed numbers, which would be issued again: use a new sequence, or set allowRepeats first. Nothing was deleted.'
 
 /** @throws {NthError} OUTCOME_UNKNOWN if a COMMIT may have been sent without an answer */
 function fail(cause: unknown, isCommitting: boolean): never {
@@ -216,9 +201,22 @@ export async function storeSequence(
   stored: StoredDefinition,
   others: string,
 ): Promise<void> {
+  const { definition } = stored
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
   await connection.query(
     `update sequence
-        set ${definitionSet(stored)},
+        set start_value = ${integer(startValue)},
+            step = ${integer(step)},
+            min_value = ${orNull(minValue, integer)},
+            max_value = ${orNull(maxValue, integer)},
+            cycles = ${cycle},
+            format = ${orNull(format, bytes)},
+            restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
+            allow_repeats = ${definition.allowRepeats},
+            migrated_repeats = ${stored.hasMigratedRepeats},
+            time_zone = ${bytes(definition.timeZone)},
+            gapless = ${definition.gapless},
+            ${pastFormatsSet(stored)},
             ${others},
             definitions = definitions + 1,
             version = version + 1
@@ -238,11 +236,6 @@ export const UNUSED: History = {
   isUsedSince: false,
 }
 
-/** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
-async function isApplied(connection: Connection, claim: Claim): Promise<boolean> {
-  return (await select(connection, readResults([claim]))).length > 0
-}
-
 /** Which groups of a locked sequence have issued numbers. */
 export async function useOf(connection: Connection, id: number, version: number) {
   return {
@@ -254,18 +247,19 @@ export async function useOf(connection: Connection, id: number, version: number)
   }
 }
 
-/** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
-async function hasIssued(connection: Connection, id: number, index: string, which: string): Promise<boolean> {
+function hasIssued(connection: Connection, id: number, index: string, which: string): Promise<boolean> {
   // Without `force index`, a server may scan, and lock, all of a small table.
-  const rows = await select(
+  return hasRow(
     connection,
     `select id
        from sequence_group force index (${index})
-      where sequence_id = ${integer(id)} and ${which}
-      limit 1
-       lock in share mode`,
+      where sequence_id = ${integer(id)} and ${which}`,
   )
-  return rows.length > 0
+}
+
+/** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
+async function hasRow(connection: Connection, statement: string): Promise<boolean> {
+  return (await select(connection, `${statement} limit 1 lock in share mode`)).length > 0
 }
 
 /** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
@@ -276,8 +270,7 @@ const MOST_GROUPS = 10_000
  * effect: writes the rows in which they issue numbers.
  */
 async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
-  const [clustered] = await select<Variable>(connection, "show variables like 'wsrep_on'")
-  if (clustered?.Value !== 'ON') return
+  if (!galeraConnections.has(connection.connection)) return
   const beyond = await select(
     connection,
     `select id from sequence_group where sequence_id = ${integer(id)} limit 1 offset ${MOST_GROUPS}`,
@@ -321,24 +314,6 @@ export async function sequenceId(connection: Connection, { namespace, name }: Se
       where n.name = ${bytes(namespace)} and s.name = ${bytes(name)}`,
   )
   return row?.id
-}
-
-/** The assignments that store a definition. */
-function definitionSet(stored: StoredDefinition): string {
-  const { definition } = stored
-  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
-  return `start_value = ${integer(startValue)},
-       step = ${integer(step)},
-       min_value = ${orNull(minValue, integer)},
-       max_value = ${orNull(maxValue, integer)},
-       cycles = ${cycle},
-       format = ${orNull(format, bytes)},
-       restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
-       allow_repeats = ${definition.allowRepeats},
-       migrated_repeats = ${stored.hasMigratedRepeats},
-       time_zone = ${bytes(definition.timeZone)},
-       gapless = ${definition.gapless},
-       ${pastFormatsSet(stored)}`
 }
 
 export function pastFormatsSet({ pastFormats }: Pick<StoredDefinition, 'pastFormats'>): string {

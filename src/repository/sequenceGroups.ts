@@ -1,8 +1,15 @@
 /* The states of sequence groups, as readers see them. */
-import { inOrder, readFree, type SequenceGroupPlace } from '../commit/reservations.ts'
+import { inOrder, readFree } from '../commit/reservations.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, groupBy, integer, list, MARK, pageByName, select, selectByParent } from '../mysql/sql.ts'
-import { BEGIN_SNAPSHOT, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/transactions.ts'
+import {
+  BEGIN_SNAPSHOT,
+  COMMIT,
+  type Connection,
+  orRollBack,
+  queryAll,
+  selectAll,
+} from '../mysql/transactions.ts'
 import { periodKeyOf } from '../rules/calendar.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
@@ -156,22 +163,12 @@ async function readPositions(connection: Connection, groups: readonly Used[]) {
 /** The first released or expired numbers to reissue, by the ids of their sequence groups. */
 async function readFreeNumbers(connection: Connection, groups: readonly Used[]) {
   const gapless = groups.filter(({ definition }) => definition.gapless)
-  const rows = await selectAll<{ group_id: number; value: number }>(connection, gapless.map(readFirstFree))
+  // Without locks: one that was released, and one that has expired.
+  const first = gapless.flatMap((place) => readFree(place, 1, '').map((statement) => `(${statement})`))
+  const rows = await selectAll<{ group_id: number; value: number }>(connection, first)
   const free = gapless.map(({ id, definition }) => {
     const numbers = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
     return [id, inOrder(numbers, definition)[0]] as const
   })
   return new Map<number | null, number | undefined>(free)
-}
-
-/** The rows of all statements. */
-async function selectAll<Row>(connection: Connection, statements: readonly string[]): Promise<Row[]> {
-  return statements.length === 0 ? [] : select<Row>(connection, statements.join('\nunion all\n'))
-}
-
-/** Reads the first free number of each kind, without locks: one that was released, and one that has expired. */
-export function readFirstFree(place: SequenceGroupPlace): string {
-  return readFree(place, 1, '')
-    .map((statement) => `(${statement})`)
-    .join('\nunion all\n')
 }

@@ -55,7 +55,7 @@ import {
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
 } from './columns.ts'
-import type { CallOptions, Means, RequestOptions } from './counters.ts'
+import type { CallOptions, Means } from './counters.ts'
 import { defineSequence, deleteSequence, findOrCreateSequence } from './sequenceDefinition.ts'
 import { listSequenceGroups, readStatesOfGroups, sequenceText } from './sequenceGroups.ts'
 import { openSubjects } from './subjects.ts'
@@ -81,7 +81,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
   function change(
     key: SequenceGroupKey,
     operation: SequenceOperation,
-    options?: RequestOptions & Pick<Request, 'missingRows'>,
+    options?: CallOptions & Pick<Request, 'missingRows'>,
   ): Promise<Applied> {
     const operations = [onSequenceGroup(rows, key, operation)]
     return groupCommit.change({ operations, mode: 'one', ...options })
@@ -130,11 +130,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      */
     async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
       const deadline = rows.cached(key) ? undefined : await assertIssues(key, false)
-      const applied = await change(
-        key,
-        { kind: 'next', count },
-        deadline ? { ...options, deadline } : options,
-      )
+      const applied = await change(key, { kind: 'next', count }, { ...options, deadline })
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
@@ -247,14 +243,18 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
 }
 
 export function openSequenceGroupRows(database: Database, failover: FailoverDetector) {
-  const textOf = sequenceGroupKeyText
   return createRowCache(database, failover, {
-    textOf,
+    textOf: sequenceGroupKeyText,
     read: readSequenceGroups,
     create: createSequenceGroups,
   })
 }
 
+type IdentifiedGroupRow = KeyRow &
+  SequenceDefinitionRow &
+  Record<'id' | 'identity' | 'sequence_id' | 'version', number> & { subject_salt: Buffer | null }
+
+/** Reads sequence groups' rows, by the texts of their keys. */
 export async function readSequenceGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
@@ -264,15 +264,34 @@ export async function readSequenceGroups(
     keys,
     sequenceText,
     (siblings) =>
-      `select ${RECORD}
+      `select n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
+              s.id as sequence_id, s.version, s.subject_salt, ${SEQUENCE_COLUMNS}
          from namespace n
          join sequence s on s.namespace_id = n.id
          join sequence_group g on g.sequence_id = s.id
         where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
           and g.name in (${list(siblings, ({ group }) => bytes(group))})`,
   )
-  const rows = await select<RecordRow>(connection, statement)
-  return new Map(rows.map((row) => [sequenceGroupKeyText(keyIn(row)), recordIn(row, incarnation)]))
+  const rows = await select<IdentifiedGroupRow>(connection, statement)
+  return new Map(
+    rows.map((row) => {
+      const { id, identity, version, sequence_id: sequenceId } = row
+      const group: SequenceGroupRow = {
+        kind: 'sequenceGroup',
+        key: `group ${id} ${version} ${incarnation}`,
+        group: row.its_group.toString(),
+        definition: sequenceDefinitionIn(row),
+        id,
+        sequenceId,
+        identity,
+        incarnation,
+        version,
+        salt: row.subject_salt?.toString('hex'),
+        issuedIn: undefined,
+      }
+      return [sequenceGroupKeyText(keyIn(row)), group]
+    }),
+  )
 }
 
 /** Creates sequence groups, each of another name, and their sequences where missing. */
@@ -281,18 +300,17 @@ export async function createSequenceGroups(
   keys: readonly SequenceGroupKey[],
   at: Date,
 ): Promise<void> {
-  const named: [sequenceId: number, group: string][] = []
+  const groups: string[] = []
   for (const siblings of groupBy(keys, sequenceText).values()) {
     const { namespace, sequence } = siblings[0]
     const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
-    for (const { group } of siblings) named.push([id, group])
+    for (const { group } of siblings)
+      groups.push(`${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}`)
   }
   const revision = integer(await readValue(connection, FIRST_REVISION))
-  const valuesOf = ([id, group]: (typeof named)[0]) =>
-    `(${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${revision}, false)`
   await connection.query(
     `insert into sequence_group (sequence_id, name, identity, revision, is_used)
-     values ${list(named, valuesOf)}`,
+     values ${list(groups, (group) => `(${group}, ${revision}, false)`)}`,
   )
 }
 
@@ -319,48 +337,21 @@ async function sequencesIn(connection: Connection, statement: string): Promise<S
   }))
 }
 
-async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
-  const statement = readPresent(tokens.map(({ token }) => token))
-  const rows = await select<ReservationRow & KeyRow>(connection, statement)
-  return rows.map((row): Reservation & { group: SequenceGroupKey } => ({
-    ...reservationIn(row),
-    group: keyIn(row),
-  }))
-}
-
-/** Columns of a sequence group's record. Table aliases: n, s and g. */
-const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
-       s.id as sequence_id, s.version, s.subject_salt, ${SEQUENCE_COLUMNS}`
-
-type RecordRow = KeyRow &
-  SequenceDefinitionRow &
-  Record<'id' | 'identity' | 'sequence_id' | 'version', number> & { subject_salt: Buffer | null }
-
-function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow {
-  const { id, identity, version, sequence_id: sequenceId } = row
-  return {
-    kind: 'sequenceGroup',
-    key: `group ${id} ${version} ${incarnation}`,
-    group: row.its_group.toString(),
-    definition: sequenceDefinitionIn(row),
-    id,
-    sequenceId,
-    identity,
-    incarnation,
-    version,
-    salt: row.subject_salt?.toString('hex'),
-    issuedIn: undefined,
-  }
-}
-
 /** Reads the current state of reservations whose sequences exist, with their sequence groups. */
-function readPresent(tokens: readonly string[]): string {
-  return `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
+async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
+  const rows = await select<ReservationRow & KeyRow>(
+    connection,
+    `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
        if(r.state = ${OPEN} and (r.expires_at <= utc_timestamp(3) or ${isAbandoned()}), ${codeOf('EXPIRED')}, r.state) as state,
        n.name as namespace, s.name as sequence, g.name as its_group
   from reservation r
   join sequence_group g on g.id = r.group_id
   join sequence s on s.id = g.sequence_id
   join namespace n on n.id = s.namespace_id
- where r.${isToken(tokens)}`
+ where r.${isToken(tokens.map(tokenOf))}`,
+  )
+  return rows.map((row): Reservation & { group: SequenceGroupKey } => ({
+    ...reservationIn(row),
+    group: keyIn(row),
+  }))
 }
