@@ -245,6 +245,11 @@ function openHealth() {
   return { health, flush, state, said }
 }
 
+function setClockByHand(): void {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+}
+
 const REFUSED = Object.assign(new Error('Too many connections'), { errno: ER.CON_COUNT_ERROR })
 
 it('does not count conflicts, locked rows and refused changes, nor one failure', async () => {
@@ -265,8 +270,7 @@ it('does not count conflicts, locked rows and refused changes, nor one failure',
 
 it('counts the success of a pool while there are too many connections for a check', async () => {
   const { health, state, said } = openHealth()
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   state.error = REFUSED
   for (const _ of upTo(5)) {
     health.answered()
@@ -281,8 +285,7 @@ it('counts the success of a pool while there are too many connections for a chec
 })
 
 it('fails with its first check while the main writer gets no answer, and goes on if that check succeeds', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   const { health, flush, state } = openHealth()
   flush('committed')
   health.attempting()
@@ -295,8 +298,7 @@ it('fails with its first check while the main writer gets no answer, and goes on
 })
 
 it('keeps its connection while the checks succeed, and opens another one for each while something fails', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   const { health, flush, state } = openHealth()
   const check = async () => {
     vi.advanceTimersByTime(1000)
@@ -312,8 +314,7 @@ it('keeps its connection while the checks succeed, and opens another one for eac
 })
 
 it('logs two outages in a minute, however often the state changes, and one that lasts later', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   const { health, flush, state, said } = openHealth()
   const fail = () => upTo(2).map(() => flush('lost', REFUSED))
   const outage = [
