@@ -233,9 +233,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
 
 /** Maximum number of keys without waiting calls, and of those that have left the quarantine and are remembered. */
 const MAX_IDLE = 1000
-/** For how long it is remembered that a key was quarantined. */
+/** For how long it is remembered when a key was quarantined, and how many of its stays. */
 const MEMORY_MS = 60_000
-/** How many stays in the quarantine are remembered of a key. */
 const MAX_STAYS = 100
 
 /**
@@ -244,13 +243,10 @@ const MAX_STAYS = 100
  */
 export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
   // Least recently tried first.
-  const waiting = new Map<string, { since: number; queue: Set<Call> }>()
-  const tried = new Set<string>()
+  const waiting = new Map<string, { since: number; queue: Set<Call>; isTried: boolean }>()
   // The one that left first is first.
-  const left = new Map<
-    string,
-    { stays: { from: number; to: number }[]; leftAt: number; probationEnds: number }
-  >()
+  const left = new Map<string, { stays: { from: number; to: number }[]; probationEnds: number }>()
+  let latestLeftAt = 0
 
   return {
     /** The quarantined key that a call touches; undefined: none. */
@@ -260,27 +256,29 @@ export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
 
     /** Quarantines a key and adds calls that wait for it, last or, if they were in a flush, in the order of their arrival. */
     add(key: string, calls: readonly Call[], wereFlushed = false) {
-      // The wait for a lock that led here counts as well: it may be most of the time that the lock was held.
-      const { since, queue } = waiting.get(key) ?? {
-        since: calls[0]?.arrivedAt ?? clock.elapsedMs(),
-        queue: new Set(),
-      }
-      // Before the new one is added: it has no calls yet either.
-      if (!waiting.has(key) && waiting.size >= MAX_IDLE) {
-        const idle = [...waiting].find(([other, entry]) => entry.queue.size === 0 && !tried.has(other))
+      let entry = waiting.get(key)
+      if (!entry) {
+        const isFull = waiting.size >= MAX_IDLE
+        const idle = isFull
+          ? [...waiting].find(([, each]) => each.queue.size === 0 && !each.isTried)
+          : undefined
         if (idle) waiting.delete(idle[0])
+        // The wait for a lock that led here counts as well: it may be most of the time that the lock was held.
+        const since = calls[0]?.arrivedAt ?? clock.elapsedMs()
+        entry = { since, queue: new Set(), isTried: false }
+        waiting.set(key, entry)
       }
-      waiting.set(key, { since, queue })
+      const { queue } = entry
       const inOrder = wereFlushed ? [...calls, ...queue].sort((a, b) => a.arrivedAt - b.arrivedAt) : calls
       for (const call of inOrder) call.waitIn(queue)
     },
 
     /** A key that calls wait for and that no writer has. The writer has it until it is put back or released. */
     next() {
-      for (const [key, { queue }] of waiting) {
-        if (tried.has(key) || queue.size === 0) continue
-        tried.add(key)
-        return { key, calls: firstOf(queue).slice(0, MAX_QUARANTINED) }
+      for (const [key, entry] of waiting) {
+        if (entry.isTried || entry.queue.size === 0) continue
+        entry.isTried = true
+        return { key, calls: firstOf(entry.queue).slice(0, MAX_QUARANTINED) }
       }
       return undefined
     },
@@ -288,26 +286,22 @@ export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
     /** The attempt failed. */
     putBack(key: string) {
       const entry = waiting.get(key)
-      tried.delete(key)
       waiting.delete(key)
-      if (entry) waiting.set(key, entry)
+      if (entry) waiting.set(key, { ...entry, isTried: false })
     },
 
     /** The attempt succeeded: the key leaves the quarantine. Returns the calls that still wait for it. */
     release(key: string): readonly Call[] {
       const entry = waiting.get(key)
-      tried.delete(key)
       waiting.delete(key)
       if (!entry) return []
       const now = clock.elapsedMs()
-      const begin = now - MEMORY_MS
-      const stays = [...(left.get(key)?.stays ?? []), { from: entry.since, to: now }]
-        .filter(({ to }) => to > begin)
-        .slice(-MAX_STAYS)
-      let stayedMs = 0
-      for (const { from, to } of stays) stayedMs += to - Math.max(from, begin)
+      const stays = [...(left.get(key)?.stays ?? []), { from: entry.since, to: now }].slice(-MAX_STAYS)
+      let probationEnds = now
+      for (const { from, to } of stays) probationEnds += Math.max(0, to - Math.max(from, now - MEMORY_MS))
+      latestLeftAt = now
       left.delete(key)
-      left.set(key, { stays, leftAt: now, probationEnds: now + stayedMs })
+      left.set(key, { stays, probationEnds })
       const [first] = left.keys()
       if (first !== undefined && left.size > MAX_IDLE) left.delete(first)
       return [...entry.queue]
@@ -317,10 +311,7 @@ export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
     isOnProbation(calls: readonly Call[]): boolean {
       if (left.size === 0) return false
       const now = clock.elapsedMs()
-      for (const [key, { leftAt }] of left) {
-        if (leftAt > now - MEMORY_MS) break
-        left.delete(key)
-      }
+      if (now - latestLeftAt > MEMORY_MS) left.clear()
       return calls.some(({ keys }) => keys.some((key) => (left.get(key)?.probationEnds ?? 0) > now))
     },
   }

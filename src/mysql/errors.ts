@@ -233,11 +233,6 @@ export function isSwitchover(error: unknown): boolean {
   return classOf(error) === 'SWITCHOVERS'
 }
 
-/** Whether nobody can write now, though the database may answer reads. */
-export function isUnwritable(error: unknown): boolean {
-  return isSwitchover(error) || isFullDisk(error)
-}
-
 export function isFullDisk(error: unknown): boolean {
   return classOf(error) === 'FULL_DISKS'
 }

@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Notices } from '../operations/log.ts'
 import { NthError, unavailable } from '../rules/errors.ts'
 import {
@@ -16,6 +15,19 @@ import { isSameDatabase, isSameRun, type ServerIdentity } from './hostStatus.ts'
 
 /** Why a database can't be used, in the words of `/ready`, the log and the alerts. */
 type Reason = 'read-only' | 'access denied' | 'too many connections' | 'unreachable' | 'disk full'
+
+/** A commit of the main writer, or a check that wrote, leads back to `available`; but see `full`. */
+type HealthState =
+  | { readonly is: 'available' }
+  /** One failure: it may be a failover, or a moment of much work. The next one leads to `unavailable`. */
+  | { readonly is: 'doubtful' }
+  | { readonly is: 'unavailable'; readonly reason: Reason }
+  /**
+   * A change failed for a full disk. As only some changes need room, a success doesn't end this, and other failures don't,
+   * until none has failed so for a while. Then a check ends it, if there is room.
+   */
+  | { readonly is: 'full'; readonly reason: 'disk full'; readonly until: number }
+  | { readonly is: 'closed' }
 
 /** The connection of the checks: opened when it is needed, and kept open. Deadlines are on the clock of `performance.now()`. */
 export interface Probe {
@@ -34,8 +46,6 @@ interface HealthOptions {
   hasRoom?: (() => Promise<boolean>) | undefined
 }
 
-/** Failures in a row that make the database unavailable: one may be a failover, or a moment of much work. */
-const ENOUGH_FAILURES = 2
 /** How long the main writer may wait for an answer until a check must find out why. */
 const SILENT_MS = 3000
 /** How long it counts that the database was written, until a check must write. */
@@ -49,43 +59,39 @@ const CHECK_LIMIT_MS = 800
 /** How long no change must have failed for a full disk until the disk counts as roomy: less where its room can be seen. */
 const FULL_MS = 10_000
 const FULL_IN_SIGHT_MS = 2000
-/** Outages that the log reports in so long. */
-const LOGGED_OUTAGES = 2
+/** The log reports two outages in so long. */
 const LOGGED_IN_MS = 60_000
 
 /**
- * Whether the database can be used: `/ready`, the metric and the log all ask here.
+ * Whether the database can be used: `/ready`, the metric and the log all ask here. Flushes of the main writer and checks
+ * show it.
  *
- * States: available, or unavailable for a reason. Two failures in a row, of flushes of the main writer and of checks, make
- * it unavailable. A commit of the main writer ends that, and so does a check that wrote. A full disk is reported at its
- * first failure, and a success doesn't end it, as only some changes need room: the disk stays full until no change has
- * failed for it for a while, and there is room.
- *
- * A check is made when somebody asks, and each second while something fails. Then each uses a new connection, as the writers
- * must, and closes it: a connection that was opened before shows neither that the password is right nor that there is room
- * for another one, and it would take the place of the writer's.
+ * A check is made when somebody asks, and each second while the database isn't available. Then each uses a new connection,
+ * as the writers must, and closes it: a connection that was opened before shows neither that the password is right nor
+ * that there is room for another one, and it would take the place of the writer's.
  */
 export class Health {
   readonly #options: HealthOptions
+  /** Lets the state change without requests. */
+  readonly #timer: NodeJS.Timeout
   #probe: Probe
-  #failures = 0
-  #outage: Reason | undefined
+  #state: HealthState = { is: 'available' }
+  /** Whether the log has this outage, and when it reported the latest two. */
   #isLogged = false
-  /** When the latest outages were logged. */
-  #loggedAt: number[] = []
-  #fullAt = Number.NEGATIVE_INFINITY
+  #loggedAt: readonly [number, number] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
   /** When the attempt of the main writer began that has no outcome yet. */
   #attemptedAt = Number.POSITIVE_INFINITY
   #writtenAt = Number.NEGATIVE_INFINITY
   #answeredAt = Number.NEGATIVE_INFINITY
   #checkedAt = Number.NEGATIVE_INFINITY
   #checking = Promise.resolve(true)
-  #isWatching = false
-  #isClosed = false
 
   constructor(options: HealthOptions) {
     this.#options = options
     this.#probe = options.openProbe()
+    this.#timer = setInterval(() => {
+      if (this.#state.is !== 'available') this.check().catch(() => undefined)
+    }, CHECK_EVERY_MS).unref()
   }
 
   /** A pool got an answer. */
@@ -97,7 +103,7 @@ export class Health {
   poolFailed(error: unknown): void {
     this.#writtenAt = Number.NEGATIVE_INFINITY
     if (isFullDisk(error)) this.#fail('disk full', error)
-    else void this.#watch()
+    else this.check().catch(() => undefined)
   }
 
   /** The main writer begins an attempt to flush. */
@@ -126,111 +132,95 @@ export class Health {
       this.#checking = this.#check()
     }
     const hasSucceeded = await this.#checking
-    if (this.#outage) throw unavailable(`Database unavailable: ${this.#outage}.`)
+    if ('reason' in this.#state) throw unavailable(`Database unavailable: ${this.#state.reason}.`)
     return hasSucceeded
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true
+    clearInterval(this.#timer)
+    this.#state = { is: 'closed' }
     await this.#probe.close()
   }
 
-  get #isFailing(): boolean {
-    return this.#failures > 0 || this.#outage !== undefined
+  async #check(): Promise<boolean> {
+    const wasAvailable = this.#state.is === 'available'
+    if (!wasAvailable) this.#renewProbe()
+    const hasSucceeded = await this.#ask()
+    if (!wasAvailable || this.#state.is !== 'available') this.#renewProbe()
+    return hasSucceeded
   }
 
-  async #check(): Promise<boolean> {
-    const wasFailing = this.#isFailing
-    if (wasFailing) this.#renewProbe()
-    const hasSucceeded = await this.#ask()
-    if (wasFailing || this.#isFailing) this.#renewProbe()
-    return hasSucceeded
+  #renewProbe(): void {
+    void this.#probe.close()
+    this.#probe = this.#options.openProbe()
   }
 
   async #ask(): Promise<boolean> {
     const now = performance.now()
+    const deadline = now + CHECK_LIMIT_MS
     const isSilent = now - this.#attemptedAt > SILENT_MS
-    const mustWrite = isSilent || this.#isFailing || now - this.#writtenAt > WRITTEN_COUNTS_MS
+    const isWritten = now - this.#writtenAt <= WRITTEN_COUNTS_MS
+    const mustWrite = isSilent || !isWritten || this.#state.is !== 'available'
     let isReached = false
     try {
-      await this.#probe.read(now + CHECK_LIMIT_MS)
+      await this.#probe.read(deadline)
       isReached = true
-      if (!mustWrite) return true
-      await this.#probe.write(now + CHECK_LIMIT_MS)
+      if (mustWrite) await this.#probe.write(deadline)
     } catch (error) {
-      if (error instanceof NthError && error.cause === undefined) throw error
       const cause = error instanceof NthError ? error.cause : error
+      // Not a failure of the connection.
+      if (cause === undefined) throw error
       // Where it can be read, it is silent because of a lock on all that is written.
       const isLocked = isReached && cause instanceof LostAnswerError
-      const reason = !(await this.#isRoomy()) ? 'disk full' : isLocked ? 'read-only' : reasonFor(cause)
+      const reason = !(await this.#hasRoom()) ? 'disk full' : isLocked ? 'read-only' : reasonFor(cause)
       const mayServeOthers = reason === 'too many connections' || reason === 'unreachable'
       const servedAt = mayServeOthers ? this.#answeredAt : this.#writtenAt
-      if (performance.now() - servedAt > SERVED_COUNTS_MS)
-        this.#fail(reason, cause, isSilent ? ENOUGH_FAILURES : 1)
+      if (performance.now() - servedAt > SERVED_COUNTS_MS) this.#fail(reason, cause, isSilent)
       return false
     }
-    // What it waits for is not the database.
-    if (isSilent) this.#attemptedAt = Number.POSITIVE_INFINITY
-    this.#succeed(now)
-    if (this.#outage === 'disk full' && !this.#isFull() && (await this.#isRoomy())) this.#end()
+    if (mustWrite) this.#succeed(now)
+    const state = this.#state
+    if (state.is === 'full' && now > state.until && (await this.#hasRoom())) this.#recover()
     return true
+  }
+
+  async #hasRoom(): Promise<boolean> {
+    return (await this.#options.hasRoom?.().catch(() => true)) ?? true
   }
 
   /** The database was written, by what began then: a flush reads no other clock. */
   #succeed(begunAt: number): void {
     this.#writtenAt = this.#answeredAt = begunAt
-    this.#failures = 0
-    if (this.#outage !== undefined && this.#outage !== 'disk full') this.#end()
+    const { is } = this.#state
+    if (is === 'doubtful' || is === 'unavailable') this.#recover()
   }
 
-  #fail(reason: Reason, cause: unknown, failures = 1): void {
-    if (this.#isClosed) return
-    if (reason === 'disk full') this.#fullAt = performance.now()
-    this.#failures += failures
-    if (this.#isFull()) this.#begin('disk full', cause)
-    else if (this.#failures >= ENOUGH_FAILURES) this.#begin(reason, cause)
-    void this.#watch()
-  }
-
-  #begin(reason: Reason, cause: unknown): void {
-    this.#outage = reason
-    const now = performance.now()
-    this.#loggedAt = this.#loggedAt.filter((at) => now - at < LOGGED_IN_MS)
-    if (this.#isLogged || this.#loggedAt.length >= LOGGED_OUTAGES) return
-    this.#isLogged = true
-    this.#loggedAt.push(now)
-    this.#options.notices.warn(`Database unavailable: ${reason} (${reasonOf(cause)}).`)
-  }
-
-  #end(): void {
-    this.#outage = undefined
+  #recover(): void {
+    this.#state = { is: 'available' }
     if (this.#isLogged) this.#options.notices.warn('Database available again.')
     this.#isLogged = false
   }
 
-  /** Checks until nothing fails any more, so that the state changes without requests. */
-  async #watch(): Promise<void> {
-    if (this.#isWatching) return
-    this.#isWatching = true
-    do {
-      const pauseMs = this.#checkedAt + CHECK_EVERY_MS - performance.now()
-      await pause(Math.max(0, pauseMs), undefined, { ref: false })
-      await this.check().catch(() => undefined)
-    } while (this.#isFailing && !this.#isClosed)
-    this.#isWatching = false
+  /** @param isSure whether it counts as two failures */
+  #fail(reason: Reason, cause: unknown, isSure = false): void {
+    const state = this.#state
+    const now = performance.now()
+    if (state.is === 'closed') return
+    if (reason === 'disk full')
+      this.#state = { is: 'full', reason, until: now + (this.#options.hasRoom ? FULL_IN_SIGHT_MS : FULL_MS) }
+    else if (state.is === 'available' && !isSure) this.#state = { is: 'doubtful' }
+    else if (state.is !== 'full' || now > state.until) this.#state = { is: 'unavailable', reason }
+    if ('reason' in this.#state) this.#log(this.#state.reason, cause)
   }
 
-  #renewProbe(): void {
-    void this.#probe.close()
-    if (!this.#isClosed) this.#probe = this.#options.openProbe()
-  }
-
-  #isFull(): boolean {
-    return performance.now() - this.#fullAt <= (this.#options.hasRoom ? FULL_IN_SIGHT_MS : FULL_MS)
-  }
-
-  async #isRoomy(): Promise<boolean> {
-    return (await this.#options.hasRoom?.().catch(() => true)) ?? true
+  /** Logs an outage, or leaves that to its next failure if the log has had two within a minute. */
+  #log(reason: Reason, cause: unknown): void {
+    const now = performance.now()
+    const [latestButOne, latest] = this.#loggedAt
+    if (this.#isLogged || now - latestButOne < LOGGED_IN_MS) return
+    this.#isLogged = true
+    this.#loggedAt = [latest, now]
+    this.#options.notices.warn(`Database unavailable: ${reason} (${reasonOf(cause)}).`)
   }
 }
 

@@ -9,8 +9,8 @@ import {
   ER,
   failureOf,
   hasErrorNumber,
+  isFullDisk,
   isSwitchover,
-  isUnwritable,
   LostAnswerError,
   leavesConnection,
   withTimeout,
@@ -195,7 +195,7 @@ export class Database {
         if (failure === 'fault') throw error
         if (hasErrorNumber(error, ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT))
           throw unavailable('The database took too long for this; nothing was done.', error)
-        if (isUnwritable(error)) health?.poolFailed(error)
+        if (isSwitchover(error) || isFullDisk(error)) health?.poolFailed(error)
         if (failure === 'conflict') conflict = error
         const pauseMs = backoffMs(RETRY, ++failures)
         if (performance.now() + pauseMs > deadline) {

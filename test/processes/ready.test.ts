@@ -245,7 +245,13 @@ function openHealth() {
   return { health, flush, state, said }
 }
 
+function setClockByHand(): void {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+}
+
 const REFUSED = Object.assign(new Error('Too many connections'), { errno: ER.CON_COUNT_ERROR })
+const FULL = Object.assign(new Error('The table is full'), { errno: ER.RECORD_FILE_FULL })
 
 it('does not count conflicts, locked rows and refused changes, nor one failure', async () => {
   const { health, flush, said } = openHealth()
@@ -265,8 +271,7 @@ it('does not count conflicts, locked rows and refused changes, nor one failure',
 
 it('counts the success of a pool while there are too many connections for a check', async () => {
   const { health, state, said } = openHealth()
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   state.error = REFUSED
   for (const _ of upTo(5)) {
     health.answered()
@@ -281,8 +286,7 @@ it('counts the success of a pool while there are too many connections for a chec
 })
 
 it('fails with its first check while the main writer gets no answer, and goes on if that check succeeds', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   const { health, flush, state } = openHealth()
   flush('committed')
   health.attempting()
@@ -295,8 +299,7 @@ it('fails with its first check while the main writer gets no answer, and goes on
 })
 
 it('keeps its connection while the checks succeed, and opens another one for each while something fails', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   const { health, flush, state } = openHealth()
   const check = async () => {
     vi.advanceTimersByTime(1000)
@@ -311,9 +314,36 @@ it('keeps its connection while the checks succeed, and opens another one for eac
   expect(await check()).toBe(opened)
 })
 
+it('finds out that its database is available again though nobody asks and nothing is flushed', async () => {
+  const { flush, said } = openHealth()
+  for (const _ of upTo(2)) flush('lost', REFUSED)
+  expect(said).toEqual([expect.stringContaining('unavailable: too many connections (')])
+  await expect.poll(() => said).toContain('Database available again.')
+})
+
+it('says that the disk is full until no change has failed for that for ten seconds, whatever else succeeds or fails', async () => {
+  setClockByHand()
+  const { health, flush, state, said } = openHealth()
+  const checkAfter = (ms: number) => {
+    vi.advanceTimersByTime(ms)
+    return health.check().catch(({ message }) => message)
+  }
+  flush('lost', FULL)
+  for (const _ of upTo(3)) {
+    flush('committed')
+    flush('lost', REFUSED)
+    expect(await checkAfter(9000)).toBe('Database unavailable: disk full.')
+    health.poolFailed(FULL)
+  }
+  expect(await checkAfter(10_001)).toBe(true)
+  expect(said).toEqual(['Database unavailable: disk full (The table is full).', 'Database available again.'])
+  flush('lost', FULL)
+  state.error = REFUSED
+  expect(await checkAfter(10_001)).toBe('Database unavailable: too many connections.')
+})
+
 it('logs two outages in a minute, however often the state changes, and one that lasts later', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
+  setClockByHand()
   const { health, flush, state, said } = openHealth()
   const fail = () => upTo(2).map(() => flush('lost', REFUSED))
   const outage = [
