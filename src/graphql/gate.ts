@@ -13,7 +13,7 @@ const MAX_TICK_MS = 10
  */
 export class Gate {
   readonly #limitMs: number
-  readonly #turns = new Turns()
+  readonly #turns = new Turns<number, void>()
   #tick: { since: number; values: number } | undefined
   #isStarting = false
 
@@ -38,7 +38,7 @@ export class Gate {
   async #startWaiting(): Promise<void> {
     this.#isStarting = true
     for (let next = this.#turns.take(); next; next = this.#turns.take()) {
-      while (!this.#takeRoom(next.size)) await nextTick()
+      while (!this.#takeRoom(next.work)) await nextTick()
       next.start()
       // Lets it run before the clock is checked again.
       await undefined
