@@ -29,7 +29,8 @@ export class Gate {
    */
   untilRoom(values: number, owner: Owner): Promise<void> {
     if (!this.#isStarting && this.#takeRoom(values)) return Promise.resolve()
-    const turn = this.#turns.wait(owner, owner.arrivedAt + this.#limitMs, values)
+    const { arrivedAt = performance.now() } = owner
+    const turn = this.#turns.wait(owner, arrivedAt + this.#limitMs, values)
     if (!this.#isStarting) void this.#startWaiting()
     return turn
   }

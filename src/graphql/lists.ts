@@ -52,12 +52,7 @@ export async function connectionOf<Item extends object, Position>(
     { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: checks.MAX_ITEMS, toCursor },
     ({ after, before, limit, inverted: fromEnd }) =>
       list(
-        {
-          after: decode('after', after),
-          before: decode('before', before),
-          limit,
-          fromEnd,
-        },
+        { after: decode('after', after), before: decode('before', before), limit, fromEnd },
         context.owner,
       ),
   )

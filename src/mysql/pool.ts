@@ -141,9 +141,9 @@ export class Database {
     return this.#attempt(work, this.deadline(), true, JOINED)
   }
 
-  /** The deadline of work that begins now, or with the first work of its owner. */
-  deadline(owner: Owner = JOINED): number {
-    return owner.arrivedAt + this.#options.timeLimitMs
+  /** The deadline of work of an owner. Default: of work that begins now. */
+  deadline({ arrivedAt = performance.now() }: Pick<Owner, 'arrivedAt'> = {}): number {
+    return arrivedAt + this.#options.timeLimitMs
   }
 
   /** Whether the next work of a caller must wait. */

@@ -1,20 +1,9 @@
 import { type Owner, Turns } from '../rules/turns.ts'
 
 /** The work that all requests share: reads by name, which are joined over them, and look-ups of keys. */
-export const JOINED: Owner = ownWork('joined')
+export const JOINED: Owner = { identity: 'joined', address: '', hasLeft: false }
 /** The work of no request: jobs, copies to leaderboards, and commands. */
-export const JOBS: Owner = ownWork('jobs')
-
-function ownWork(identity: string): Owner {
-  return {
-    identity,
-    address: '',
-    hasLeft: false,
-    get arrivedAt() {
-      return performance.now()
-    },
-  }
-}
+export const JOBS: Owner = { identity: 'jobs', address: '', hasLeft: false }
 
 /**
  * Gives the connections of a pool in turns. Each owner may use all that aren't reserved; when others wait, its next work

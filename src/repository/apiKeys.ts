@@ -73,7 +73,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     isReading = true
     // Those of the same tick share the first statement.
     await nextTick()
-    for (let batch = takeLookups(MAX_READ); batch.length > 0; batch = takeLookups(MAX_READ)) {
+    for (let batch = takeBatch(); batch.length > 0; batch = takeBatch()) {
       const results: Results<ApiKey> = new Map()
       const hashes = batch.map(({ work }) => work)
       const reading = workOn(hashes, String, results, async (some) => {
@@ -88,21 +88,14 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
       for (const lookup of batch) lookup.start(resultOf(lookup.work))
       await reading.catch(() => {
         // Those that wait already would wait as long once more.
-        for (const lookup of takeLookups(Infinity)) lookup.start(resultOf(lookup.work))
+        for (let next = lookups.take(); next; next = lookups.take()) next.start(resultOf(next.work))
       })
     }
     isReading = false
   }
 
-  function takeLookups(count: number) {
-    const taken = []
-    while (taken.length < count) {
-      const next = lookups.take()
-      if (!next) break
-      taken.push(next)
-    }
-    return taken
-  }
+  /** Takes the look-ups of the next statement. */
+  const takeBatch = () => Array.from({ length: MAX_READ }, () => lookups.take() ?? []).flat()
 
   async function load(hash: string, owner: Owner): Promise<ApiKey | undefined> {
     const before = revocations
@@ -162,7 +155,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      *
      * @throws {NthError} UNAVAILABLE
      */
-    async create(options: ApiKeyOptions, owner: Owner = JOINED): Promise<{ secret: string; key: ApiKey }> {
+    async create(options: ApiKeyOptions, owner = JOINED): Promise<{ secret: string; key: ApiKey }> {
       const secret = createSecret()
       const stored = { ...options, hash: digestOf('sha256', secret), prefix: prefixOf(secret) }
       const key = await definitions.withRetry(owner, (connection) => createKey(connection, stored))
@@ -174,7 +167,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      *
      * @throws {NthError} NOT_FOUND, UNAVAILABLE
      */
-    async revoke(id: number, owner: Owner = JOINED): Promise<ApiKey> {
+    async revoke(id: number, owner = JOINED): Promise<ApiKey> {
       const key = await definitions.withRetry(owner, (connection) => revokeKey(connection, id))
       if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
       if (known.has(key.hash)) known.set(key.hash, key)
@@ -184,7 +177,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     /** Undefined: it doesn't exist. */
     read: (id: number, owner: Owner) => database.withRetry(owner, (connection) => findKey(connection, id)),
     /** In the order of their creation. */
-    list: (page: Page<number>, owner: Owner = JOINED) =>
+    list: (page: Page<number>, owner = JOINED) =>
       database.withRetry(owner, (connection) => listKeys(connection, page)),
 
     async close(): Promise<void> {

@@ -86,12 +86,11 @@ export function batchOwnReads<Key, State extends Key, Missing = never>(
   const open = new Map<SharedOwner | string, { shared: SharedOwner; reads: Reads }>()
 
   function openFor(who: SharedOwner | string, shared: SharedOwner) {
-    const readOpen = (keys: readonly Key[]) => {
-      open.delete(who)
-      return readFound(keys, shared)
-    }
-    const batch = { shared, reads: batchReads<Key, State, Missing>(textOf, readOpen, unwritten) }
+    const readOwn = (keys: readonly Key[]) => readFound(keys, shared)
+    const batch = { shared, reads: batchReads<Key, State, Missing>(textOf, readOwn, unwritten) }
     open.set(who, batch)
+    // The tick ends: directly afterwards, all that it has collected is read.
+    setImmediate(() => open.delete(who))
     return batch
   }
 

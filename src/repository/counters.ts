@@ -38,7 +38,6 @@ import type { OperationResult } from '../rules/idempotency.ts'
 import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row, Rows } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
-import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   COUNTER_EXISTS,
@@ -95,7 +94,7 @@ export function openCounters({
   retentionIn,
   now,
 }: Means<CounterKey, CounterRow>) {
-  const list = (namespace: string, page: PageByName, owner: Owner = JOINED) =>
+  const list = (namespace: string, page: PageByName, owner = JOINED) =>
     database.withRetry(owner, (connection) => listCounters(connection, namespace, page))
   const subjects = openSubjects({ database, rows, now }, COUNTS)
   return {
@@ -122,7 +121,7 @@ export function openCounters({
     async changeOf(
       { namespace, name }: CounterKey,
       subject: string,
-      owner: Owner = JOINED,
+      owner = JOINED,
     ): Promise<CounterChange | null> {
       const key = { namespace, name }
       const { first } = (await subjects.first(key, subject, owner)) ?? {}

@@ -82,7 +82,7 @@ export function openHistory(
     period: Period,
     range: HistoryRange,
     charge?: Charge,
-    owner: Owner = JOINED,
+    owner = JOINED,
   ): Promise<Total[] | null> {
     const retention = definition ?? (await retentionIn(namespace))
     if (!isTracked(retention, period)) return null

@@ -244,7 +244,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
       for (const row of rows) marked.set(row.id, row)
     },
 
-    list: (namespace: string, page: LeaderboardPage, owner: Owner = JOINED): Promise<LeaderboardEntry[]> =>
+    list: (namespace: string, page: LeaderboardPage, owner = JOINED): Promise<LeaderboardEntry[]> =>
       read(owner, (connection) => listLeaderboard(connection, namespace, page)),
 
     /** The key of the period that contains an instant: by default, now. */
@@ -252,8 +252,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
       periodKeyOf(period, timeZone, at ?? now()),
 
     /** The place of a counter; null: it is not on that leaderboard. An owner's reads of a tick share a snapshot. */
-    place: async (key: LeaderboardKey, owner: Owner = JOINED) =>
-      (await places.read(key, owner))?.place ?? null,
+    place: async (key: LeaderboardKey, owner = JOINED) => (await places.read(key, owner))?.place ?? null,
 
     /**
      * The places of entries that follow each other on a leaderboard: that of the first value, which others before them may
@@ -262,7 +261,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     async placesOf(
       entries: readonly LeaderboardEntry[],
       lowestFirst: boolean,
-      owner: Owner = JOINED,
+      owner = JOINED,
     ): Promise<(number | null)[]> {
       const values = entries.map(({ listedValue }) => listedValue)
       const second = values.findIndex((value) => value !== values[0])
@@ -278,7 +277,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     },
 
     /** The counters around one, and itself; null: it is not on that leaderboard. Reads share a snapshot as for places. */
-    neighbors: async (key: LeaderboardKey, above: number, below: number, owner: Owner = JOINED) =>
+    neighbors: async (key: LeaderboardKey, above: number, below: number, owner = JOINED) =>
       (await neighbors.read({ ...key, above, below }, owner))?.entries ?? null,
 
     async close(): Promise<void> {

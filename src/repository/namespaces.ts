@@ -57,11 +57,7 @@ export function openNamespaces(database: Database, definitions: Database) {
     read: (name: string) => read({ name }),
 
     /** Lists those with a counter or a sequence: all, or those with one of some names. */
-    async list(
-      page: PageByName,
-      names: readonly string[] | undefined,
-      owner: Owner = JOINED,
-    ): Promise<NamespaceState[]> {
+    async list(page: PageByName, names?: readonly string[], owner = JOINED): Promise<NamespaceState[]> {
       if (names?.length === 0) return []
       const named = names ? [`n.name in (${list(names, bytes)})`] : []
       return readStates(owner, pageByName('n.name', page, [...named, HAS_CONTENT]))
@@ -76,7 +72,7 @@ export function openNamespaces(database: Database, definitions: Database) {
     define: (
       name: string,
       { timeZone, periods, leaderboards: chosen }: NamespaceChange,
-      owner: Owner = JOINED,
+      owner = JOINED,
     ): Promise<NamespaceState> =>
       definitions.withRetry(owner, async (connection) => {
         // Created on its own first: another session may create it at the same time.

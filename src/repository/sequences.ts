@@ -46,7 +46,6 @@ import {
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
 import { groupRefusal, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
-import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   type KeyRow,
@@ -118,9 +117,9 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     readMany,
     readSequenceGroups: groups.readMany,
     readEachSequenceGroup: groups.readEach,
-    list: (namespace: string, page: PageByName, owner: Owner = JOINED) =>
+    list: (namespace: string, page: PageByName, owner = JOINED) =>
       database.withRetry(owner, (connection) => listSequences(connection, namespace, page)),
-    listSequenceGroups: (sequence: SequenceKey, page: PageByName, owner: Owner = JOINED) =>
+    listSequenceGroups: (sequence: SequenceKey, page: PageByName, owner = JOINED) =>
       database.withRetry(owner, (connection) => listSequenceGroups(connection, sequence, page, now())),
 
     /**
@@ -155,11 +154,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     },
 
     /** What a repeated `nextOnce` would return now; null: the subject has no number. */
-    async numbersOf(
-      { namespace, sequence, group }: SequenceGroupKey,
-      subject: string,
-      owner: Owner = JOINED,
-    ) {
+    async numbersOf({ namespace, sequence, group }: SequenceGroupKey, subject: string, owner = JOINED) {
       const key = { namespace, sequence, group }
       const { row, first } = (await subjects.first(key, subject, owner)) ?? {}
       if (!row || !first) return null
@@ -219,7 +214,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     async define(
       { namespace, name }: SequenceKey,
       requested: SequenceDefinitionChange,
-      owner: Owner = JOINED,
+      owner = JOINED,
     ): Promise<SequenceState> {
       const deadline = database.deadline(owner)
       const timeZone =
@@ -233,7 +228,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      *
      * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async delete(key: SequenceKey, owner: Owner = JOINED): Promise<SequenceState> {
+    async delete(key: SequenceKey, owner = JOINED): Promise<SequenceState> {
       await deleteSequence(definitions, key, owner)
       return unused(key)
     },

@@ -7,7 +7,6 @@ import { inTransaction } from '../mysql/transactions.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { NewDocument, TrustedDocument } from '../rules/trustedDocument.ts'
-import type { Owner } from '../rules/turns.ts'
 import { batchReads } from './batches.ts'
 
 /** How long a document that was read is used, in milliseconds: then it may have been removed by another process. */
@@ -46,7 +45,7 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
      *
      * @throws {NthError} BAD_USER_INPUT if an ID has another text; UNAVAILABLE
      */
-    add(documents: readonly NewDocument[], owner: Owner = JOINED): Promise<TrustedDocument[]> {
+    add(documents: readonly NewDocument[], owner = JOINED): Promise<TrustedDocument[]> {
       return definitions.withRetry(owner, (connection) =>
         inTransaction(connection, () => addDocuments(connection, documents)),
       )
@@ -57,7 +56,7 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
      *
      * @throws {NthError} NOT_FOUND, UNAVAILABLE
      */
-    async remove(id: string, owner: Owner = JOINED): Promise<TrustedDocument> {
+    async remove(id: string, owner = JOINED): Promise<TrustedDocument> {
       const which = `where id = ${bytes(id)}`
       const [document] = await definitions.withRetry(owner, (connection) => readDocuments(connection, which))
       if (!document) throw new NthError('NOT_FOUND', `There is no trusted document ${JSON.stringify(id)}.`)
@@ -69,7 +68,7 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
     },
 
     /** In the order of their IDs. */
-    list: (page: Page<string>, owner: Owner = JOINED) =>
+    list: (page: Page<string>, owner = JOINED) =>
       database.withRetry(owner, (connection) => listDocuments(connection, page)),
   }
 

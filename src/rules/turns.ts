@@ -6,8 +6,8 @@ import { unavailable } from './errors.ts'
 export interface Owner {
   readonly identity: string
   readonly address: string
-  /** From when on its time limit counts, on the clock of `performance.now()`, in milliseconds. */
-  readonly arrivedAt: number
+  /** From when on its time limit counts, on the clock of `performance.now()`, in milliseconds. Default: now. */
+  readonly arrivedAt?: number
   /** Whether nobody needs its work any more. */
   readonly hasLeft: boolean
 }
@@ -19,10 +19,6 @@ export class SharedOwner implements Owner {
   readonly members = new Set<Owner>()
   /** Called with each member that comes later. */
   readonly onJoined = new Set<(member: Owner) => void>()
-
-  get arrivedAt() {
-    return performance.now()
-  }
 
   get hasLeft() {
     for (const { hasLeft } of this.members) if (!hasLeft) return false
