@@ -4,6 +4,7 @@ import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
+import { JOBS } from '../mysql/slots.ts'
 import { bytes, hex, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { insertKey, readKeys } from '../repository/apiKeys.ts'
@@ -64,12 +65,12 @@ export function openImporter(target: Target, options: Options) {
    */
   async function apply(entries: readonly Entry[]): Promise<Result[]> {
     const work = (connection: Connection) => attempt(connection, entries)
-    if (entries.length <= 1) return database.withRetry(work)
+    if (entries.length <= 1) return database.withRetry(JOBS, work)
     try {
-      return await database.withRetry(work, { deadline: performance.now() + DIVIDE_AFTER_MS })
+      return await database.withRetry(JOBS, work, performance.now() + DIVIDE_AFTER_MS)
     } catch (error) {
       if (!(error instanceof NthError)) throw error
-      if (!isTooLarge(error) && failureOf(error.cause) !== 'conflict') return database.withRetry(work)
+      if (!isTooLarge(error) && failureOf(error.cause) !== 'conflict') return database.withRetry(JOBS, work)
       const half = Math.ceil(entries.length / 2)
       return [...(await apply(entries.slice(0, half))), ...(await apply(entries.slice(half)))]
     }

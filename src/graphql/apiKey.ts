@@ -68,7 +68,7 @@ const ApiKeyRef = builder.objectRef<ApiKey>('ApiKey')
 builder.node(ApiKeyRef, {
   description: 'A key that identifies a page or a server.',
   id: { resolve: ({ id }) => String(id) },
-  loadWithoutCache: (id, { nth }) => nth.apiKeys.read(Number(id)),
+  loadWithoutCache: (id, { nth, owner }) => nth.apiKeys.read(Number(id), owner),
   fields: (t) =>
     exposed(t, {
       label: ['String', 'What the key is for.'],
@@ -178,15 +178,18 @@ builder.mutationFields((t) => ({
         extensions: { check: checks.future },
       }),
     },
-    resolve: (_, { label, grants, origins, perMinute, documents, expiresAt }, { nth }) =>
-      nth.apiKeys.create({
-        label,
-        grants: grants.map(grantIn),
-        origins: origins ?? null,
-        perMinute: perMinute ?? null,
-        documents: documents?.map(plainDocumentId) ?? null,
-        expiresAt: expiresAt ?? null,
-      }),
+    resolve: (_, { label, grants, origins, perMinute, documents, expiresAt }, { nth, owner }) =>
+      nth.apiKeys.create(
+        {
+          label,
+          grants: grants.map(grantIn),
+          origins: origins ?? null,
+          perMinute: perMinute ?? null,
+          documents: documents?.map(plainDocumentId) ?? null,
+          expiresAt: expiresAt ?? null,
+        },
+        owner,
+      ),
   }),
   revokeApiKey: t.field({
     type: ApiKeyRef,
@@ -200,6 +203,6 @@ builder.mutationFields((t) => ({
         extensions: { check: checks.apiKeyId },
       }),
     },
-    resolve: (_, { id }, { nth }) => nth.apiKeys.revoke(Number(decodeId(id).id)),
+    resolve: (_, { id }, { nth, owner }) => nth.apiKeys.revoke(Number(decodeId(id).id), owner),
   }),
 }))

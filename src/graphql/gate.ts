@@ -13,7 +13,7 @@ const MAX_TICK_MS = 10
  */
 export class Gate {
   readonly #limitMs: number
-  readonly #turns = new Turns()
+  readonly #turns = new Turns<number, void>()
   #tick: { since: number; values: number } | undefined
   #isStarting = false
 
@@ -29,7 +29,8 @@ export class Gate {
    */
   untilRoom(values: number, owner: Owner): Promise<void> {
     if (!this.#isStarting && this.#takeRoom(values)) return Promise.resolve()
-    const turn = this.#turns.wait(owner, owner.arrivedAt + this.#limitMs, values)
+    const { arrivedAt = performance.now() } = owner
+    const turn = this.#turns.wait(owner, arrivedAt + this.#limitMs, values)
     if (!this.#isStarting) void this.#startWaiting()
     return turn
   }
@@ -38,7 +39,7 @@ export class Gate {
   async #startWaiting(): Promise<void> {
     this.#isStarting = true
     for (let next = this.#turns.take(); next; next = this.#turns.take()) {
-      while (!this.#takeRoom(next.size)) await nextTick()
+      while (!this.#takeRoom(next.work)) await nextTick()
       next.start()
       // Lets it run before the clock is checked again.
       await undefined

@@ -169,6 +169,7 @@ builder.mutationField('defineNamespace', (t) =>
       name: namespaceName,
       definition: t.arg({ type: NamespaceDefinition, required: true, description: 'The changes.' }),
     },
-    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
+    resolve: (_, { name, definition }, { nth, owner }) =>
+      nth.namespaces.define(name, withZone(definition), owner),
   }),
 )

@@ -189,8 +189,8 @@ builder.mutationFields((t) => ({
       definition: t.arg({ type: SequenceDefinitionInput, required: true, description: 'The changes.' }),
       namespace: sequenceArguments.namespace,
     },
-    resolve: (_, { namespace, name, definition }, { nth }) =>
-      nth.sequences.define({ namespace, name }, withZone(definition)),
+    resolve: (_, { namespace, name, definition }, { nth, owner }) =>
+      nth.sequences.define({ namespace, name }, withZone(definition), owner),
   }),
   deleteSequence: t.field({
     type: Sequence,
@@ -198,6 +198,6 @@ builder.mutationFields((t) => ({
     description:
       'Deletes a sequence with all its sequence groups and reservations, and returns it with the defaults. Its numbers then restart. It fails if numbers of a gapless sequence were confirmed, unless `allowRepeats` is set.',
     args: sequenceArguments,
-    resolve: (_, key, { nth }) => nth.sequences.delete(key),
+    resolve: (_, key, { nth, owner }) => nth.sequences.delete(key, owner),
   }),
 }))

@@ -63,13 +63,14 @@ builder.mutationFields((t) => ({
         extensions: { check: checks.documents },
       }),
     },
-    resolve(_, { documents }, { nth }, { schema }) {
+    resolve(_, { documents }, { nth, owner }, { schema }) {
       for (const [index, { text }] of documents.entries()) {
         const message = documentFault(schema, text)
         if (message) throw inputError({ message, path: ['documents', index, 'text'] })
       }
       return nth.trustedDocuments.add(
         documents.map(({ documentId, text }) => ({ id: plainDocumentId(documentId), text })),
+        owner,
       )
     },
   }),
@@ -78,6 +79,7 @@ builder.mutationFields((t) => ({
     extensions: { right: admin },
     description: 'Removes a document. Within two seconds, every server refuses it; open subscriptions go on.',
     args: { documentId: t.arg.id({ required: true, description: 'The ID of the document.' }) },
-    resolve: (_, { documentId }, { nth }) => nth.trustedDocuments.remove(plainDocumentId(documentId)),
+    resolve: (_, { documentId }, { nth, owner }) =>
+      nth.trustedDocuments.remove(plainDocumentId(documentId), owner),
   }),
 }))

@@ -134,8 +134,8 @@ export function createAuthentication({
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
 
-  function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
-    const owner = new Requester(caller.identity, request, clients)
+  function access(owner: Requester, caller: Caller, perMinute: number | null | undefined): Access {
+    owner.identity = caller.identity
     if (perMinute == null) return { caller, owner, takeChanges: undefined }
     const bucket = () => `${owner.identity}\n${owner.address}`
     return {
@@ -146,18 +146,18 @@ export function createAuthentication({
     }
   }
 
-  function accessOf(request: IncomingMessage, { isInAddress }: Credential, found: Identified): Access {
+  function accessOf(owner: Requester, { isInAddress }: Credential, found: Identified): Access {
     const { caller, origins: ownOrigins, perMinute } = found
     if (isInAddress && ownOrigins === null) {
       const message = 'These credentials must be sent in the header Authorization: addresses are logged.'
       throw new HttpError(403, 'FORBIDDEN', message)
     }
-    const fault = origins.pageFault(request, ownOrigins)
+    const fault = origins.pageFault(owner.request, ownOrigins)
     if (fault) throw fault
-    return access(request, caller, perMinute ?? (ownOrigins ? browserPerMinute : undefined))
+    return access(owner, caller, perMinute ?? (ownOrigins ? browserPerMinute : undefined))
   }
 
-  function identify(text: string): Identified | Promise<Identified> {
+  function identify(owner: Owner, text: string): Identified | Promise<Identified> {
     const hashed = hash('sha256', text)
     // Hashes have the same length, whatever was sent.
     if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash)) return ADMINISTRATOR
@@ -165,11 +165,12 @@ export function createAuthentication({
       if (!tokens) throw invalidCredential()
       return tokens.verify(text).catch(asHttpError)
     }
-    const key = apiKeys.find(text, hashed)
+    const key = apiKeys.find(text, hashed, owner)
     return key instanceof Promise ? key.then(identified, asHttpError) : identified(key)
   }
 
   return (request, credential) => {
+    const owner = new Requester(request, clients)
     if (!credential) {
       const { origin } = request.headers
       // Also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
@@ -178,24 +179,24 @@ export function createAuthentication({
         throw new HttpError(403, 'FORBIDDEN', message)
       }
       if (isOpen && isForwarded(request)) throw new HttpError(403, 'FORBIDDEN', BEHIND_PROXY)
-      return access(request, nobody, anonymousPerMinute)
+      return access(owner, nobody, anonymousPerMinute)
     }
-    const found = identify(credential.text)
-    if (!(found instanceof Promise)) return accessOf(request, credential, found)
-    return found.then((identified) => accessOf(request, credential, identified))
+    const found = identify(owner, credential.text)
+    if (!(found instanceof Promise)) return accessOf(owner, credential, found)
+    return found.then((identified) => accessOf(owner, credential, identified))
   }
 }
 
 /** Who sent a request. */
 class Requester implements Owner {
-  readonly identity: string
-  readonly #request: IncomingMessage
+  /** That of the caller, once it is established. */
+  identity = 'unknown'
+  readonly request: IncomingMessage
   readonly #clients: Clients
   #arrivedAt: number | undefined
 
-  constructor(identity: string, request: IncomingMessage, clients: Clients) {
-    this.identity = identity
-    this.#request = request
+  constructor(request: IncomingMessage, clients: Clients) {
+    this.request = request
     this.#clients = clients
   }
 
@@ -206,11 +207,11 @@ class Requester implements Owner {
   }
 
   get address() {
-    return this.#clients.of(this.#request).name
+    return this.#clients.of(this.request).name
   }
 
   get hasLeft() {
-    return this.#request.socket.destroyed
+    return this.request.socket.destroyed
   }
 }
 

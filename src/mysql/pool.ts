@@ -65,19 +65,10 @@ interface Opened {
   selectsUntil: number | undefined
 }
 
-/** When work runs. */
-interface RunOptions {
-  /** Whose turn it has. Default: that of the work that all share. */
-  owner?: Owner | undefined
-  /** On the clock of `performance.now()`. Default: by the time limit of the owner. */
-  deadline?: number | undefined
-}
-
-/** What jobs use of the database. */
-export type JobDatabase = Pick<Database, 'withRetry' | 'select' | 'deadline'>
-
 const CONNECTIONS = 10
 const CONNECTIONS_FOR_CHANGES = 2
+/** Connections that callers may not use, where some work is joined. */
+const RESERVED = 2
 /** Shortest and longest time of the first attempt, if that much is left. */
 const SHORTEST_ATTEMPT_MS = 1000
 const LONGEST_FIRST_ATTEMPT_MS = 4000
@@ -121,19 +112,18 @@ export class Database {
     this.#hosts = hosts
     this.#options = { failover: createFailoverDetector(SILENT), ...options }
     this.#connections = options.isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
-    this.#slots = new Slots(this.#connections)
+    this.#slots = new Slots(this.#connections, options.isForChanges ? 0 : RESERVED)
   }
 
   /**
    * Runs work that may run twice: reads, and creating what may already exist. It is retried until its deadline where
    * that helps: a restart of the database is only a pause.
    *
+   * @param owner whose turn it has
+   * @param deadline on the clock of `performance.now()`
    * @throws {NthError} UNAVAILABLE
    */
-  async withRetry<T>(
-    work: Work<T>,
-    { owner = JOINED, deadline = this.deadline(owner) }: RunOptions = {},
-  ): Promise<T> {
+  async withRetry<T>(owner: Owner, work: Work<T>, deadline = this.deadline(owner)): Promise<T> {
     const { maxPending } = this.#options
     if (this.#pending >= maxPending)
       throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
@@ -142,8 +132,8 @@ export class Database {
   }
 
   /** Runs a select, as `withRetry` does. */
-  select<Row>(statement: string): Promise<Row[]> {
-    return this.withRetry((connection) => select<Row>(connection, statement))
+  select<Row>(owner: Owner, statement: string): Promise<Row[]> {
+    return this.withRetry(owner, (connection) => select<Row>(connection, statement))
   }
 
   /** Runs work once, also while the database is not used because it has lost commits. */
@@ -151,18 +141,9 @@ export class Database {
     return this.#attempt(work, this.deadline(), true, JOINED)
   }
 
-  /** The same database, for work of which none is a caller's. */
-  forJobs(): JobDatabase {
-    const withRetry: JobDatabase['withRetry'] = (work, turn) => this.withRetry(work, { ...turn, owner: JOBS })
-    return {
-      withRetry,
-      select: (statement) => withRetry((connection) => select(connection, statement)),
-      deadline: () => this.deadline(),
-    }
-  }
-
-  deadline(owner: Owner = JOINED): number {
-    return owner.arrivedAt + this.#options.timeLimitMs
+  /** The deadline of work of an owner. Default: of work that begins now. */
+  deadline({ arrivedAt = performance.now() }: Pick<Owner, 'arrivedAt'> = {}): number {
+    return arrivedAt + this.#options.timeLimitMs
   }
 
   /** Whether the next work of a caller must wait. */
@@ -382,10 +363,10 @@ async function acquireFrom({ pool, host }: HostPool, deadline: number): Promise<
   }
 }
 
-/** Binds a function of a connection to a database: it takes the other arguments, and runs as `withRetry` does. */
-export function retried<Args extends unknown[], T>(
+/** Binds a function of a connection to a database: it takes the other arguments, and its work is joined. */
+export function joined<Args extends unknown[], T>(
   database: Database,
   work: (connection: Connection, ...args: Args) => Promise<T>,
 ): (...args: Args) => Promise<T> {
-  return (...args) => database.withRetry((connection) => work(connection, ...args))
+  return (...args) => database.withRetry(JOINED, (connection) => work(connection, ...args))
 }

@@ -1,8 +1,9 @@
 import { hash as digestOf } from 'node:crypto'
-import DataLoader from 'dataloader'
+import { setImmediate as nextTick } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
-import { type Database, retried } from '../mysql/pool.ts'
+import { type Database, joined } from '../mysql/pool.ts'
+import { JOBS, JOINED } from '../mysql/slots.ts'
 import { bytes, hex, instant, integer, list, orNull, pageBy, select, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Page } from '../rules/counter.ts'
@@ -16,7 +17,7 @@ import {
   prefixOf,
   type Scope,
 } from '../rules/rights.ts'
-import type { Owner } from '../rules/turns.ts'
+import { type Owner, Turns } from '../rules/turns.ts'
 import { type Results, workOn } from './batches.ts'
 import { repeat } from './jobs.ts'
 
@@ -34,29 +35,19 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
  * was revoked, and then forgets them: each is read again when it is used. While the database doesn't answer, keys in memory
  * remain valid until they expire.
  *
- * Keys that aren't in memory are read by one statement at a time, in order of arrival: those that arrive meanwhile share
- * the next one. So unknown keys, however many are sent, occupy one connection of the database, and a valid key among them
- * waits for a few statements. Each request waits for one key, so the limits of requests bound how many wait. That a key is
- * unknown is not remembered: it may be restored from a backup, or not have reached this node of a cluster yet.
+ * Keys that aren't in memory are read by one statement at a time: those that arrive meanwhile share the next one, and their
+ * addresses have turns in it. So unknown keys, however many are sent, occupy one connection of the database, and a valid key
+ * from another address is in the next statement. Each request waits for one key, so the limits of requests bound how many
+ * wait. That a key is unknown is not remembered: it may be restored from a backup, or not have reached this node of a cluster
+ * yet. So unknown keys need no memory, and evict no valid ones from it.
  */
 export function openApiKeys(database: Database, definitions: Database, now: () => Date, notices: Notices) {
   const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
   const used = new Map<number, Date>()
-  const read = retried(database, readKeys)
-  /** Ends when all statements so far have. */
-  let queue: Promise<unknown> = Promise.resolve()
-  /** The statement that was sent last, and why those that waited for it to end need not send another one. */
-  let reading: Promise<unknown> | undefined
-  let failure: Error | undefined
-  const lookups = new DataLoader(readTogether, {
-    cache: false,
-    maxBatchSize: MAX_READ,
-    batchScheduleFn(send) {
-      failure = undefined
-      // It calls `readTogether` at once.
-      queue = queue.then(send).then(() => reading)
-    },
-  })
+  const read = joined(database, readKeys)
+  /** Look-ups of hashes that wait for the next statement. */
+  const lookups = new Turns<string, ApiKey | undefined>()
+  let isReading = false
   /** As last read. */
   let revocations = ''
   const check = repeat(() => CHECK_MS, forgetRevoked, notices)
@@ -67,6 +58,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     if (known.size === 0) return
     // Revocations are permanent, so their number and the sum of their ids change with each.
     const [row] = await database.select<{ present: string }>(
+      JOINED,
       `select concat(count(*), ' ', coalesce(sum(id), 0)) as present
          from api_key
         where revoked_at is not null`,
@@ -76,30 +68,43 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     revocations = present
   }
 
-  /** Looks keys up, and returns an error for each that can't be read. */
-  function readTogether(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
-    const result = failure ? Promise.reject(failure) : readEach(hashes)
-    reading = result.catch((error) => {
-      // Those that wait already would wait as long once more.
-      failure = error
-    })
-    return result
+  /** Sends statements for the look-ups that wait, one after another, until none waits. */
+  async function readWaiting(): Promise<void> {
+    isReading = true
+    // Those of the same tick share the first statement.
+    await nextTick()
+    for (let batch = takeBatch(); batch.length > 0; batch = takeBatch()) {
+      const results: Results<ApiKey> = new Map()
+      const hashes = batch.map(({ work }) => work)
+      const reading = workOn(hashes, String, results, async (some) => {
+        for (const key of await read(some)) results.set(key.hash, key)
+      })
+      const resultOf = async (hash: string) => {
+        await reading
+        const key = results.get(hash)
+        if (key instanceof Error) throw key
+        return key
+      }
+      for (const lookup of batch) lookup.start(resultOf(lookup.work))
+      await reading.catch(() => {
+        // Those that wait already would wait as long once more.
+        for (let next = lookups.take(); next; next = lookups.take()) next.start(resultOf(next.work))
+      })
+    }
+    isReading = false
   }
 
-  async function readEach(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
-    const results: Results<ApiKey> = new Map()
-    await workOn(hashes, String, results, async (some) => {
-      for (const key of await read(some)) results.set(key.hash, key)
-    })
-    return hashes.map((hash) => results.get(hash))
-  }
+  /** Takes the look-ups of the next statement. */
+  const takeBatch = () => Array.from({ length: MAX_READ }, () => lookups.take() ?? []).flat()
 
-  async function load(hash: string): Promise<ApiKey | undefined> {
+  async function load(hash: string, owner: Owner): Promise<ApiKey | undefined> {
     const before = revocations
-    const key = await lookups.load(hash)
+    const lookup = lookups.wait(owner, database.deadline(), hash)
+    if (!isReading) void readWaiting()
+    const key = await lookup
     if (!key) return undefined
     // It may have been revoked since it was read, and a check have passed before it was in memory.
-    if (before !== revocations) return load(hash)
+    if (before !== revocations) return load(hash, owner)
     known.set(hash, key)
     return key
   }
@@ -110,7 +115,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     const uses = [...used].toSorted(([a], [b]) => a - b)
     used.clear()
     if (uses.length === 0) return
-    await definitions.withRetry(async (connection) => {
+    await definitions.withRetry(JOBS, async (connection) => {
       for (const [id, at] of uses)
         await connection.query(
           `update api_key
@@ -125,13 +130,14 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      * Finds the valid key with a secret; undefined: it is unknown, revoked or expired. Synchronous if it is in memory.
      *
      * @param hash SHA-256 of the secret, in hexadecimal digits
+     * @param owner whose turn a look-up has
      * @throws {NthError} UNAVAILABLE if it isn't in memory and can't be read
      */
-    find(secret: string, hash: string): ApiKey | undefined | Promise<ApiKey | undefined> {
+    find(secret: string, hash: string, owner: Owner): ApiKey | undefined | Promise<ApiKey | undefined> {
       const key = known.get(hash)
       if (key) return valid(key)
       if (!isSecret(secret)) return undefined
-      return load(hash).then((loaded) => loaded && valid(loaded))
+      return load(hash, owner).then((loaded) => loaded && valid(loaded))
     },
 
     /**
@@ -140,7 +146,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      * @throws {NthError} UNAVAILABLE
      */
     async isValid({ hash }: ApiKey): Promise<boolean> {
-      const key = known.get(hash) ?? (await load(hash))
+      const key = known.get(hash) ?? (await load(hash, JOINED))
       return key !== undefined && valid(key) !== undefined
     },
 
@@ -149,10 +155,10 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      *
      * @throws {NthError} UNAVAILABLE
      */
-    async create(options: ApiKeyOptions): Promise<{ secret: string; key: ApiKey }> {
+    async create(options: ApiKeyOptions, owner = JOINED): Promise<{ secret: string; key: ApiKey }> {
       const secret = createSecret()
       const stored = { ...options, hash: digestOf('sha256', secret), prefix: prefixOf(secret) }
-      const key = await definitions.withRetry((connection) => createKey(connection, stored))
+      const key = await definitions.withRetry(owner, (connection) => createKey(connection, stored))
       return { secret, key }
     },
 
@@ -161,18 +167,18 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      *
      * @throws {NthError} NOT_FOUND, UNAVAILABLE
      */
-    async revoke(id: number): Promise<ApiKey> {
-      const key = await definitions.withRetry((connection) => revokeKey(connection, id))
+    async revoke(id: number, owner = JOINED): Promise<ApiKey> {
+      const key = await definitions.withRetry(owner, (connection) => revokeKey(connection, id))
       if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
       if (known.has(key.hash)) known.set(key.hash, key)
       return key
     },
 
     /** Undefined: it doesn't exist. */
-    read: retried(database, findKey),
+    read: (id: number, owner: Owner) => database.withRetry(owner, (connection) => findKey(connection, id)),
     /** In the order of their creation. */
-    list: (page: Page<number>, owner?: Owner) =>
-      database.withRetry((connection) => listKeys(connection, page), { owner }),
+    list: (page: Page<number>, owner = JOINED) =>
+      database.withRetry(owner, (connection) => listKeys(connection, page)),
 
     async close(): Promise<void> {
       await Promise.all([check.close(), noting.close()])

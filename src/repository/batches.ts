@@ -83,28 +83,28 @@ export function batchOwnReads<Key, State extends Key, Missing = never>(
   unwritten?: (key: Key) => State | Missing,
 ) {
   type Reads = ReturnType<typeof batchReads<Key, State, Missing>>
-  const open = new Map<Owner | string, { shared: Owner; reads: Reads }>()
+  const open = new Map<SharedOwner | string, { shared: SharedOwner; reads: Reads }>()
 
-  function openFor(who: Owner | string, shared: Owner) {
-    const readOpen = (keys: readonly Key[]) => {
-      open.delete(who)
-      return readFound(keys, shared)
-    }
-    const batch = { shared, reads: batchReads<Key, State, Missing>(textOf, readOpen, unwritten) }
+  function openFor(who: SharedOwner | string, shared: SharedOwner) {
+    const readOwn = (keys: readonly Key[]) => readFound(keys, shared)
+    const batch = { shared, reads: batchReads<Key, State, Missing>(textOf, readOwn, unwritten) }
     open.set(who, batch)
+    // The tick ends: directly afterwards, all that it has collected is read.
+    setImmediate(() => open.delete(who))
     return batch
   }
 
   function readsOf(owner: Owner): Reads {
-    const who = owner.members ? owner : `${owner.identity}\n${owner.address}`
-    const { shared, reads } = open.get(who) ?? openFor(who, owner.members ? owner : new SharedOwner())
-    if (shared !== owner && shared instanceof SharedOwner) shared.join(owner)
+    if (owner instanceof SharedOwner) return (open.get(owner) ?? openFor(owner, owner)).reads
+    const who = `${owner.identity}\n${owner.address}`
+    const { shared, reads } = open.get(who) ?? openFor(who, new SharedOwner())
+    shared.join(owner)
     return reads
   }
 
   return {
-    read: (key: Key, owner = JOINED) => readsOf(owner).read(key),
-    readMany: (keys: readonly Key[], owner = JOINED) => readsOf(owner).readMany(keys),
+    read: (key: Key, owner: Owner) => readsOf(owner).read(key),
+    readMany: (keys: readonly Key[], owner: Owner) => readsOf(owner).readMany(keys),
   }
 }
 
@@ -164,7 +164,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   const createdAlone = new Map<string, Promise<R | undefined>>()
 
   async function cacheAll(results: Results<R>, work: (connection: Connection) => Promise<Map<string, R>>) {
-    for (const [text, read] of await database.withRetry(work)) {
+    for (const [text, read] of await database.withRetry(JOINED, work)) {
       const known = cache.get(text)
       // Flushes have noted in the row that is cached what they did to it.
       const row = known?.key === read.key && known.salt === read.salt ? known : read

@@ -3,7 +3,8 @@ import type { GroupCommit } from '../commit/groupCommit.ts'
 import { openedColumns } from '../commit/periodStatements.ts'
 import { COUNTS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
-import { type Database, retried } from '../mysql/pool.ts'
+import { type Database, joined } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
 import {
   bytes,
   FIRST_REVISION,
@@ -37,7 +38,6 @@ import type { OperationResult } from '../rules/idempotency.ts'
 import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row, Rows } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
-import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   COUNTER_EXISTS,
@@ -94,12 +94,12 @@ export function openCounters({
   retentionIn,
   now,
 }: Means<CounterKey, CounterRow>) {
-  const list = (namespace: string, page: PageByName, owner?: Owner) =>
-    database.withRetry((connection) => listCounters(connection, namespace, page), { owner })
+  const list = (namespace: string, page: PageByName, owner = JOINED) =>
+    database.withRetry(owner, (connection) => listCounters(connection, namespace, page))
   const subjects = openSubjects({ database, rows, now }, COUNTS)
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
-    ...batchReads(keyText, retried(database, readCounters)),
+    ...batchReads(keyText, joined(database, readCounters)),
     ...openHistory(database, retentionIn, now),
     list,
 
@@ -121,7 +121,7 @@ export function openCounters({
     async changeOf(
       { namespace, name }: CounterKey,
       subject: string,
-      owner?: Owner,
+      owner = JOINED,
     ): Promise<CounterChange | null> {
       const key = { namespace, name }
       const { first } = (await subjects.first(key, subject, owner)) ?? {}

@@ -1,5 +1,6 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import type { Database } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
 import { groupBy, integer, list, type NamedRow, nameIn, select, selectByName } from '../mysql/sql.ts'
 import type { Connection } from '../mysql/transactions.ts'
 import {
@@ -66,7 +67,7 @@ export function openHistory(
   now: () => Date,
 ) {
   const stretches = batchOwnReads(stretchText, (keys, owner) =>
-    database.withRetry((connection) => readHistory(connection, keys), { owner }),
+    database.withRetry(owner, (connection) => readHistory(connection, keys)),
   )
 
   /**
@@ -81,7 +82,7 @@ export function openHistory(
     period: Period,
     range: HistoryRange,
     charge?: Charge,
-    owner?: Owner,
+    owner = JOINED,
   ): Promise<Total[] | null> {
     const retention = definition ?? (await retentionIn(namespace))
     if (!isTracked(retention, period)) return null

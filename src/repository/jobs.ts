@@ -4,7 +4,8 @@ import { RETENTION_DAYS } from '../commit/fence.ts'
 import { PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
-import type { JobDatabase } from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
+import { JOBS } from '../mysql/slots.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
 import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import type { Notices } from '../operations/log.ts'
@@ -15,7 +16,7 @@ import { parsePeriods } from './columns.ts'
 
 /** What a scheduled job runs with. */
 export interface JobContext {
-  database: JobDatabase
+  database: Database
   /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
   now: Date
   /** Called between steps; false: stop. */
@@ -49,7 +50,7 @@ const CHECK_EVERY_MS = 15_000
 const FIRST_CHECK_WITHIN_MS = 2000
 
 /** Runs scheduled jobs when they are due, one after another. */
-export function openJobs(database: JobDatabase, jobs: readonly ScheduledJob[], notices: Notices) {
+export function openJobs(database: Database, jobs: readonly ScheduledJob[], notices: Notices) {
   const openedAt = performance.now()
   let isFirst = true
   let pauseMs = Math.random() * FIRST_CHECK_WITHIN_MS
@@ -69,7 +70,7 @@ export function openJobs(database: JobDatabase, jobs: readonly ScheduledJob[], n
 
   async function run(job: ScheduledJob, isOpen: () => boolean): Promise<void> {
     try {
-      await job.run({ database, now: await database.withRetry(timeOf), shouldContinue: isOpen })
+      await job.run({ database, now: await database.withRetry(JOBS, timeOf), shouldContinue: isOpen })
     } catch (error) {
       // Including timeouts, which are reported nowhere else.
       if (isOpen()) notices.fault(error)
@@ -114,12 +115,9 @@ export function repeat(
 }
 
 /** The names of the jobs that are due. Each is returned to one caller only, until it is due again. */
-export async function claimDue(
-  database: JobDatabase,
-  jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[],
-) {
+export async function claimDue(database: Database, jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[]) {
   const due = new Set<string>()
-  await database.withRetry(async (connection) => {
+  await database.withRetry(JOBS, async (connection) => {
     await connection.query(
       `insert ignore into scheduled_job (name, started_at)
        values ${list(jobs, ({ name }) => `(${bytes(name)}, ${EPOCH})`)}`,
@@ -150,7 +148,7 @@ async function deleteFound<Row extends PrimaryKey>(
 ): Promise<number> {
   let total = 0
   while (shouldContinue()) {
-    const found = await database.withRetry(async (connection) => {
+    const found = await database.withRetry(JOBS, async (connection) => {
       const rows = await select<Row>(connection, `${find} limit ${BATCH}`)
       if (rows.length > 0) await executeAll(connection, deletionsOf(rows))
       return rows.length
@@ -179,11 +177,11 @@ async function deleteWithParts(
   deleteParts: (idList: string) => Promise<unknown>,
 ): Promise<void> {
   while (shouldContinue()) {
-    const found = await database.select<{ id: number }>(find)
+    const found = await database.select<{ id: number }>(JOBS, find)
     if (found.length === 0) return
     await deleteParts(list(found, ({ id }) => integer(id)))
     if (!shouldContinue()) return
-    await database.withRetry((connection) => executeAll(connection, eachFrom(table)(found)))
+    await database.withRetry(JOBS, (connection) => executeAll(connection, eachFrom(table)(found)))
   }
 }
 
@@ -204,6 +202,7 @@ async function* pagesOf<Row extends { id: number }>(
   let last: number | undefined = 0
   while (last !== undefined && shouldContinue()) {
     const page: Row[] = await database.select<Row>(
+      JOBS,
       `${selection} and id > ${integer(last)} order by id limit ${PAGE}`,
     )
     yield page

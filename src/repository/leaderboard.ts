@@ -1,6 +1,7 @@
 import { withTimeout } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
+import { JOINED } from '../mysql/slots.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
 import { BEGIN_SNAPSHOT, type Connection, inTransaction, queryAll, selectAll } from '../mysql/transactions.ts'
 import type { Notices } from '../operations/log.ts'
@@ -186,7 +187,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     // The period of a change may have ended since the copy before.
     const past = at.getTime() - copiedAt < HALF_MS.HOUR ? 1 : PAST_LEADERBOARDS
     try {
-      const faults = await copyToLeaderboard(database.forJobs(), rows, at, past)
+      const faults = await copyToLeaderboard(database, rows, at, past)
       copiedAt = at.getTime()
       for (const fault of faults) notices.fault(fault)
     } catch (error) {
@@ -201,10 +202,10 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   const refreshInTime = () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
 
   /** Reads after a copy: at most a second behind, and with all changes made by this process. */
-  async function read<T>(work: (connection: Connection) => Promise<T>, owner?: Owner): Promise<T> {
+  async function read<T>(owner: Owner, work: (connection: Connection) => Promise<T>): Promise<T> {
     const deadline = database.deadline(owner)
     await refreshInTime()
-    return database.withRetry(work, { owner, deadline })
+    return database.withRetry(owner, work, deadline)
   }
 
   const inSnapshot =
@@ -216,23 +217,23 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     textOf,
     (keys, owner) =>
       read(
-        inSnapshot(async (connection) => readPlaces(connection, await readListed(connection, keys))),
         owner,
+        inSnapshot(async (connection) => readPlaces(connection, await readListed(connection, keys))),
       ),
     () => null,
   )
   const placesOfValues = batchOwnReads<ListedValue, ListedValue & Place>(valueText, (values, owner) =>
     database.withRetry(
+      owner,
       inSnapshot((connection) => readPlaces(connection, values)),
-      { owner },
     ),
   )
   const neighbors = batchOwnReads<NeighborsKey, NeighborsKey & { entries: LeaderboardEntry[] }, null>(
     (key) => `${textOf(key)} ${key.above} ${key.below}`,
     (keys, owner) =>
       read(
-        inSnapshot((connection) => readNeighbors(connection, keys)),
         owner,
+        inSnapshot((connection) => readNeighbors(connection, keys)),
       ),
     () => null,
   )
@@ -243,15 +244,15 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
       for (const row of rows) marked.set(row.id, row)
     },
 
-    list: (namespace: string, page: LeaderboardPage, owner?: Owner): Promise<LeaderboardEntry[]> =>
-      read((connection) => listLeaderboard(connection, namespace, page), owner),
+    list: (namespace: string, page: LeaderboardPage, owner = JOINED): Promise<LeaderboardEntry[]> =>
+      read(owner, (connection) => listLeaderboard(connection, namespace, page)),
 
     /** The key of the period that contains an instant: by default, now. */
     periodKey: (period: Period, timeZone: string, at?: Date | null) =>
       periodKeyOf(period, timeZone, at ?? now()),
 
     /** The place of a counter; null: it is not on that leaderboard. An owner's reads of a tick share a snapshot. */
-    place: async (key: LeaderboardKey, owner?: Owner) => (await places.read(key, owner))?.place ?? null,
+    place: async (key: LeaderboardKey, owner = JOINED) => (await places.read(key, owner))?.place ?? null,
 
     /**
      * The places of entries that follow each other on a leaderboard: that of the first value, which others before them may
@@ -260,7 +261,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     async placesOf(
       entries: readonly LeaderboardEntry[],
       lowestFirst: boolean,
-      owner?: Owner,
+      owner = JOINED,
     ): Promise<(number | null)[]> {
       const values = entries.map(({ listedValue }) => listedValue)
       const second = values.findIndex((value) => value !== values[0])
@@ -276,7 +277,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     },
 
     /** The counters around one, and itself; null: it is not on that leaderboard. Reads share a snapshot as for places. */
-    neighbors: async (key: LeaderboardKey, above: number, below: number, owner?: Owner) =>
+    neighbors: async (key: LeaderboardKey, above: number, below: number, owner = JOINED) =>
       (await neighbors.read({ ...key, above, below }, owner))?.entries ?? null,
 
     async close(): Promise<void> {

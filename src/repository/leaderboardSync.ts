@@ -1,6 +1,7 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
-import type { JobDatabase } from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
 import { rowsOf } from '../mysql/session.ts'
+import { JOBS } from '../mysql/slots.ts'
 import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
 import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/transactions.ts'
 import { calendarOf, instantOf, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
@@ -40,7 +41,7 @@ export type ListedCounter = Record<'id' | 'namespaceId', number>
  * @throws {NthError} UNAVAILABLE
  */
 export async function copyToLeaderboard(
-  database: JobDatabase,
+  database: Database,
   counters: readonly ListedCounter[],
   now: Date,
   past: number,
@@ -51,7 +52,9 @@ export async function copyToLeaderboard(
     const copies: BlockChanges[] = []
     await workOn(ordered.slice(from, from + BATCH), idOf, errors, async (batch) => {
       const copy = (connection: Connection) => copyRows(connection, batch, now, past, BEGIN, COMMIT)
-      copies.push(await database.withRetry((connection) => orRollBack(connection, () => copy(connection))))
+      copies.push(
+        await database.withRetry(JOBS, (connection) => orRollBack(connection, () => copy(connection))),
+      )
     })
     await splitDoubled(database, copies)
   }
@@ -59,14 +62,14 @@ export async function copyToLeaderboard(
 }
 
 /** Splits the blocks that copies have found doubled. */
-async function splitDoubled(database: JobDatabase, copies: readonly BlockChanges[]): Promise<void> {
+async function splitDoubled(database: Database, copies: readonly BlockChanges[]): Promise<void> {
   const undivided = copies.flatMap((copy) => copy.undivided)
-  const found = undivided.length > 0 ? await database.withRetry((c) => readDoubled(c, undivided)) : []
+  const found = undivided.length > 0 ? await database.withRetry(JOBS, (c) => readDoubled(c, undivided)) : []
   let splits = 0
   for (const doubled of [...copies.flatMap((copy) => copy.doubled), ...found])
     for (let block = doubled; hasDoubled(block) && splits < MAX_SPLITS; splits++) {
       const { from } = block
-      const next = await database.withRetry((connection) => layOut(connection, doubled, from, DOUBLE))
+      const next = await database.withRetry(JOBS, (connection) => layOut(connection, doubled, from, DOUBLE))
       if (!next) break
       block = { ...doubled, ...next }
     }
@@ -271,6 +274,7 @@ const IS_UNFILLED = 'n.leaderboards <> n.filled_leaderboards'
 
 function readUnfilled({ database }: JobContext) {
   return database.select<{ id: number; leaderboards: Buffer }>(
+    JOBS,
     `select n.id, n.leaderboards from namespace n where ${IS_UNFILLED}`,
   )
 }
@@ -289,7 +293,7 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
   const unfilled = await readUnfilled(context)
-  const [last] = await database.select<{ id: number | null }>('select max(id) as id from counter')
+  const [last] = await database.select<{ id: number | null }>(JOBS, 'select max(id) as id from counter')
   // A counter that cannot be copied is on no leaderboard, and delays none.
   const faults: Error[] = []
   for (let from = 0; from < (last?.id ?? 0) && shouldContinue(); from += PAGE)
@@ -297,7 +301,7 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
   if (failures.length === 0 && shouldContinue()) {
     for (const { id, leaderboards } of unfilled) {
       // Unless other leaderboards were requested meanwhile.
-      await database.withRetry((connection) =>
+      await database.withRetry(JOBS, (connection) =>
         connection.query(
           `update namespace
               set filled_leaderboards = leaderboards
@@ -315,6 +319,7 @@ async function scanPage({ database, now }: JobContext, from: number): Promise<Er
   const isIn = (id: string) => `${id} > ${integer(from)} and ${id} <= ${integer(from + PAGE)}`
   // A copy that runs while a counter is deleted may recreate its row.
   const found = await database.select<ListedCounter>(
+    JOBS,
     `select c.id, c.namespace_id as namespaceId
        from counter c
        join namespace n on n.id = c.namespace_id
@@ -343,6 +348,7 @@ async function layOutAll(context: JobContext, onFailure: (error: unknown) => und
               where r.namespace_id = l.namespaceId and ${isOn}
               limit 1 offset ${BLOCK}) is not null`
   const leaderboards = await database.select<Leaderboard>(
+    JOBS,
     `${large('leaderboard', `cast(${ALL_TIME} as unsigned)`, 'true')}
      union
      ${large('leaderboard_period', 'period_key', 'r.period_key = l.periodKey')}
@@ -351,7 +357,7 @@ async function layOutAll(context: JobContext, onFailure: (error: unknown) => und
   )
   for (const leaderboard of leaderboards) {
     const layOutFrom = (from: number) =>
-      database.withRetry((connection) => layOut(connection, leaderboard, from)).catch(onFailure)
+      database.withRetry(JOBS, (connection) => layOut(connection, leaderboard, from)).catch(onFailure)
     for (let from: number | undefined = LOWEST; from !== undefined && shouldContinue(); )
       from = (await layOutFrom(from))?.from
   }

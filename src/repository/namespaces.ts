@@ -1,6 +1,7 @@
 import { periodsText } from '../commit/periodStatements.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
 import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
 import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
@@ -44,11 +45,11 @@ export type NamespaceRow = { id: number } & Record<
 >
 
 export function openNamespaces(database: Database, definitions: Database) {
-  const readStates = async (rest: string, owner?: Owner) =>
-    (await database.withRetry((connection) => readNamespaces(connection, rest), { owner })).map(namespaceIn)
+  const readStates = async (owner: Owner, rest: string) =>
+    (await database.withRetry(owner, (connection) => readNamespaces(connection, rest))).map(namespaceIn)
   const { read } = batchReads(
     ({ name }: { name: string }) => name,
-    (names) => readStates(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
+    (names) => readStates(JOINED, `where n.name in (${list(names, ({ name }) => bytes(name))})`),
     ({ name }): NamespaceState => ({ name, ...DEFAULT_RETENTION, leaderboards: [], filled: [] }),
   )
   return {
@@ -56,10 +57,10 @@ export function openNamespaces(database: Database, definitions: Database) {
     read: (name: string) => read({ name }),
 
     /** Lists those with a counter or a sequence: all, or those with one of some names. */
-    async list(page: PageByName, names?: readonly string[], owner?: Owner): Promise<NamespaceState[]> {
+    async list(page: PageByName, names?: readonly string[], owner = JOINED): Promise<NamespaceState[]> {
       if (names?.length === 0) return []
       const named = names ? [`n.name in (${list(names, bytes)})`] : []
-      return readStates(pageByName('n.name', page, [...named, HAS_CONTENT]), owner)
+      return readStates(owner, pageByName('n.name', page, [...named, HAS_CONTENT]))
     },
 
     /**
@@ -71,8 +72,9 @@ export function openNamespaces(database: Database, definitions: Database) {
     define: (
       name: string,
       { timeZone, periods, leaderboards: chosen }: NamespaceChange,
+      owner = JOINED,
     ): Promise<NamespaceState> =>
-      definitions.withRetry(async (connection) => {
+      definitions.withRetry(owner, async (connection) => {
         // Created on its own first: another session may create it at the same time.
         await findOrCreateNamespace(connection, name).catch(unlessTaken)
         return inTransaction(connection, async () => {

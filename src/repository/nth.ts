@@ -8,6 +8,7 @@ import { openDatabase } from '../mysql/pool.ts'
 import { clockFault } from '../mysql/ready.ts'
 import { openSession } from '../mysql/session.ts'
 import type { Targets } from '../mysql/settings.ts'
+import { JOINED } from '../mysql/slots.ts'
 import { unavailable } from '../rules/errors.ts'
 import { type ApiKeys, openApiKeys } from './apiKeys.ts'
 import { openCounterRows, openCounters } from './counters.ts'
@@ -60,10 +61,10 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
       const probe = openDatabase(hosts, { timeLimitMs, maxPending, failover })
       return {
         async read(deadline) {
-          const fault = await probe.withRetry(clockFault, { deadline })
+          const fault = await probe.withRetry(JOINED, clockFault, deadline)
           if (fault) throw unavailable(fault)
         },
-        write: (deadline) => probe.withRetry(writeFence, { deadline }),
+        write: (deadline) => probe.withRetry(JOINED, writeFence, deadline),
         close: probe.close,
       }
     },
@@ -75,9 +76,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const leaderboard = openLeaderboard(database, now, notices)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, keyTtlMs } = options
-  const jobs = runsJobs
-    ? openJobs(database.forJobs(), [...sweeps(keyTtlMs), ...leaderboardJobs], notices)
-    : undefined
+  const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), ...leaderboardJobs], notices) : undefined
   const apiKeys = openApiKeys(database, definitions, now, notices)
   const namespaces = openNamespaces(database, definitions)
   const live = new Live({

@@ -21,6 +21,7 @@ import {
   union,
 } from '../rules/sequenceDefinition.ts'
 import { createSalt } from '../rules/subjects.ts'
+import type { Owner } from '../rules/turns.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 import { findOrCreateNamespace, unlessTaken } from './namespaces.ts'
 
@@ -37,6 +38,7 @@ export function defineSequence(
   key: SequenceKey,
   change: SequenceDefinitionChange,
   at: Date,
+  owner: Owner,
   deadline: number,
 ): Promise<SequenceState> {
   /** Marks it as applied. */
@@ -81,7 +83,7 @@ export function defineSequence(
     return committing
   }
 
-  return database.withRetry(attempt, { deadline }).catch((error) => fail(error, committing !== undefined))
+  return database.withRetry(owner, attempt, deadline).catch((error) => fail(error, committing !== undefined))
 }
 
 /**
@@ -89,7 +91,7 @@ export function defineSequence(
  *
  * @throws {NthError} BAD_USER_INPUT if it has confirmed numbers, and no `allowRepeats`
  */
-export function deleteSequence(database: Database, key: SequenceKey): Promise<void> {
+export function deleteSequence(database: Database, key: SequenceKey, owner: Owner): Promise<void> {
   let id: number | undefined
   let isCommitting = false
 
@@ -125,7 +127,7 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
     })
   }
 
-  return database.withRetry(attempt).catch((error) => fail(error, isCommitting))
+  return database.withRetry(owner, attempt).catch((error) => fail(error, isCommitting))
 }
 
 /** Whether a locked sequence has a confirmed reservation. */

@@ -10,7 +10,8 @@ import {
 } from '../commit/reservations.ts'
 import { NUMBERS } from '../commit/subjectStatements.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
-import { type Database, retried } from '../mysql/pool.ts'
+import { type Database, joined } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
 import {
   bytes,
   FIRST_REVISION,
@@ -45,7 +46,6 @@ import {
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
 import { groupRefusal, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
-import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   type KeyRow,
@@ -70,12 +70,12 @@ interface SequenceMeans extends Means<SequenceGroupKey, SequenceGroupRow> {
 }
 
 export function openSequences({ database, definitions, rows, groupCommit, retentionIn, now }: SequenceMeans) {
-  const { read, readMany } = batchReads(keyText, retried(database, readSequences), unused)
-  const readStates = retried(database, readStatesOfGroups)
+  const { read, readMany } = batchReads(keyText, joined(database, readSequences), unused)
+  const readStates = joined(database, readStatesOfGroups)
   const groups = batchReads(sequenceGroupKeyText, (keys: readonly SequenceGroupKey[]) =>
     readStates(keys, now()),
   )
-  const reservations = batchReads(tokenOf, retried(database, readReservations), () => undefined)
+  const reservations = batchReads(tokenOf, joined(database, readReservations), () => undefined)
   const subjects = openSubjects({ database, rows, now }, NUMBERS)
 
   function change(
@@ -117,10 +117,10 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     readMany,
     readSequenceGroups: groups.readMany,
     readEachSequenceGroup: groups.readEach,
-    list: (namespace: string, page: PageByName, owner?: Owner) =>
-      database.withRetry((connection) => listSequences(connection, namespace, page), { owner }),
-    listSequenceGroups: (sequence: SequenceKey, page: PageByName, owner?: Owner) =>
-      database.withRetry((connection) => listSequenceGroups(connection, sequence, page, now()), { owner }),
+    list: (namespace: string, page: PageByName, owner = JOINED) =>
+      database.withRetry(owner, (connection) => listSequences(connection, namespace, page)),
+    listSequenceGroups: (sequence: SequenceKey, page: PageByName, owner = JOINED) =>
+      database.withRetry(owner, (connection) => listSequenceGroups(connection, sequence, page, now())),
 
     /**
      * Issues `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat returns the first ones.
@@ -150,7 +150,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     },
 
     /** What a repeated `nextOnce` would return now; null: the subject has no number. */
-    async numbersOf({ namespace, sequence, group }: SequenceGroupKey, subject: string, owner?: Owner) {
+    async numbersOf({ namespace, sequence, group }: SequenceGroupKey, subject: string, owner = JOINED) {
       const key = { namespace, sequence, group }
       const { row, first } = (await subjects.first(key, subject, owner)) ?? {}
       if (!row || !first) return null
@@ -210,11 +210,13 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     async define(
       { namespace, name }: SequenceKey,
       requested: SequenceDefinitionChange,
+      owner = JOINED,
     ): Promise<SequenceState> {
-      const deadline = database.deadline()
+      const deadline = database.deadline(owner)
       const timeZone =
         requested.timeZone === null ? (await retentionIn(namespace)).timeZone : requested.timeZone
-      return defineSequence(definitions, { namespace, name }, { ...requested, timeZone }, now(), deadline)
+      const change = { ...requested, timeZone }
+      return defineSequence(definitions, { namespace, name }, change, now(), owner, deadline)
     },
 
     /**
@@ -222,8 +224,8 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      *
      * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async delete(key: SequenceKey): Promise<SequenceState> {
-      await deleteSequence(definitions, key)
+    async delete(key: SequenceKey, owner = JOINED): Promise<SequenceState> {
+      await deleteSequence(definitions, key, owner)
       return unused(key)
     },
   }

@@ -1,5 +1,6 @@
 import type { SubjectTable } from '../commit/subjectStatements.ts'
 import type { Database } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
 import { integer, select } from '../mysql/sql.ts'
 import type { Connection } from '../mysql/transactions.ts'
 import type { Row, Rows } from '../rules/rows.ts'
@@ -26,7 +27,7 @@ export function openSubjects<Name, R extends Row, First>(
 
   const { read } = batchOwnReads<Subject, Found, undefined>(
     ({ row, hash }) => `${row.id} ${hash}`,
-    (subjects, owner) => database.withRetry((connection) => readFirsts(connection, subjects), { owner }),
+    (subjects, owner) => database.withRetry(owner, (connection) => readFirsts(connection, subjects)),
     () => undefined,
   )
 
@@ -35,7 +36,7 @@ export function openSubjects<Name, R extends Row, First>(
      * Reads what the first call of a subject returned, with the row; undefined: it has not called. All that an
      * owner requests in one event loop tick is read together.
      */
-    async first(name: Name, subject: string, owner?: Owner) {
+    async first(name: Name, subject: string, owner: Owner) {
       // The cached one may be of a past definition.
       const row = await rows.load(name)
       return row?.salt === undefined ? undefined : read({ row, hash: subjectHash(row.salt, subject) }, owner)
@@ -54,7 +55,7 @@ export function openSubjects<Name, R extends Row, First>(
       const statement = `update ${owner}
         set subject_salt = x'${createSalt()}'
       where id = ${integer(id)} and subject_salt is null`
-      await database.withRetry((connection) => connection.query(statement), { deadline })
+      await database.withRetry(JOINED, (connection) => connection.query(statement), deadline)
       rows.forget(name)
       return deadline
     },

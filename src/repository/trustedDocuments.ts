@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import type { Connection } from 'mysql2/promise'
-import { type Database, retried } from '../mysql/pool.ts'
+import { type Database, joined } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
 import { bytes, instant, list, pageBy, select, timeOf } from '../mysql/sql.ts'
 import { inTransaction } from '../mysql/transactions.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { NewDocument, TrustedDocument } from '../rules/trustedDocument.ts'
-import type { Owner } from '../rules/turns.ts'
 import { batchReads } from './batches.ts'
 
 /** How long a document that was read is used, in milliseconds: then it may have been removed by another process. */
@@ -24,7 +24,7 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
   })
   const reads = batchReads<{ id: string }, { id: string; text?: string }>(
     ({ id }) => id,
-    retried(database, (connection, keys: readonly { id: string }[]) =>
+    joined(database, (connection, keys: readonly { id: string }[]) =>
       readDocuments(connection, `where id in (${list(keys, ({ id }) => bytes(id))})`),
     ),
     ({ id }) => ({ id }),
@@ -45,8 +45,8 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
      *
      * @throws {NthError} BAD_USER_INPUT if an ID has another text; UNAVAILABLE
      */
-    add(documents: readonly NewDocument[]): Promise<TrustedDocument[]> {
-      return definitions.withRetry((connection) =>
+    add(documents: readonly NewDocument[], owner = JOINED): Promise<TrustedDocument[]> {
+      return definitions.withRetry(owner, (connection) =>
         inTransaction(connection, () => addDocuments(connection, documents)),
       )
     },
@@ -56,18 +56,20 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
      *
      * @throws {NthError} NOT_FOUND, UNAVAILABLE
      */
-    async remove(id: string): Promise<TrustedDocument> {
+    async remove(id: string, owner = JOINED): Promise<TrustedDocument> {
       const which = `where id = ${bytes(id)}`
-      const [document] = await definitions.withRetry((connection) => readDocuments(connection, which))
+      const [document] = await definitions.withRetry(owner, (connection) => readDocuments(connection, which))
       if (!document) throw new NthError('NOT_FOUND', `There is no trusted document ${JSON.stringify(id)}.`)
-      await definitions.withRetry((connection) => connection.query(`delete from trusted_document ${which}`))
+      await definitions.withRetry(owner, (connection) =>
+        connection.query(`delete from trusted_document ${which}`),
+      )
       cached.delete(id)
       return document
     },
 
     /** In the order of their IDs. */
-    list: (page: Page<string>, owner?: Owner) =>
-      database.withRetry((connection) => listDocuments(connection, page), { owner }),
+    list: (page: Page<string>, owner = JOINED) =>
+      database.withRetry(owner, (connection) => listDocuments(connection, page)),
   }
 
   async function load(id: string): Promise<string | undefined> {

@@ -6,14 +6,10 @@ import { unavailable } from './errors.ts'
 export interface Owner {
   readonly identity: string
   readonly address: string
-  /** From when on its time limit counts, on the clock of `performance.now()`, in milliseconds. */
-  readonly arrivedAt: number
+  /** From when on its time limit counts, on the clock of `performance.now()`, in milliseconds. Default: now. */
+  readonly arrivedAt?: number
   /** Whether nobody needs its work any more. */
   readonly hasLeft: boolean
-  /** The owners that share its work. Default: itself. */
-  readonly members?: ReadonlySet<Owner>
-  /** Called with each member that comes later. */
-  readonly onJoined?: Set<(member: Owner) => void>
 }
 
 /** All that share some work, which has the turn of the one that waits least. */
@@ -21,11 +17,8 @@ export class SharedOwner implements Owner {
   readonly identity = ''
   readonly address = ''
   readonly members = new Set<Owner>()
+  /** Called with each member that comes later. */
   readonly onJoined = new Set<(member: Owner) => void>()
-
-  get arrivedAt() {
-    return performance.now()
-  }
 
   get hasLeft() {
     for (const { hasLeft } of this.members) if (!hasLeft) return false
@@ -39,12 +32,13 @@ export class SharedOwner implements Owner {
 }
 
 /** Work that waits for its turn. */
-interface Waiting {
-  size: number
+interface Waiting<Work, Result> {
+  work: Work
   owner: Owner
   /** Whether it was started or given up. It may still be in queues. */
   isOver: boolean
-  start(): void
+  /** Ends the wait with a result. */
+  start(result: Result | Promise<Result>): void
   giveUp(reason: string): void
 }
 
@@ -52,31 +46,32 @@ interface Waiting {
  * Turns go round the identities that wait, and the turns of an identity round its addresses. So the next work of an owner
  * waits for at most one piece of work of each other identity, and of each other address of its own.
  */
-export class Turns {
+export class Turns<Work, Result> {
   /** The next turn is that of the first identity, and of its first address. */
-  readonly #identities = new Map<string, Map<string, Waiting[]>>()
+  readonly #identities = new Map<string, Map<string, Waiting<Work, Result>[]>>()
 
   /**
-   * Waits for a turn.
+   * Waits for a turn. Returns what the work was started with.
    *
-   * @param size of the work, for whoever takes the turns
+   * @param work for whoever takes the turns
    * @throws {NthError} UNAVAILABLE after the deadline, or if the owner has left
    */
-  wait(owner: Owner, deadline: number, size = 1): Promise<void> {
+  wait(owner: Owner, deadline: number, work: Work): Promise<Result> {
     return new Promise((resolve, reject) => {
+      const shared = owner instanceof SharedOwner ? owner : undefined
       const join = (member: Owner) => this.#enqueue(member, waiting)
       const end = () => {
         waiting.isOver = true
         clearTimeout(timer)
-        owner.onJoined?.delete(join)
+        shared?.onJoined.delete(join)
       }
-      const waiting: Waiting = {
-        size,
+      const waiting: Waiting<Work, Result> = {
+        work,
         owner,
         isOver: false,
-        start() {
+        start(result) {
           end()
-          resolve()
+          resolve(result)
         },
         giveUp(reason) {
           end()
@@ -84,13 +79,13 @@ export class Turns {
         },
       }
       const timer = setTimeout(waiting.giveUp, Math.max(0, deadline - performance.now()), BUSY)
-      owner.onJoined?.add(join)
-      this.#enqueue(owner.members ? this.#leastWaiting(owner.members) : owner, waiting)
+      shared?.onJoined.add(join)
+      this.#enqueue(shared ? this.#leastWaiting(shared) : owner, waiting)
     })
   }
 
   /** Takes the work whose turn it is, of identities that may have one now; undefined: none waits. */
-  take(mayHaveTurn: (identity: string) => boolean = () => true): Waiting | undefined {
+  take(mayHaveTurn: (identity: string) => boolean = () => true): Waiting<Work, Result> | undefined {
     for (const [identity, addresses] of this.#identities) {
       if (!mayHaveTurn(identity)) continue
       for (const [address, queue] of addresses) {
@@ -112,18 +107,18 @@ export class Turns {
     return this.#identities.has(identity)
   }
 
-  #enqueue({ identity, address }: Owner, waiting: Waiting): void {
-    const addresses = this.#identities.get(identity) ?? new Map<string, Waiting[]>()
+  #enqueue({ identity, address }: Owner, waiting: Waiting<Work, Result>): void {
+    const addresses = this.#identities.get(identity) ?? new Map<string, Waiting<Work, Result>[]>()
     this.#identities.set(identity, addresses)
     const queue = addresses.get(address)
     if (queue) queue.push(waiting)
     else addresses.set(address, [waiting])
   }
 
-  #leastWaiting(members: ReadonlySet<Owner>): Owner {
-    let least = NOBODY
+  #leastWaiting(shared: SharedOwner): Owner {
+    let least: Owner = shared
     let shortest = Number.POSITIVE_INFINITY
-    for (const member of members) {
+    for (const member of shared.members) {
       const addresses = this.#identities.get(member.identity)
       const own = addresses?.get(member.address)?.length ?? 0
       const ahead = own + (addresses?.size ?? 0)
@@ -137,7 +132,7 @@ export class Turns {
 }
 
 /** Takes the first that is still waited for. */
-function nextOf(queue: Waiting[]): Waiting | undefined {
+function nextOf<Work, Result>(queue: Waiting<Work, Result>[]): Waiting<Work, Result> | undefined {
   for (let waiting = queue.shift(); waiting; waiting = queue.shift()) {
     if (waiting.isOver) continue
     if (!waiting.owner.hasLeft) return waiting
@@ -146,5 +141,4 @@ function nextOf(queue: Waiting[]): Waiting | undefined {
   return undefined
 }
 
-const NOBODY: Owner = { identity: '', address: '', arrivedAt: 0, hasLeft: true }
 const BUSY = 'Too many requests are waiting.'

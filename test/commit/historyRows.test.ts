@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import type { CounterWork } from '../../src/commit/batch.ts'
 import { lockHistory } from '../../src/commit/periodStatements.ts'
 import { FlushText } from '../../src/commit/statements.ts'
+import { JOINED } from '../../src/mysql/slots.ts'
 import { select } from '../../src/mysql/sql.ts'
 import { runningAt } from '../../src/rules/periods.ts'
 import type { CounterRow } from '../../src/rules/rows.ts'
@@ -38,7 +39,7 @@ it('finds the history rows of a thousand counters by their whole keys, however l
   const text = new FlushText(new Date())
   lockHistory(works, text)
   // In a session with Nth's own settings.
-  const reads = await openTestDatabase(target).withRetry(async (connection) => {
+  const reads = await openTestDatabase(target).withRetry(JOINED, async (connection) => {
     await connection.query('flush status')
     await connection.query(text.statements.join())
     const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { JOINED } from '../../src/mysql/slots.ts'
 import { select } from '../../src/mysql/sql.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
@@ -81,7 +82,7 @@ it('reads no more of a long history than the periods that are requested', async 
   )
   expect(counters).toEqual(names.map(() => ({ history: [1, 1, 1].map((value) => ({ value })) })))
   // In a session with Nth's own settings.
-  const reads = await openTestDatabase(target).withRetry(async (connection) => {
+  const reads = await openTestDatabase(target).withRetry(JOINED, async (connection) => {
     await connection.query('flush status')
     for (const text of [...statements]) await connection.query(text)
     const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")

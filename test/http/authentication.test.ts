@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import type { Database } from '../../src/mysql/pool.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { openApiKeys } from '../../src/repository/apiKeys.ts'
 import { unavailable } from '../../src/rules/errors.ts'
 import { createSecret, EVERYTHING, isSecret } from '../../src/rules/rights.ts'
+import { type Owner, Turns } from '../../src/rules/turns.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
 import { openWire } from '../support/client/wire.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
@@ -25,6 +26,13 @@ const KEY_OPTIONS = {
   perMinute: null,
   documents: null,
   expiresAt: null,
+}
+
+const CALLER = ownerAt('192.0.2.1')
+
+/** Whoever sends a key that is not known yet, from an address. */
+function ownerAt(address: string): Owner {
+  return { identity: 'unknown', address, arrivedAt: 0, hasLeft: false }
 }
 
 /** The API keys of a database, without a service; closed when the test has finished. */
@@ -142,7 +150,7 @@ it('records when a key was last used, with one write for all its calls', async (
   const keys = openTestKeys(database)
   const { secret, key } = await keys.create(KEY_OPTIONS)
   const statements = collectStatements('api_key')
-  for (let use = 0; use < 10; use++) await keys.find(secret, key.hash)
+  for (let use = 0; use < 10; use++) await keys.find(secret, key.hash, CALLER)
   const before = Date.now()
   await keys.close()
   expect(statements.filter((statement) => statement.startsWith('update'))).toHaveLength(1)
@@ -152,7 +160,7 @@ it('records when a key was last used, with one write for all its calls', async (
   const times = [before + 5000, before + 2000]
   for (const time of times) {
     const other = openTestKeys(database, () => new Date(time))
-    await other.find(secret, key.hash)
+    await other.find(secret, key.hash, CALLER)
     await other.close()
   }
   const [later] = await query(target, `select last_used_at from api_key where id = ${key.id}`)
@@ -303,15 +311,24 @@ it('accepts a key that it has not seen yet, however many unknown ones come from 
     expect([status, code]).toEqual([401, 'UNAUTHENTICATED'])
 })
 
-it('reads keys by one statement at a time, of at most 100, in order of arrival', async () => {
+/** A database that reads keys by their hashes only when a test starts that. */
+async function databaseWithHeldReads() {
   const reads: { hashes: string[]; start: () => void }[] = []
   const target = await startProxy(await freshDatabase(), async (statement) => {
-    const hashes = statement.match(/x'[0-9a-f]{64}'/g)
-    if (hashes) await new Promise<void>((start) => reads.push({ hashes, start }))
+    const hashes = statement.match(/(?<=x')[0-9a-f]{64}(?=')/g)
+    if (hashes && !statement.includes('insert'))
+      await new Promise<void>((start) => reads.push({ hashes, start }))
     return 'passes' as const
   })
+  return { reads, target }
+}
+
+it('reads keys by one statement at a time, of at most 100', async () => {
+  const { reads, target } = await databaseWithHeldReads()
   const keys = openTestKeys(openTestDatabase(target))
-  const found = Array.from({ length: 300 }, () => keys.find(createSecret(), hash('sha256', createSecret())))
+  const found = Array.from({ length: 300 }, () =>
+    keys.find(createSecret(), hash('sha256', createSecret()), CALLER),
+  )
   for (const expected of [100, 100, 100]) {
     await expect.poll(() => reads.length).toBe(1)
     const [read] = reads.splice(0)
@@ -322,26 +339,63 @@ it('reads keys by one statement at a time, of at most 100, in order of arrival',
   expect(reads).toHaveLength(0)
 })
 
+it('reads the key of another address by the next statement, however many of one address wait', async () => {
+  const { reads, target } = await databaseWithHeldReads()
+  const { url } = await startProtected({ target, access: { trustedProxies: ['127.0.0.1'] } })
+  const wait = vi.spyOn(Turns.prototype, 'wait')
+  onTestFinished(() => wait.mockRestore())
+  const send = async (address: string, secret = createSecret()) => {
+    const { status } = await call(url, { secret, 'x-forwarded-for': address })
+    return { status, digest: hash('sha256', secret) }
+  }
+  const waiting = (address: string) =>
+    wait.mock.calls.filter(([owner]) => owner.identity === 'unknown' && owner.address === address).length
+  const first = send('192.0.2.1')
+  await expect.poll(() => reads.length).toBe(1)
+  const unknown = Array.from({ length: 250 }, () => send('192.0.2.1'))
+  await expect.poll(() => waiting('192.0.2.1')).toBe(251)
+  // They share a network, and so one turn.
+  const secret = createSecret()
+  const honest = send('2001:db8::1', secret)
+  await expect.poll(() => waiting('2001:db8:0:0')).toBe(1)
+  for (const read of reads.splice(0)) read.start()
+  await expect.poll(() => reads.length).toBe(1)
+  expect(reads[0]?.hashes).toHaveLength(100)
+  expect(reads[0]?.hashes.slice(0, 2)).toContain(hash('sha256', secret))
+  let isDone = false
+  const answers = Promise.all([first, honest, ...unknown]).finally(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    for (const read of reads.splice(0)) read.start()
+    await new Promise(setImmediate)
+  }
+  expect(new Set((await answers).map(({ status }) => status))).toEqual(new Set([401]))
+})
+
 it('fails all look-ups that wait when the database cannot be read, and tries it again for the next', async () => {
   const database = openTestDatabase(await freshDatabase())
   let isAway = false
   let reads = 0
-  const withRetry: Database['withRetry'] = async (work) => {
+  const withRetry: Database['withRetry'] = async (owner, work) => {
     reads += 1
-    if (!isAway) return database.withRetry(work)
+    if (!isAway) return database.withRetry(owner, work)
     await new Promise(setImmediate)
     throw unavailable('The database is unreachable.')
   }
-  const keys = openTestKeys(Object.assign(Object.create(database), { withRetry }))
+  const deadline = () => database.deadline()
+  const keys = openTestKeys(Object.assign(Object.create(database), { withRetry, deadline }))
   const { secret, key } = await keys.create(KEY_OPTIONS)
   isAway = true
   reads = 0
-  const found = await Promise.allSettled(Array.from({ length: 1200 }, () => keys.find(secret, key.hash)))
+  const found = await Promise.allSettled(
+    Array.from({ length: 1200 }, () => keys.find(secret, key.hash, CALLER)),
+  )
   expect(new Set(found.map(({ status }) => status))).toEqual(new Set(['rejected']))
   // Each further one would make its callers wait until the time limit once more.
   expect(reads).toBe(1)
   isAway = false
-  expect(await keys.find(secret, key.hash)).toEqual(key)
+  expect(await keys.find(secret, key.hash, CALLER)).toEqual(key)
 })
 
 it('reads a key again that it did not find before, as it may have been restored since', async () => {
@@ -349,10 +403,10 @@ it('reads a key again that it did not find before, as it may have been restored 
   const keys = openTestKeys(openTestDatabase(target))
   const secret = createSecret()
   const digest = hash('sha256', secret)
-  expect(await keys.find(secret, digest)).toBeUndefined()
+  expect(await keys.find(secret, digest, CALLER)).toBeUndefined()
   const { key } = await keys.create(KEY_OPTIONS)
   await query(target, `update api_key set hash = x'${digest}' where id = ${key.id}`)
-  expect(await keys.find(secret, digest)).toEqual({ ...key, hash: digest })
+  expect(await keys.find(secret, digest, CALLER)).toEqual({ ...key, hash: digest })
 })
 
 it('fails the callers of a key alone whose row cannot be parsed', async () => {
@@ -362,7 +416,7 @@ it('fails the callers of a key alone whose row cannot be parsed', async () => {
   const made = []
   for (let index = 0; index < 5; index++) made.push(await keys.create(KEY_OPTIONS))
   await query(target, `update api_key set grants = 'x' where id = ${made[2]?.key.id}`)
-  const found = await Promise.allSettled(made.map(({ secret, key }) => keys.find(secret, key.hash)))
+  const found = await Promise.allSettled(made.map(({ secret, key }) => keys.find(secret, key.hash, CALLER)))
   expect(found.map(({ status }) => status)).toEqual([
     ...['fulfilled', 'fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
   ])
@@ -373,10 +427,10 @@ it('notices a revocation although the row of another key cannot be parsed any mo
   const database = openTestDatabase(target)
   const [keys, other] = [openTestKeys(database), openTestKeys(database)]
   const [broken, revoked] = [await keys.create(KEY_OPTIONS), await keys.create(KEY_OPTIONS)]
-  for (const { secret, key } of [broken, revoked]) await keys.find(secret, key.hash)
+  for (const { secret, key } of [broken, revoked]) await keys.find(secret, key.hash, CALLER)
   await query(target, `update api_key set grants = 'x' where id = ${broken.key.id}`)
   await other.revoke(revoked.key.id)
-  await expect.poll(() => keys.find(revoked.secret, revoked.key.hash)).toBeUndefined()
+  await expect.poll(() => keys.find(revoked.secret, revoked.key.hash, CALLER)).toBeUndefined()
 })
 
 it('limits the changes of a key from each address, and says when to come back', async () => {

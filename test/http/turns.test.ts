@@ -1,18 +1,21 @@
-import { expect, it } from 'vitest'
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Database } from '../../src/mysql/pool.ts'
+import type { Target } from '../../src/mysql/settings.ts'
+import { JOBS, JOINED } from '../../src/mysql/slots.ts'
 import { select } from '../../src/mysql/sql.ts'
 import { type Connection, inTransaction } from '../../src/mysql/transactions.ts'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
-import { freshDatabase, openTestDatabase } from '../support/database/database.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { startFront } from '../support/server/front.ts'
 
 const BY_PROXY = { trustedProxies: ['127.0.0.1'], anonymous: ['ADMIN' as const] }
 
 /** A server behind a proxy, and a client of it at an address. */
-async function startBehindProxy() {
-  const { url, post, faults } = await startFront({ access: BY_PROXY })
+async function startBehindProxy(target?: Target) {
+  const { url, post, faults } = await startFront({ access: BY_PROXY, target })
   const clientAt = (address: string) => async (query: string) => {
     const { body } = await post(JSON.stringify({ query }), { 'x-forwarded-for': address })
     if (body.errors) throw new Error(JSON.stringify(body.errors))
@@ -83,6 +86,30 @@ it('sends an event to one address before most of those of another, which has man
   expect(faults).toEqual([])
 })
 
+it('changes a definition for one address while many changes of another wait for a locked one', async () => {
+  const target = await freshDatabase()
+  const { clientAt, faults } = await startBehindProxy(target)
+  const [greedy, honest] = [clientAt('192.0.2.1'), clientAt('192.0.2.2')]
+  const define = (name: string) =>
+    `mutation { defineSequence(name: "${name}", definition: { step: 2 }) { name } }`
+  await honest(define('locked'))
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('start transaction')
+  await holder.query('select id from sequence where id = 1 for update')
+  const attempts = collectStatements('for update')
+  const flood = upTo(20).map(() => greedy(define('locked')))
+  const locking =
+    "select 1 from information_schema.processlist where info like '%for update%' and id <> connection_id()"
+  await expect.poll(() => query(target, locking)).toHaveLength(2)
+  expect(await honest(define('free'))).toEqual({ defineSequence: { name: 'free' } })
+  // Each attempt waits for the lock. In order of arrival, there would be twenty before.
+  expect(attempts.length).toBeLessThan(10)
+  await holder.query('rollback')
+  await Promise.all(flood)
+  expect(faults).toEqual([])
+})
+
 /** Counts to a billion. */
 const THOUSAND =
   '(with recursive n as (select 1 as i union all select i + 1 from n where i < 1000) select i from n)'
@@ -91,15 +118,16 @@ const LONG = `select count(*) as many from ${['a', 'b', 'c'].map((table) => `${T
 it('has the server end a select before its attempt ends, and keeps the connection', async () => {
   const database = openTestDatabase(await freshDatabase(), { timeLimitMs: 1500 })
   const connectionOf = async (pool: Database) =>
-    (await pool.select<{ id: number }>('select connection_id() as id'))[0]?.id
+    (await pool.select<{ id: number }>(JOINED, 'select connection_id() as id'))[0]?.id
   const before = await connectionOf(database)
-  await expect(database.select(LONG)).rejects.toMatchObject({
+  await expect(database.select(JOINED, LONG)).rejects.toMatchObject({
     code: 'UNAVAILABLE',
     message: 'The database took too long for this; nothing was done.',
   })
   expect(await connectionOf(database)).toBe(before)
   expect(
     await database.select(
+      JOINED,
       "select 1 from information_schema.processlist where info like '%with recursive%' and id <> connection_id()",
     ),
   ).toEqual([])
@@ -109,9 +137,9 @@ it('gives selects no time limit in jobs, and in transactions that change rows', 
   const database = openTestDatabase(await freshDatabase())
   const statements = collectStatements('7 as seven')
   const selectSeven = (connection: Connection) => select(connection, 'select 7 as seven')
-  await database.withRetry(selectSeven)
-  await database.forJobs().withRetry(selectSeven)
-  await database.withRetry((connection) => inTransaction(connection, () => selectSeven(connection)))
+  await database.withRetry(JOINED, selectSeven)
+  await database.withRetry(JOBS, selectSeven)
+  await database.withRetry(JOINED, (connection) => inTransaction(connection, () => selectSeven(connection)))
   const areLimited = statements.map((statement) => /max_(statement|execution)_time/.test(statement))
   expect(areLimited).toEqual([true, false, false])
 })

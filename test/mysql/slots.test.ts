@@ -3,10 +3,11 @@ import { JOBS, JOINED, Slots } from '../../src/mysql/slots.ts'
 import type { Owner } from '../../src/rules/turns.ts'
 
 const SIZE = 10
+const RESERVED = 2
 
 /** Slots, of which work takes one until a test ends it. */
-function observedSlots() {
-  const slots = new Slots(SIZE)
+function observedSlots(size = SIZE, reserved = RESERVED) {
+  const slots = new Slots(size, reserved)
   const running: { name: string; end: () => void }[] = []
   async function start(owner: Owner, count = 1): Promise<void> {
     for (let number = 1; number <= count; number += 1)
@@ -61,6 +62,21 @@ it('keeps two slots for joined work, which may also use the others', async () =>
   const alone = observedSlots()
   await alone.start(JOINED, 30)
   expect(alone.count('joined')).toBe(SIZE)
+})
+
+it('lets callers use all slots where none is reserved, in turn', async () => {
+  const { start, end, count } = observedSlots(2, 0)
+  await start(ownerAt('a'), 5)
+  await start(ownerAt('b'), 2)
+  expect([count('a'), count('b')]).toEqual([2, 0])
+  await end('a')
+  await end('a')
+  expect([count('a'), count('b')]).toEqual([1, 1])
+  await start(JOBS)
+  await end('a')
+  await end('b')
+  await end('b')
+  expect([count('a'), count('b'), count('jobs')]).toEqual([1, 0, 1])
 })
 
 it('gives jobs one slot at a time, and none while joined work waits', async () => {

@@ -4,6 +4,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { type HostsOptions, openHosts } from '../../src/mysql/hosts.ts'
 import { openDatabase } from '../../src/mysql/pool.ts'
 import { causalSettings, hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/settings.ts'
+import { JOINED } from '../../src/mysql/slots.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
@@ -360,7 +361,7 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   })
   onFinished(database.close)
   const ask = (statement: string) =>
-    database.withRetry(async (connection) => (await connection.query(statement))[0])
+    database.withRetry(JOINED, async (connection) => (await connection.query(statement))[0])
   // More than it has connections.
   const gate = `'${target.database}'`
   const holder = await createConnection(target)

@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
+import { JOBS } from '../../src/mysql/slots.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
@@ -84,11 +85,11 @@ it('imports to such a server', async () => {
 
 it('sends the longest statement that the server takes, and no longer one', async () => {
   // Without a time limit, which would make it longer.
-  const database = openTestDatabase(await server()).forJobs()
+  const database = openTestDatabase(await server())
   const textOf = (length: number) =>
     `select length('${'x'.repeat(length - "select length('') as length".length)}') as length`
   const sent = (length: number) =>
-    database.withRetry(async (connection) => (await connection.query(textOf(length)))[0])
+    database.withRetry(JOBS, async (connection) => (await connection.query(textOf(length)))[0])
   await expect(sent(LONGEST)).resolves.toEqual([{ length: expect.any(Number) }])
   await expect(sent(LONGEST + 1)).rejects.toMatchObject({ code: 'REQUEST_ENTITY_TOO_LARGE' })
 })

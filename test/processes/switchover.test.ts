@@ -5,6 +5,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { ER } from '../../src/mysql/errors.ts'
 import { openHosts } from '../../src/mysql/hosts.ts'
 import { openDatabase } from '../../src/mysql/pool.ts'
+import { JOINED } from '../../src/mysql/slots.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startLoad } from '../support/client/load.ts'
@@ -91,17 +92,17 @@ it('uses no other connection of before a switchover, though it was answered afte
   })
   const events = new EventEmitter()
   const [begun, rejected] = [once(events, 'begun'), once(events, 'rejected')]
-  const reading = database.withRetry(async (connection) => {
+  const reading = database.withRetry(JOINED, async (connection) => {
     await connection.query('select 1')
     events.emit('begun')
     await rejected
     await connection.query('select 1')
   })
   await begun
-  await database.select('select 1')
+  await database.select(JOINED, 'select 1')
   isSwitched = true
   let rejections = 0
-  await database.withRetry(async (connection) => {
+  await database.withRetry(JOINED, async (connection) => {
     await connection.query('insert into deleted_counter (id) values (1)').catch((error) => {
       rejections += 1
       // Only then has the pool noted the rejection.

@@ -1,8 +1,9 @@
 import { graphql } from 'graphql'
 import { expect, it } from 'vitest'
 import { schema } from '../../src/graphql/schema.ts'
-import { batchReads } from '../../src/repository/batches.ts'
+import { batchOwnReads, batchReads } from '../../src/repository/batches.ts'
 import { UNRESTRICTED } from '../../src/rules/rights.ts'
+import { type Owner, SharedOwner } from '../../src/rules/turns.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
@@ -119,4 +120,20 @@ it('reads what many requests ask for in the same tick with one statement', async
   expect(statements[0]?.match(/x'6e37'/g) ?? []).toHaveLength(1)
   expect(answers.map(({ counter }) => counter.value)).toEqual(upTo(50).map((index) => (index === 7 ? 7 : 0)))
   expect(answers.every(({ counters }) => counters[0].value === 7)).toBe(true)
+})
+
+it('joins the reads of an owner in one tick, also after one in which it read nothing', async () => {
+  const members: (readonly Owner[])[] = []
+  const { readMany } = batchOwnReads(
+    ({ name }: Numbered) => name,
+    async (keys, owner) => {
+      members.push(owner instanceof SharedOwner ? [...owner.members] : [])
+      return keys
+    },
+  )
+  const request = (): Owner => ({ identity: 'a', address: '1', hasLeft: false })
+  const [gone, first, second] = [request(), request(), request()]
+  await readMany([], gone)
+  await Promise.all([readMany([{ name: 'x' }], first), readMany([{ name: 'y' }], second)])
+  expect(members).toEqual([[first, second]])
 })

@@ -76,8 +76,8 @@ it('does not sweep a key that is used again after it was found old', async () =>
   const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
   await again()
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
-  const withRetry: Database['withRetry'] = (work) =>
-    database.withRetry((connection) => {
+  const withRetry: Database['withRetry'] = (owner, work) =>
+    database.withRetry(owner, (connection) => {
       const send = connection.query.bind(connection)
       const late = async (...args: Parameters<typeof send>) => {
         if (String(args[0]).startsWith('delete')) await again()

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
+import { JOBS } from '../../src/mysql/slots.ts'
 import { layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
@@ -278,7 +279,7 @@ it('changes nothing where no block begins any more, or where another process has
     [3001, undefined],
     [3000, 2000],
   ] as const) {
-    const next = await database.withRetry((connection) =>
+    const next = await database.withRetry(JOBS, (connection) =>
       layOut(connection, { namespaceId: 1, periodKey: 0 }, from, moreThan),
     )
     expect(next).toBe(undefined)

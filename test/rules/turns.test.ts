@@ -8,7 +8,7 @@ function ownerAt(identity: string, address = '1', hasLeft = false): Owner {
 
 /** Some turns, and what has had one, in order. */
 function observedTurns() {
-  const turns = new Turns()
+  const turns = new Turns<void, void>()
   const started: string[] = []
   const failed: string[] = []
   const wait = (name: string, owner: Owner, deadline = performance.now() + 1e6) =>
@@ -47,7 +47,7 @@ it('lets no work wait for more than one of each other identity, and of each othe
   })
   fc.assert(
     fc.property(arrivals, (steps) => {
-      const turns = new Turns()
+      const turns = new Turns<void, void>()
       /** What waits, with what has had a turn since it became the first of its owner. */
       const waiting = new Map<string, { owner: Owner; count: number; since: Owner[] }>()
       const textOf = ({ identity, address }: Owner) => `${identity} ${address}`

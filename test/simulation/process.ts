@@ -5,6 +5,7 @@ import { openWriter } from '../../src/commit/transaction.ts'
 import { createFailoverDetector } from '../../src/mysql/health.ts'
 import { openHosts } from '../../src/mysql/hosts.ts'
 import type { Database } from '../../src/mysql/pool.ts'
+import { JOINED } from '../../src/mysql/slots.ts'
 import type { Connection } from '../../src/mysql/transactions.ts'
 import { type Notices, SILENT } from '../../src/operations/log.ts'
 import { createRowCache } from '../../src/repository/batches.ts'
@@ -16,6 +17,7 @@ import { claimOf } from '../../src/rules/idempotency.ts'
 import type { CounterRow, SequenceGroupRow } from '../../src/rules/rows.ts'
 import { type SequenceGroupKey, sequenceGroupKeyText } from '../../src/rules/sequence.ts'
 import { defaultSequenceDefinition } from '../../src/rules/sequenceDefinition.ts'
+import type { Owner } from '../../src/rules/turns.ts'
 import type { Answer, ApiOperation, CallOutcome } from '../history/history.ts'
 import { PLAIN } from '../support/model/plain.ts'
 import { ServerError, type ServerSession, type SimulatedServer } from './database.ts'
@@ -61,7 +63,7 @@ export function openProcess(options: ProcessOptions) {
   const database = {
     deadline: () => scheduler.nowMs + timeoutMs,
     /** As `Database` does: tries until the deadline. */
-    async withRetry<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    async withRetry<T>(_owner: Owner, work: (connection: Connection) => Promise<T>): Promise<T> {
       const deadline = scheduler.nowMs + timeoutMs
       for (let cause: unknown; ; await clock.pause(random.fraction() * 100)) {
         if (scheduler.nowMs > deadline) throw unavailable('The database is unreachable.', cause)
@@ -187,7 +189,7 @@ export function openProcess(options: ProcessOptions) {
       case 'deleteCounter':
         return { previousValue: (await counters.delete(key)).previousValue }
       case 'counters':
-        return database.withRetry(async () => operation.names.map((name) => stateOf(server, name)))
+        return database.withRetry(JOINED, async () => operation.names.map((name) => stateOf(server, name)))
       case 'nextInSequence': {
         const { issued, isReplayed: replayed } = await sequences.next(
           groupOf(operation),
@@ -205,7 +207,7 @@ export function openProcess(options: ProcessOptions) {
         return { nextValue, replayed: isReplayed }
       }
       case 'sequenceGroup':
-        return database.withRetry(async () => groupState(server, operation.group ?? ''))
+        return database.withRetry(JOINED, async () => groupState(server, operation.group ?? ''))
       default:
         throw new Error(`The simulation has no ${kind}`)
     }

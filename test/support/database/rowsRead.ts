@@ -1,4 +1,5 @@
 import type { Target } from '../../../src/mysql/settings.ts'
+import { JOINED } from '../../../src/mysql/slots.ts'
 import { select } from '../../../src/mysql/sql.ts'
 import { openTestDatabase } from './database.ts'
 
@@ -13,7 +14,7 @@ export async function rowsRead(
     // As they would be without their time limits.
     .map((text) => text.replace(/^set statement .*? for select/, 'select'))
     .filter((text) => text.startsWith('select') && text.includes(table))
-  return openTestDatabase(target).withRetry(async (connection) => {
+  return openTestDatabase(target).withRetry(JOINED, async (connection) => {
     await connection.query('flush status')
     for (const text of selects) await connection.query(text)
     const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")

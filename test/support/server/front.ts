@@ -1,6 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { Gate } from '../../../src/graphql/gate.ts'
 import { type ListenOptions, listen } from '../../../src/http/server.ts'
+import type { Target } from '../../../src/mysql/settings.ts'
 import { SILENT } from '../../../src/operations/log.ts'
 import type { Nth } from '../../../src/repository/nth.ts'
 import { type Client, clientOf } from '../client/client.ts'
@@ -12,10 +13,11 @@ export async function startFront(
   options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'gate' | 'notices'>> & {
     around?: (nth: Nth) => Nth
     now?: () => Date
+    target?: Target | undefined
   } = {},
 ): Promise<Client & { faults: unknown[]; close: () => Promise<void> }> {
-  const { around = (nth) => nth, now, ...rest } = options
-  const nth = openTestNth(await freshDatabase(), { ...(now && { now }) })
+  const { around = (nth) => nth, now, target = await freshDatabase(), ...rest } = options
+  const nth = openTestNth(target, { ...(now && { now }) })
   const faults: unknown[] = []
   const server = await listen({
     host: '127.0.0.1',
