@@ -25,7 +25,7 @@ export class Gate {
   /**
    * Waits for a tick with room for this many values, and takes it. Work that fits no tick gets one of its own.
    *
-   * @throws {NthError} UNAVAILABLE if it waits too long, or its client has left
+   * @throws {NthError} UNAVAILABLE if it waits too long; BAD_REQUEST if its client has left
    */
   untilRoom(values: number, owner: Owner): Promise<void> {
     if (!this.#isStarting && this.#takeRoom(values)) return Promise.resolve()

@@ -34,7 +34,7 @@ export class Slots {
   /**
    * Waits for a slot. Returns what releases it.
    *
-   * @throws {NthError} UNAVAILABLE after the deadline, or if the owner has left
+   * @throws {NthError} UNAVAILABLE after the deadline; BAD_REQUEST if the owner has left
    */
   async take(owner: Owner, deadline: number): Promise<() => void> {
     // Whoever waits may not have one now.

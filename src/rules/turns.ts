@@ -1,4 +1,4 @@
-import { unavailable } from './errors.ts'
+import { NthError, unavailable } from './errors.ts'
 
 /**
  * Whose work waits: an identity (a key, the subject of a token, ADMIN or all anonymous callers) at one of its addresses.
@@ -39,7 +39,7 @@ interface Waiting<Work, Result> {
   isOver: boolean
   /** Ends the wait with a result. */
   start(result: Result | Promise<Result>): void
-  giveUp(reason: string): void
+  giveUp(reason: NthError): void
 }
 
 /**
@@ -54,7 +54,7 @@ export class Turns<Work, Result> {
    * Waits for a turn. Returns what the work was started with.
    *
    * @param work for whoever takes the turns
-   * @throws {NthError} UNAVAILABLE after the deadline, or if the owner has left
+   * @throws {NthError} UNAVAILABLE after the deadline; BAD_REQUEST, which nobody receives, if the owner has left
    */
   wait(owner: Owner, deadline: number, work: Work): Promise<Result> {
     return new Promise((resolve, reject) => {
@@ -75,10 +75,11 @@ export class Turns<Work, Result> {
         },
         giveUp(reason) {
           end()
-          reject(unavailable(`${reason} Nothing was done.`))
+          reject(reason)
         },
       }
-      const timer = setTimeout(waiting.giveUp, Math.max(0, deadline - performance.now()), BUSY)
+      const tooLate = () => waiting.giveUp(unavailable('Too many requests are waiting. Nothing was done.'))
+      const timer = setTimeout(tooLate, Math.max(0, deadline - performance.now()))
       shared?.onJoined.add(join)
       this.#enqueue(shared ? this.#leastWaiting(shared) : owner, waiting)
     })
@@ -136,9 +137,8 @@ function nextOf<Work, Result>(queue: Waiting<Work, Result>[]): Waiting<Work, Res
   for (let waiting = queue.shift(); waiting; waiting = queue.shift()) {
     if (waiting.isOver) continue
     if (!waiting.owner.hasLeft) return waiting
-    waiting.giveUp('The client has left.')
+    // No failure of the service, which would be logged as one and raise an alert.
+    waiting.giveUp(new NthError('BAD_REQUEST', 'The client has left. Nothing was done.'))
   }
   return undefined
 }
-
-const BUSY = 'Too many requests are waiting.'

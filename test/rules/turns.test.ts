@@ -92,7 +92,7 @@ it('drops the work of owners who have left, without a turn', async () => {
   leaving.hasLeft = true
   expect(await startAll()).toEqual(['b'])
   expect(failed).toEqual(
-    [1, 2, 3].map((number) => `left${number}: UNAVAILABLE The client has left. Nothing was done.`),
+    [1, 2, 3].map((number) => `left${number}: BAD_REQUEST The client has left. Nothing was done.`),
   )
 })
 
