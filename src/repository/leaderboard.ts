@@ -1,8 +1,7 @@
 import { withTimeout } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
-import { rowsOf } from '../mysql/session.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
-import { BEGIN_SNAPSHOT, type Connection, inTransaction, queryAll, selectAll } from '../mysql/transactions.ts'
+import { BEGIN_SNAPSHOT, type Connection, inTransaction, selectAll } from '../mysql/transactions.ts'
 import type { Notices } from '../operations/log.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { CounterKey } from '../rules/counter.ts'
@@ -23,7 +22,8 @@ import { repeat } from './jobs.ts'
 import { type ListedValue, type Place, readPlaces, tableOf, valueText } from './leaderboardBlocks.ts'
 import { copyToLeaderboard } from './leaderboardSync.ts'
 
-interface ListedRow extends StateRow {
+/** A row of a leaderboard. */
+interface ListedRow {
   id: number
   namespace_id: number
   listed_value: number
@@ -44,7 +44,10 @@ export async function listLeaderboard(
   namespace: string,
   page: LeaderboardPage,
 ): Promise<LeaderboardEntry[]> {
-  return entriesIn(await select<ListedRow>(connection, selectPage(namespace, page)), page)
+  const joins = `join counter c on c.id = r.counter_id
+       join counter_value v on ${JOIN_VALUE}`
+  const rows = await select<ListedRow & StateRow>(connection, selectPage(STATE, namespace, page, joins))
+  return rows.map((row) => entryIn(row, page))
 }
 
 /**
@@ -52,7 +55,7 @@ export async function listLeaderboard(
  * `force index` and this form of the condition: otherwise MariaDB scans all rows before it, or all with the same value.
  * Measured on 10.11, in the middle of a million: 0.4 ms rather than 1.2 s.
  */
-function selectPage(namespace: string, page: LeaderboardPage): string {
+function selectPage(columns: string, namespace: string, page: LeaderboardPage, joins = ''): string {
   const { order, after, before, limit, fromEnd, periodKey = ALL_TIME } = page
   const { sortedBy, isDescending, literal } = indexes[order]
   const column = `r.${sortedBy}`
@@ -66,22 +69,21 @@ function selectPage(namespace: string, page: LeaderboardPage): string {
   const conditions = [`n.name = ${bytes(namespace)}`, isOn]
   if (after) conditions.push(beyond(after, behind))
   if (before) conditions.push(beyond(before, ahead))
-  return `select ${STATE}, c.id, r.namespace_id, r.value as listed_value,
+  return `select ${columns}, r.counter_id as id, r.namespace_id, r.value as listed_value,
             ${periodKey === ALL_TIME ? `nullif(r.updated_at, ${EPOCH})` : 'null'} as listed_at
        from namespace n
        join ${table} r force index (${table}_${sortedBy}) on r.namespace_id = n.id
-       join counter c on c.id = r.counter_id
-       join counter_value v on ${JOIN_VALUE}
+       ${joins}
       where ${conditions.join(' and ')}
       order by ${column} ${direction}, r.counter_id ${direction}
       limit ${integer(limit)}`
 }
 
-function entriesIn(
-  rows: readonly ListedRow[],
+function entryIn(
+  row: ListedRow & StateRow,
   { order, periodKey = ALL_TIME }: Pick<LeaderboardPage, 'order' | 'periodKey'>,
-): LeaderboardEntry[] {
-  return rows.map((row) => ({
+): LeaderboardEntry {
+  return {
     ...stateIn(row),
     leaderboard: { namespaceId: row.namespace_id, periodKey },
     listedValue: row.listed_value,
@@ -89,7 +91,7 @@ function entriesIn(
       sortedBy: order === 'UPDATED_AT_DESC' ? (row.listed_at?.getTime() ?? 0) : row.listed_value,
       id: row.id,
     },
-  }))
+  }
 }
 
 /** A counter on a leaderboard, and its order. */
@@ -129,23 +131,45 @@ interface NeighborsKey extends LeaderboardKey {
   below: number
 }
 
-/** Reads the entries around counters, and their own, within a snapshot: so none is missing or there twice. */
+/**
+ * Reads the entries around counters, and their own, within a snapshot: so none is missing or there twice. The states of
+ * those that are found are read together: with joins for each counter, 500 took 245 ms of the database's processor time
+ * rather than 95 ms (MariaDB 10.11).
+ */
 async function readNeighbors(connection: Connection, keys: readonly NeighborsKey[]) {
-  const neighbors: (NeighborsKey & { entries: LeaderboardEntry[] })[] = []
-  for (const { id, value, ...key } of await readListed(connection, keys)) {
-    const { namespace, periodKey, lowestFirst, above, below } = key
-    const page = { order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey } as const
+  const counters = (await readListed(connection, keys)).map((counter) => {
+    const order: LeaderboardOrder = counter.lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC'
+    return { ...counter, order }
+  })
+  const selects = counters.flatMap(({ namespace, order, periodKey, above, below, value, id }, number) => {
+    const page = { order, periodKey }
     const before = { sortedBy: value, id }
     // The counter follows this position itself.
-    const after = { sortedBy: value, id: lowestFirst ? id - 1 : id + 1 }
-    const [higher, others] = await queryAll(connection, [
-      selectPage(namespace, { ...page, before, limit: above, fromEnd: true }),
-      selectPage(namespace, { ...page, after, limit: 1 + below, fromEnd: false }),
-    ])
-    const rows = [...rowsOf<ListedRow>(higher).toReversed(), ...rowsOf<ListedRow>(others)]
-    neighbors.push({ ...key, entries: entriesIn(rows, page) })
-  }
-  return neighbors
+    const after = { sortedBy: value, id: order === 'VALUE_ASC' ? id - 1 : id + 1 }
+    const selectNumbered = (part: Pick<LeaderboardPage, 'after' | 'before' | 'limit' | 'fromEnd'>) =>
+      `(${selectPage(`${number} as number`, namespace, { ...page, ...part })})`
+    return [
+      ...(above > 0 ? [selectNumbered({ before, limit: above, fromEnd: true })] : []),
+      selectNumbered({ after, limit: 1 + below, fromEnd: false }),
+    ]
+  })
+  const rows = await selectAll<ListedRow & StateRow & { number: number }>(
+    connection,
+    selects,
+    (listed) => `select l.*, ${STATE}
+       from (${listed}) l
+       join counter c on c.id = l.id
+       join namespace n on n.id = c.namespace_id
+       join counter_value v on ${JOIN_VALUE}`,
+  )
+  const rowsOf = groupBy(rows, ({ number }) => number)
+  return counters.map(({ id, value, order, ...key }, number) => {
+    const sign = key.lowestFirst ? 1 : -1
+    const sorted = (rowsOf.get(number) ?? []).toSorted(
+      (a, b) => sign * (a.listed_value - b.listed_value || a.id - b.id),
+    )
+    return { ...key, entries: sorted.map((row) => entryIn(row, { order, periodKey: key.periodKey })) }
+  })
 }
 
 /** Pause between two copies, in milliseconds. */
