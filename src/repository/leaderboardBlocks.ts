@@ -37,6 +37,8 @@ interface Range extends Leaderboard {
 
 export interface LeaderboardBlock extends Range {
   counters: number
+  /** 0: a leaderboard without blocks. */
+  isStored: number
 }
 
 /** The table of leaderboards, which has an index named after the sorted column, and the condition of one's rows. */
@@ -61,27 +63,36 @@ function keyOf({ namespaceId, periodKey }: Leaderboard): string {
   return `${integer(namespaceId)}, ${integer(periodKey)}`
 }
 
+/** Selects the blocks of a leaderboard. */
+function selectBlocks(leaderboard: Leaderboard, condition = 'true'): string {
+  return `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters, 1 as isStored
+       ${fromBlocksOf(leaderboard)} and ${condition}`
+}
+
+/** Selects a leaderboard without blocks as the one block that it is. Counts no more rows than show that it has doubled. */
+function selectUndivided(leaderboard: Leaderboard): string {
+  const { namespaceId, periodKey } = leaderboard
+  return `select cast(${namespaceId} as unsigned) as namespaceId, cast(${periodKey} as unsigned) as periodKey,
+            ${LOWEST} as \`from\`,
+            (select count(*) from (select 1 ${fromRowsOf(leaderboard)} limit ${DOUBLE + 1}) l) as counters,
+            0 as isStored
+       from dual
+      where not exists (select 1 ${fromBlocksOf(leaderboard)})`
+}
+
 /** Reads blocks, each leaderboard's in the order of their values. The end of the last one that is selected is unknown. */
 async function readBlocks(
   connection: Connection,
-  selections: readonly string[],
+  selects: readonly string[],
 ): Promise<Map<string, LeaderboardBlock[]>> {
-  const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(
-    connection,
-    selections.map(
-      (selection) =>
-        `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters ${selection}`,
-    ),
+  const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(connection, selects)
+  const sorted = groupBy(
+    rows.toSorted((a, b) => a.from - b.from),
+    keyOf,
   )
-  const blocks = new Map<string, LeaderboardBlock[]>()
-  for (const [key, unsorted] of groupBy(rows, keyOf)) {
-    const sorted = unsorted.toSorted((a, b) => a.from - b.from)
-    blocks.set(
-      key,
-      sorted.map((block, index) => ({ ...block, end: sorted[index + 1]?.from ?? HIGHEST })),
-    )
-  }
-  return blocks
+  const withEnds = (blocks: readonly Omit<LeaderboardBlock, 'end'>[]) =>
+    blocks.map((block, index) => ({ ...block, end: blocks[index + 1]?.from ?? HIGHEST }))
+  return new Map([...sorted].map(([key, blocks]) => [key, withEnds(blocks)]))
 }
 
 /** A value on a leaderboard, in one of its orders. */
@@ -97,10 +108,10 @@ export async function readPlaces<Value extends ListedValue>(
   connection: Connection,
   values: readonly Value[],
 ): Promise<(Value & Place)[]> {
-  const selections = [...groupBy(values, keyOf).values()].map(([first]) => fromBlocksOf(first))
-  const blocks = await readBlocks(connection, selections)
+  const selects = [...groupBy(values, keyOf).values()].map(([first]) => selectBlocks(first))
+  const blocks = await readBlocks(connection, selects)
   const steps = [...groupBy(values, orderOf).values()].flatMap((alike) =>
-    stepsOf(alike, blocks.get(keyOf(alike[0])) ?? [{ ...alike[0], from: LOWEST, end: HIGHEST, counters: 0 }]),
+    stepsOf(alike, blocks.get(keyOf(alike[0])) ?? [{ from: LOWEST, end: HIGHEST, counters: 0 }]),
   )
   const counts = await selectAll<{ step: number; counted: number }>(
     connection,
@@ -141,7 +152,7 @@ interface Step extends ListedValue, Range {
 /** The steps by which the places of values in one order are counted. Each row is in at most one of them. */
 function stepsOf(
   values: readonly [ListedValue, ...ListedValue[]],
-  blocks: readonly LeaderboardBlock[],
+  blocks: readonly Pick<LeaderboardBlock, 'from' | 'end' | 'counters'>[],
 ): Step[] {
   const [{ lowestFirst }] = values
   const unique = [...new Map(values.map((value) => [value.value, value])).values()]
@@ -181,6 +192,7 @@ export interface Move extends Leaderboard {
 }
 
 const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
+const ADD = 'on duplicate key update counters = counters + values(counters)'
 
 /** What a copy does to the blocks of leaderboards. */
 export interface BlockChanges {
@@ -188,8 +200,6 @@ export interface BlockChanges {
   counting: string[]
   /** The blocks that have doubled afterwards. */
   doubled: LeaderboardBlock[]
-  /** Leaderboards without blocks that get more rows, each at least once. */
-  undivided: Leaderboard[]
 }
 
 /** @param isDivided whether any of the leaderboards has blocks */
@@ -199,33 +209,31 @@ export async function readBlockChanges(
   isDivided: boolean,
 ): Promise<BlockChanges> {
   const leaderboards = groupBy(moves, keyOf)
-  const selections = isDivided ? [...leaderboards.values()].map(fromBlocksOfAll) : []
-  const blocks = await readBlocks(connection, selections)
+  const blocks = await readBlocks(
+    connection,
+    [...leaderboards.values()].flatMap((alike) => [
+      ...(isDivided ? [selectBlocksOf(alike)] : []),
+      // Only more rows make it double.
+      ...(alike.some(({ before }) => before === null) ? [selectUndivided(alike[0])] : []),
+    ]),
+  )
   const changes = [...blocks].flatMap(([key, present]) => changesOf(present, leaderboards.get(key) ?? []))
   const rows = changes.flatMap((block) =>
-    block.change === 0 ? [] : `(${keyOf(block)}, ${integer(block.from)}, ${block.change})`,
+    block.isStored && block.change !== 0 ? `(${keyOf(block)}, ${integer(block.from)}, ${block.change})` : [],
   )
-  const counting = `${INSERT_BLOCKS}
-     values ${rows.join(', ')}
-     on duplicate key update counters = counters + values(counters)`
   return {
-    counting: rows.length > 0 ? [counting] : [],
-    doubled: changes.filter(hasDoubled),
-    undivided: moves.filter((move) => move.before === null && !blocks.has(keyOf(move))),
+    counting: rows.length > 0 ? [`${INSERT_BLOCKS} values ${rows.join(', ')} ${ADD}`] : [],
+    // A block of one value cannot be split.
+    doubled: changes.filter(({ from, end, counters }) => counters > DOUBLE && end - from > 1),
   }
 }
 
-/** Whether a block has doubled, and more than one value. */
-export function hasDoubled({ from, end, counters }: LeaderboardBlock): boolean {
-  return counters > DOUBLE && end - from > 1
-}
-
-/** The blocks that have the values of moves on one leaderboard, and one that may end the last of them. */
-function fromBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
+/** Selects the blocks that have the values of moves on one leaderboard, and one that may end the last of them. */
+function selectBlocksOf(moves: readonly [Move, ...Move[]]): string {
   const values = moves.flatMap(({ before, after }) => [before ?? after ?? 0, after ?? before ?? 0])
   const [lowest, highest] = [Math.min(...values), Math.max(...values)].map(integer)
-  return `${fromBlocksOf(moves[0])} and from_value <= ${highest} + 1 and from_value >= (
-            select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest})`
+  const first = `select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest}`
+  return selectBlocks(moves[0], `from_value <= ${highest} + 1 and from_value >= (${first})`)
 }
 
 /** The blocks that moves begin or end in, as they are afterwards. */
@@ -250,68 +258,47 @@ function changesOf(
   })
 }
 
-/** Reads which leaderboards without blocks have doubled, each as the one block that it is. */
-export async function readDoubled(
-  connection: Connection,
-  undivided: readonly Leaderboard[],
-): Promise<LeaderboardBlock[]> {
-  const selects = [...groupBy(undivided, keyOf).values()].map(
-    ([
-      leaderboard,
-    ]) => `select ${leaderboard.namespaceId} as namespaceId, ${leaderboard.periodKey} as periodKey,
-            ${LOWEST} as \`from\`, ${HIGHEST} as end,
-            (select count(*) from (select 1 ${fromRowsOf(leaderboard)} limit ${DOUBLE + 1}) l) as counters`,
-  )
-  return (await selectAll<LeaderboardBlock>(connection, selects)).filter(hasDoubled)
-}
-
 /**
  * Makes one block of up to a thousand rows of those from a value on, and counts it. The next one gets the difference, or
  * the rest.
  *
  * @param from where a block begins; if no longer, nothing is done
  * @param moreThan does nothing if the block has at most so many rows
- * @returns the next block; undefined: there is none, or nothing was done
+ * @returns where the next block begins; undefined: there is none, or nothing was done
  */
 export function layOut(
   connection: Connection,
   leaderboard: Leaderboard,
   from: number,
   moreThan = Number.NEGATIVE_INFINITY,
-): Promise<Pick<LeaderboardBlock, 'from' | 'counters'> | undefined> {
+): Promise<number | undefined> {
   const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
   return orRollBack(connection, async () => {
-    type Found = Record<'isDivided' | 'counters' | 'following', number | null>
     const answers = await queryAll(connection, [
       ...BEGIN,
       lockLeaderboards([leaderboard.namespaceId]),
-      `select exists (select 1 ${blocks}) as isDivided,
-              (select counters ${blocks} and from_value = ${integer(from)}) as counters,
-              (select r.value ${rows} and r.value >= ${from} order by r.value limit 1 offset ${BLOCK}) as following`,
+      // If it has none yet, it becomes one block.
+      `${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${rows} and not exists (select 1 ${blocks}) ${ADD}`,
+      `select counters,
+              (select r.value ${rows} and r.value >= ${from} order by r.value limit 1 offset ${BLOCK}) as following
+         ${blocks} and from_value = ${integer(from)}`,
     ])
-    const { isDivided, counters, following } = firstRow<Found>(answers.at(-1)) ?? {}
-    const isDue = isDivided ? counters != null && counters > moreThan : from === LOWEST
-    if (!isDue) {
+    const block = firstRow<{ counters: number; following: number | null }>(answers.at(-1))
+    if (!block || block.counters <= moreThan) {
       await queryAll(connection, COMMIT)
       return undefined
     }
     // A value with more rows than a block gets a block of its own.
-    const end = following == null ? HIGHEST : Math.max(following, from + 1)
+    const end = block.following === null ? HIGHEST : Math.max(block.following, from + 1)
     const isWithin = (column: string) => `${column} >= ${from} and ${column} < ${end}`
     const counted = `(select count(*) ${rows} and ${isWithin('r.value')})`
-    const rest = `${INSERT_BLOCKS}
-     select ${key}, ${end}, (select sum(counters) ${blocks} and ${isWithin('from_value')}) - ${counted}
-     on duplicate key update counters = counters + values(counters)`
-    const written = await queryAll(connection, [
-      ...(isDivided ? [] : [`${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${rows}`]),
-      ...(end === HIGHEST ? [] : [rest]),
+    const sum = `(select sum(counters) ${blocks} and ${isWithin('from_value')})`
+    await queryAll(connection, [
+      ...(end === HIGHEST ? [] : [`${INSERT_BLOCKS} select ${key}, ${end}, ${sum} - ${counted} ${ADD}`]),
       `delete ${blocks} and from_value > ${from} and ${isWithin('from_value')}`,
-      `${INSERT_BLOCKS}
-     select ${key}, ${from}, ${counted}
-     on duplicate key update counters = values(counters)`,
-      `select from_value as \`from\`, counters ${blocks} and from_value = ${end}`,
+      `${INSERT_BLOCKS} select ${key}, ${from}, ${counted} on duplicate key update counters = values(counters)`,
       ...COMMIT,
     ])
-    return firstRow<Pick<LeaderboardBlock, 'from' | 'counters'>>(written.at(-1 - COMMIT.length))
+    return end === HIGHEST ? undefined : end
   })
 }

@@ -246,7 +246,7 @@ it('gives a value with many counters a block of its own, and does not try to spl
   const nth = openTestNth(target)
   await set(nth, { ...numbered(2500, () => 7), low: 1, high: 9 })
   expect(await sizesIn(target)).toEqual([1, 2500, 1])
-  const layouts = collectStatements('as isDivided')
+  const layouts = collectStatements('as following')
   await set(nth, { new: 7, low: 1, high: 1 })
   expect(await sizesIn(target)).toEqual([1, 2501, 1])
   expect(layouts).toEqual([])

@@ -217,8 +217,8 @@ it('keeps the counts while a large leaderboard is laid out in parts', async () =
   await fill(target, upTo(20_500))
   const leaderboard = { namespaceId: 1, periodKey: 0 }
   const database = openTestDatabase(target)
-  const layOutFrom = async (from: number) =>
-    (await database.withRetry((connection) => layOut(connection, leaderboard, from)))?.from
+  const layOutFrom = (from: number) =>
+    database.withRetry((connection) => layOut(connection, leaderboard, from))
   const starts: number[] = []
   for (let next: number | undefined = LOWEST; next !== undefined; next = await layOutFrom(next)) {
     expect(await wrongBlocks(target)).toEqual([])
