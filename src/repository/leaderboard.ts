@@ -104,11 +104,14 @@ function textOf({ namespace, name, periodKey, lowestFirst }: LeaderboardKey): st
   return joinNames(namespace, name, String(periodKey), String(lowestFirst))
 }
 
+/** A counter that is on its leaderboard. */
+type Listed<Key extends LeaderboardKey> = Key & ListedValue & { id: number }
+
 /** Finds the counters that are on their leaderboards, with their values there. */
 async function readListed<Key extends LeaderboardKey>(
   connection: Connection,
   keys: readonly Key[],
-): Promise<(Key & ListedValue & { id: number })[]> {
+): Promise<Listed<Key>[]> {
   const leaderboards = groupBy(keys, ({ namespace, periodKey }) => joinNames(namespace, String(periodKey)))
   const selects = [...leaderboards.values()].map((alike, number) => {
     const [{ namespace, periodKey }] = alike
@@ -136,22 +139,19 @@ interface NeighborsKey extends LeaderboardKey {
  * those that are found are read together: with joins for each counter, 500 took 245 ms of the database's processor time
  * rather than 95 ms (MariaDB 10.11).
  */
-async function readNeighbors(connection: Connection, keys: readonly NeighborsKey[]) {
-  const counters = (await readListed(connection, keys)).map((counter) => {
-    const order: LeaderboardOrder = counter.lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC'
-    return { ...counter, order }
-  })
-  const selects = counters.flatMap(({ namespace, order, periodKey, above, below, value, id }, number) => {
-    const page = { order, periodKey }
+async function readNeighbors(connection: Connection, counters: readonly Listed<NeighborsKey>[]) {
+  const pageOf = ({ lowestFirst, periodKey }: NeighborsKey) =>
+    ({ order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey }) as const
+  const selects = counters.flatMap((counter, number) => {
+    const { namespace, above, below, value, id, lowestFirst } = counter
+    const page = pageOf(counter)
     const before = { sortedBy: value, id }
     // The counter follows this position itself.
-    const after = { sortedBy: value, id: order === 'VALUE_ASC' ? id - 1 : id + 1 }
-    const selectNumbered = (part: Pick<LeaderboardPage, 'after' | 'before' | 'limit' | 'fromEnd'>) =>
-      `(${selectPage(`${number} as number`, namespace, { ...page, ...part })})`
+    const after = { sortedBy: value, id: lowestFirst ? id - 1 : id + 1 }
     return [
-      ...(above > 0 ? [selectNumbered({ before, limit: above, fromEnd: true })] : []),
-      selectNumbered({ after, limit: 1 + below, fromEnd: false }),
-    ]
+      { ...page, before, limit: above, fromEnd: true },
+      { ...page, after, limit: 1 + below, fromEnd: false },
+    ].map((page) => `(${selectPage(`${number} as number`, namespace, page)})`)
   })
   const rows = await selectAll<ListedRow & StateRow & { number: number }>(
     connection,
@@ -163,12 +163,12 @@ async function readNeighbors(connection: Connection, keys: readonly NeighborsKey
        join counter_value v on ${JOIN_VALUE}`,
   )
   const rowsOf = groupBy(rows, ({ number }) => number)
-  return counters.map(({ id, value, order, ...key }, number) => {
-    const sign = key.lowestFirst ? 1 : -1
+  return counters.map((counter, number) => {
+    const sign = counter.lowestFirst ? 1 : -1
     const sorted = (rowsOf.get(number) ?? []).toSorted(
       (a, b) => sign * (a.listed_value - b.listed_value || a.id - b.id),
     )
-    return { ...key, entries: sorted.map((row) => entryIn(row, { order, periodKey: key.periodKey })) }
+    return { ...counter, entries: sorted.map((row) => entryIn(row, pageOf(counter))) }
   })
 }
 
@@ -236,13 +236,21 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     (connection: Connection) =>
       inTransaction(connection, () => work(connection), BEGIN_SNAPSHOT)
 
-  const places = batchOwnReads<LeaderboardKey, LeaderboardKey & Place, null>(
-    textOf,
-    (keys, owner) =>
+  /** Reads what counters have on their leaderboards, in one snapshot after a copy. */
+  const inListed =
+    <Key extends LeaderboardKey, State>(
+      work: (connection: Connection, listed: readonly Listed<Key>[]) => Promise<(Key & State)[]>,
+    ) =>
+    (keys: readonly Key[], owner: Owner) =>
       read(
-        inSnapshot(async (connection) => readPlaces(connection, await readListed(connection, keys))),
+        inSnapshot(async (connection) => work(connection, await readListed(connection, keys))),
         owner,
-      ),
+      )
+
+  const places = batchOwnReads(textOf, inListed<LeaderboardKey, Place>(readPlaces), () => null)
+  const neighbors = batchOwnReads(
+    (key: NeighborsKey) => `${textOf(key)} ${key.above} ${key.below}`,
+    inListed<NeighborsKey, { entries: LeaderboardEntry[] }>(readNeighbors),
     () => null,
   )
   const placesOfValues = batchOwnReads<ListedValue, ListedValue & Place>(valueText, (values, owner) =>
@@ -250,15 +258,6 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
       inSnapshot((connection) => readPlaces(connection, values)),
       { owner },
     ),
-  )
-  const neighbors = batchOwnReads<NeighborsKey, NeighborsKey & { entries: LeaderboardEntry[] }, null>(
-    (key) => `${textOf(key)} ${key.above} ${key.below}`,
-    (keys, owner) =>
-      read(
-        inSnapshot((connection) => readNeighbors(connection, keys)),
-        owner,
-      ),
-    () => null,
   )
 
   return {

@@ -30,12 +30,9 @@ export const LOWEST = Number.MIN_SAFE_INTEGER
 const HIGHEST = Number.MAX_SAFE_INTEGER + 1
 
 /** The rows of a leaderboard from a value up to below another one. */
-interface Range extends Leaderboard {
+export interface LeaderboardBlock extends Leaderboard {
   from: number
   end: number
-}
-
-export interface LeaderboardBlock extends Range {
   counters: number
   /** 0: a leaderboard without blocks. */
   isStored: number
@@ -144,7 +141,7 @@ export function valueText(value: ListedValue): string {
 }
 
 /** A value, and the rows to be counted for its place. */
-interface Step extends ListedValue, Range {
+interface Step extends ListedValue, Pick<LeaderboardBlock, 'from' | 'end'> {
   /** The rows of all blocks before; undefined: it is counted from the place of the step before. */
   before: number | undefined
 }
@@ -194,20 +191,17 @@ export interface Move extends Leaderboard {
 const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
 const ADD = 'on duplicate key update counters = counters + values(counters)'
 
-/** What a copy does to the blocks of leaderboards. */
-export interface BlockChanges {
-  /** The statement that counts the moves; none if no block gets more or fewer rows. */
-  counting: string[]
-  /** The blocks that have doubled afterwards. */
-  doubled: LeaderboardBlock[]
-}
-
-/** @param isDivided whether any of the leaderboards has blocks */
+/**
+ * Reads what moves do to the blocks of leaderboards.
+ *
+ * @param isDivided whether any of the leaderboards has blocks
+ * @returns the statement that counts the moves, or none if no block gets more or fewer rows; and which blocks have doubled
+ */
 export async function readBlockChanges(
   connection: Connection,
   moves: readonly Move[],
   isDivided: boolean,
-): Promise<BlockChanges> {
+): Promise<{ counting: string[]; doubled: LeaderboardBlock[] }> {
   const leaderboards = groupBy(moves, keyOf)
   const blocks = await readBlocks(
     connection,
@@ -237,25 +231,17 @@ function selectBlocksOf(moves: readonly [Move, ...Move[]]): string {
 }
 
 /** The blocks that moves begin or end in, as they are afterwards. */
-function changesOf(
-  blocks: readonly LeaderboardBlock[],
-  moves: readonly Move[],
-): (LeaderboardBlock & { change: number })[] {
-  const changes: number[] = []
-  const steps = moves.flatMap(({ before, after }) => [
-    { value: before, change: -1 },
-    { value: after, change: 1 },
-  ])
-  let index = 0
-  for (const { value, change } of steps.toSorted((a, b) => (a.value ?? 0) - (b.value ?? 0))) {
-    if (value === null) continue
-    while ((blocks[index]?.end ?? HIGHEST) <= value) index += 1
-    changes[index] = (changes[index] ?? 0) + change
+function changesOf(blocks: readonly LeaderboardBlock[], moves: readonly Move[]) {
+  const changes = new Map<LeaderboardBlock, number>()
+  const add = (value: number | null, change: number) => {
+    const block = value === null ? undefined : blocks.findLast(({ from }) => from <= value)
+    if (block) changes.set(block, (changes.get(block) ?? 0) + change)
   }
-  return blocks.flatMap((block, index) => {
-    const change = changes[index]
-    return change === undefined ? [] : { ...block, counters: block.counters + change, change }
-  })
+  for (const { before, after } of moves) {
+    add(before, -1)
+    add(after, 1)
+  }
+  return [...changes].map(([block, change]) => ({ ...block, counters: block.counters + change, change }))
 }
 
 /**
