@@ -1,3 +1,4 @@
+import type { JobDatabase } from '../mysql/pool.ts'
 import { firstRow } from '../mysql/session.ts'
 import { groupBy, integer, list } from '../mysql/sql.ts'
 import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, selectAll } from '../mysql/transactions.ts'
@@ -253,13 +254,13 @@ function changesOf(blocks: readonly LeaderboardBlock[], moves: readonly Move[]) 
  * @returns where the next block begins; undefined: there is none, or nothing was done
  */
 export function layOut(
-  connection: Connection,
+  database: JobDatabase,
   leaderboard: Leaderboard,
   from: number,
   moreThan = Number.NEGATIVE_INFINITY,
 ): Promise<number | undefined> {
   const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
-  return orRollBack(connection, async () => {
+  const work = async (connection: Connection) => {
     const answers = await queryAll(connection, [
       ...BEGIN,
       lockLeaderboards([leaderboard.namespaceId]),
@@ -286,5 +287,6 @@ export function layOut(
       ...COMMIT,
     ])
     return end === HIGHEST ? undefined : end
-  })
+  }
+  return database.withRetry((connection) => orRollBack(connection, () => work(connection)))
 }

@@ -61,12 +61,9 @@ export async function copyToLeaderboard(
 /** Splits the blocks that copies have found doubled. */
 async function splitDoubled(database: JobDatabase, doubled: readonly LeaderboardBlock[]): Promise<void> {
   let splits = 0
-  for (const block of doubled) {
-    const split = (from: number) =>
-      database.withRetry((connection) => layOut(connection, block, from, DOUBLE))
+  for (const block of doubled)
     for (let from: number | undefined = block.from; from !== undefined && splits < MAX_SPLITS; splits++)
-      from = await split(from)
-  }
+      from = await layOut(database, block, from, DOUBLE)
 }
 
 function idOf({ id }: ListedCounter): string {
@@ -348,9 +345,7 @@ async function layOutAll(context: JobContext, onFailure: (error: unknown) => und
      select namespace_id, period_key from leaderboard_block`,
   )
   for (const leaderboard of leaderboards) {
-    const layOutFrom = (from: number) =>
-      database.withRetry((connection) => layOut(connection, leaderboard, from)).catch(onFailure)
     for (let from: number | undefined = LOWEST; from !== undefined && shouldContinue(); )
-      from = await layOutFrom(from)
+      from = await layOut(database, leaderboard, from).catch(onFailure)
   }
 }

@@ -285,9 +285,7 @@ it('changes nothing where no block begins any more, or where another process has
     [3001, undefined],
     [3000, 2000],
   ] as const) {
-    const next = await database.withRetry((connection) =>
-      layOut(connection, { namespaceId: 1, periodKey: 0 }, from, moreThan),
-    )
+    const next = await layOut(database, { namespaceId: 1, periodKey: 0 }, from, moreThan)
     expect(next).toBe(undefined)
     expect(await sizesIn(target)).toEqual(sizes)
   }

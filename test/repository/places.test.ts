@@ -217,10 +217,12 @@ it('keeps the counts while a large leaderboard is laid out in parts', async () =
   await fill(target, upTo(20_500))
   const leaderboard = { namespaceId: 1, periodKey: 0 }
   const database = openTestDatabase(target)
-  const layOutFrom = (from: number) =>
-    database.withRetry((connection) => layOut(connection, leaderboard, from))
   const starts: number[] = []
-  for (let next: number | undefined = LOWEST; next !== undefined; next = await layOutFrom(next)) {
+  for (
+    let next: number | undefined = LOWEST;
+    next !== undefined;
+    next = await layOut(database, leaderboard, next)
+  ) {
     expect(await wrongBlocks(target)).toEqual([])
     starts.push(next)
   }
