@@ -264,8 +264,8 @@ export function layOut(
     const answers = await queryAll(connection, [
       ...BEGIN,
       lockLeaderboards([leaderboard.namespaceId]),
-      // If it has none yet, it becomes one block.
-      `${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${rows} and not exists (select 1 ${blocks}) ${ADD}`,
+      // If it has none yet, it becomes one block. Otherwise its rows must not be read.
+      `${INSERT_BLOCKS} select ${key}, ${LOWEST}, if(exists (select 1 ${blocks}), 0, (select count(*) ${rows})) ${ADD}`,
       `select counters,
               (select r.value ${rows} and r.value >= ${from} order by r.value limit 1 offset ${BLOCK}) as following
          ${blocks} and from_value = ${integer(from)}`,
