@@ -33,11 +33,21 @@ export async function queryAll(connection: Connection, statements: readonly stri
  */
 const MAX_SELECTS = 50
 
-/** Joins any number of selects with the same columns by `union all`, and returns their rows in any order. */
-export async function selectAll<Row>(connection: Connection, selects: readonly string[]): Promise<Row[]> {
+/**
+ * Joins any number of selects with the same columns by `union all`, and returns their rows in any order.
+ *
+ * @param selectFrom a select from some of them
+ */
+export async function selectAll<Row>(
+  connection: Connection,
+  selects: readonly string[],
+  selectFrom = (union: string) => union,
+): Promise<Row[]> {
   const parts: Row[][] = []
-  for (let from = 0; from < selects.length; from += MAX_SELECTS)
-    parts.push(await select<Row>(connection, selects.slice(from, from + MAX_SELECTS).join('\nunion all\n')))
+  for (let from = 0; from < selects.length; from += MAX_SELECTS) {
+    const union = selects.slice(from, from + MAX_SELECTS).join('\nunion all\n')
+    parts.push(await select<Row>(connection, selectFrom(union)))
+  }
   return parts.flat()
 }
 

@@ -1,9 +1,8 @@
 import { withTimeout } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
-import { rowsOf } from '../mysql/session.ts'
 import { JOINED } from '../mysql/slots.ts'
 import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
-import { BEGIN_SNAPSHOT, type Connection, inTransaction, queryAll, selectAll } from '../mysql/transactions.ts'
+import { BEGIN_SNAPSHOT, type Connection, inTransaction, selectAll } from '../mysql/transactions.ts'
 import type { Notices } from '../operations/log.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { CounterKey } from '../rules/counter.ts'
@@ -24,7 +23,8 @@ import { repeat } from './jobs.ts'
 import { type ListedValue, type Place, readPlaces, tableOf, valueText } from './leaderboardBlocks.ts'
 import { copyToLeaderboard } from './leaderboardSync.ts'
 
-interface ListedRow extends StateRow {
+/** A row of a leaderboard. */
+interface ListedRow {
   id: number
   namespace_id: number
   listed_value: number
@@ -45,7 +45,12 @@ export async function listLeaderboard(
   namespace: string,
   page: LeaderboardPage,
 ): Promise<LeaderboardEntry[]> {
-  return entriesIn(await select<ListedRow>(connection, selectPage(namespace, page)), page)
+  const joins = `join namespace n on n.id = r.namespace_id
+       join counter c on c.id = r.counter_id
+       join counter_value v on ${JOIN_VALUE}`
+  const isListed = `n.name = ${bytes(namespace)}`
+  const rows = await select<ListedRow & StateRow>(connection, selectPage(STATE, page, isListed, joins))
+  return rows.map((row) => entryIn(row, page))
 }
 
 /**
@@ -53,7 +58,7 @@ export async function listLeaderboard(
  * `force index` and this form of the condition: otherwise MariaDB scans all rows before it, or all with the same value.
  * Measured on 10.11, in the middle of a million: 0.4 ms rather than 1.2 s.
  */
-function selectPage(namespace: string, page: LeaderboardPage): string {
+function selectPage(columns: string, page: LeaderboardPage, isListed: string, joins = ''): string {
   const { order, after, before, limit, fromEnd, periodKey = ALL_TIME } = page
   const { sortedBy, isDescending, literal } = indexes[order]
   const column = `r.${sortedBy}`
@@ -64,25 +69,23 @@ function selectPage(namespace: string, page: LeaderboardPage): string {
     return `(${column} ${side} ${by} or ${column} = ${by} and r.counter_id ${side} ${integer(id)})`
   }
   const { table, isOn } = tableOf(periodKey)
-  const conditions = [`n.name = ${bytes(namespace)}`, isOn]
+  const conditions = [isListed, isOn]
   if (after) conditions.push(beyond(after, behind))
   if (before) conditions.push(beyond(before, ahead))
-  return `select ${STATE}, c.id, r.namespace_id, r.value as listed_value,
+  return `select ${columns}, r.counter_id as id, r.namespace_id, r.value as listed_value,
             ${periodKey === ALL_TIME ? `nullif(r.updated_at, ${EPOCH})` : 'null'} as listed_at
-       from namespace n
-       join ${table} r force index (${table}_${sortedBy}) on r.namespace_id = n.id
-       join counter c on c.id = r.counter_id
-       join counter_value v on ${JOIN_VALUE}
+       from ${table} r force index (${table}_${sortedBy})
+       ${joins}
       where ${conditions.join(' and ')}
       order by ${column} ${direction}, r.counter_id ${direction}
       limit ${integer(limit)}`
 }
 
-function entriesIn(
-  rows: readonly ListedRow[],
+function entryIn(
+  row: ListedRow & StateRow,
   { order, periodKey = ALL_TIME }: Pick<LeaderboardPage, 'order' | 'periodKey'>,
-): LeaderboardEntry[] {
-  return rows.map((row) => ({
+): LeaderboardEntry {
+  return {
     ...stateIn(row),
     leaderboard: { namespaceId: row.namespace_id, periodKey },
     listedValue: row.listed_value,
@@ -90,7 +93,7 @@ function entriesIn(
       sortedBy: order === 'UPDATED_AT_DESC' ? (row.listed_at?.getTime() ?? 0) : row.listed_value,
       id: row.id,
     },
-  }))
+  }
 }
 
 /** A counter on a leaderboard, and its order. */
@@ -125,28 +128,62 @@ async function readListed<Key extends LeaderboardKey>(
   )
 }
 
+async function readPlacesOf(connection: Connection, keys: readonly LeaderboardKey[]) {
+  return readPlaces(connection, await readListed(connection, keys))
+}
+
 interface NeighborsKey extends LeaderboardKey {
   above: number
   below: number
 }
 
-/** Reads the entries around counters, and their own, within a snapshot: so none is missing or there twice. */
+/**
+ * Reads the entries around counters, and their own, within a snapshot: so none is missing or there twice. The states of
+ * those that are found are read together: with joins for each counter, 500 took 245 ms of the database's processor time
+ * rather than 78 ms (MariaDB 10.11).
+ */
 async function readNeighbors(connection: Connection, keys: readonly NeighborsKey[]) {
-  const neighbors: (NeighborsKey & { entries: LeaderboardEntry[] })[] = []
-  for (const { id, value, ...key } of await readListed(connection, keys)) {
-    const { namespace, periodKey, lowestFirst, above, below } = key
-    const page = { order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey } as const
+  const counters = await readListed(connection, keys)
+  const pageOf = ({ lowestFirst, periodKey }: NeighborsKey) =>
+    ({ order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey }) as const
+  const selects = counters.flatMap((counter, number) => {
+    const { namespaceId, above, below, value, id, lowestFirst } = counter
+    const isListed = `r.namespace_id = ${namespaceId}`
+    const page = pageOf(counter)
     const before = { sortedBy: value, id }
     // The counter follows this position itself.
     const after = { sortedBy: value, id: lowestFirst ? id - 1 : id + 1 }
-    const [higher, others] = await queryAll(connection, [
-      selectPage(namespace, { ...page, before, limit: above, fromEnd: true }),
-      selectPage(namespace, { ...page, after, limit: 1 + below, fromEnd: false }),
-    ])
-    const rows = [...rowsOf<ListedRow>(higher).toReversed(), ...rowsOf<ListedRow>(others)]
-    neighbors.push({ ...key, entries: entriesIn(rows, page) })
-  }
-  return neighbors
+    return [
+      { ...page, before, limit: above, fromEnd: true },
+      { ...page, after, limit: 1 + below, fromEnd: false },
+    ].map((page) => `(${selectPage(`${number} as number`, page, isListed)})`)
+  })
+  const rows = await selectAll<ListedRow & StateRow & { number: number }>(
+    connection,
+    selects,
+    // By the statistics of tables that were just filled, a server would scan them.
+    (listed) => `select straight_join l.*, ${STATE}
+       from (${listed}) l
+       join counter c force index (primary) on c.id = l.id
+       join counter_value v force index (primary) on ${JOIN_VALUE}
+       join namespace n force index (primary) on n.id = c.namespace_id`,
+  )
+  const rowsOf = groupBy(rows, ({ number }) => number)
+  return counters.map((counter, number) => {
+    const sign = counter.lowestFirst ? 1 : -1
+    const sorted = (rowsOf.get(number) ?? []).toSorted(
+      (a, b) => sign * (a.listed_value - b.listed_value || a.id - b.id),
+    )
+    return { ...counter, entries: sorted.map((row) => entryIn(row, pageOf(counter))) }
+  })
+}
+
+/** Reads what belongs to keys in one snapshot. */
+function inSnapshot<Key, State>(
+  work: (connection: Connection, keys: readonly Key[]) => Promise<State[]>,
+  keys: readonly Key[],
+) {
+  return (connection: Connection) => inTransaction(connection, () => work(connection, keys), BEGIN_SNAPSHOT)
 }
 
 /** Pause between two copies, in milliseconds. */
@@ -208,33 +245,17 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     return database.withRetry(owner, work, deadline)
   }
 
-  const inSnapshot =
-    <T>(work: (connection: Connection) => Promise<T>) =>
-    (connection: Connection) =>
-      inTransaction(connection, () => work(connection), BEGIN_SNAPSHOT)
-
   const places = batchOwnReads<LeaderboardKey, LeaderboardKey & Place, null>(
     textOf,
-    (keys, owner) =>
-      read(
-        owner,
-        inSnapshot(async (connection) => readPlaces(connection, await readListed(connection, keys))),
-      ),
+    (keys, owner) => read(owner, inSnapshot(readPlacesOf, keys)),
     () => null,
   )
   const placesOfValues = batchOwnReads<ListedValue, ListedValue & Place>(valueText, (values, owner) =>
-    database.withRetry(
-      owner,
-      inSnapshot((connection) => readPlaces(connection, values)),
-    ),
+    database.withRetry(owner, inSnapshot(readPlaces, values)),
   )
   const neighbors = batchOwnReads<NeighborsKey, NeighborsKey & { entries: LeaderboardEntry[] }, null>(
     (key) => `${textOf(key)} ${key.above} ${key.below}`,
-    (keys, owner) =>
-      read(
-        owner,
-        inSnapshot((connection) => readNeighbors(connection, keys)),
-      ),
+    (keys, owner) => read(owner, inSnapshot(readNeighbors, keys)),
     () => null,
   )
 

@@ -1,4 +1,6 @@
+import type { Database } from '../mysql/pool.ts'
 import { firstRow } from '../mysql/session.ts'
+import { JOBS } from '../mysql/slots.ts'
 import { groupBy, integer, list } from '../mysql/sql.ts'
 import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, selectAll } from '../mysql/transactions.ts'
 import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
@@ -30,13 +32,12 @@ export const LOWEST = Number.MIN_SAFE_INTEGER
 const HIGHEST = Number.MAX_SAFE_INTEGER + 1
 
 /** The rows of a leaderboard from a value up to below another one. */
-interface Range extends Leaderboard {
+export interface LeaderboardBlock extends Leaderboard {
   from: number
   end: number
-}
-
-export interface LeaderboardBlock extends Range {
   counters: number
+  /** 0: a leaderboard without blocks. */
+  isStored: number
 }
 
 /** The table of leaderboards, which has an index named after the sorted column, and the condition of one's rows. */
@@ -61,27 +62,36 @@ function keyOf({ namespaceId, periodKey }: Leaderboard): string {
   return `${integer(namespaceId)}, ${integer(periodKey)}`
 }
 
+/** Selects the blocks of a leaderboard. */
+function selectBlocks(leaderboard: Leaderboard, condition = 'true'): string {
+  return `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters, 1 as isStored
+       ${fromBlocksOf(leaderboard)} and ${condition}`
+}
+
+/** Selects a leaderboard without blocks as the one block that it is. Counts no more rows than show that it has doubled. */
+function selectUndivided(leaderboard: Leaderboard): string {
+  const { namespaceId, periodKey } = leaderboard
+  return `select cast(${namespaceId} as unsigned) as namespaceId, cast(${periodKey} as unsigned) as periodKey,
+            ${LOWEST} as \`from\`,
+            (select count(*) from (select 1 ${fromRowsOf(leaderboard)} limit ${DOUBLE + 1}) l) as counters,
+            0 as isStored
+       from dual
+      where not exists (select 1 ${fromBlocksOf(leaderboard)})`
+}
+
 /** Reads blocks, each leaderboard's in the order of their values. The end of the last one that is selected is unknown. */
 async function readBlocks(
   connection: Connection,
-  selections: readonly string[],
+  selects: readonly string[],
 ): Promise<Map<string, LeaderboardBlock[]>> {
-  const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(
-    connection,
-    selections.map(
-      (selection) =>
-        `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters ${selection}`,
-    ),
+  const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(connection, selects)
+  const sorted = groupBy(
+    rows.toSorted((a, b) => a.from - b.from),
+    keyOf,
   )
-  const blocks = new Map<string, LeaderboardBlock[]>()
-  for (const [key, unsorted] of groupBy(rows, keyOf)) {
-    const sorted = unsorted.toSorted((a, b) => a.from - b.from)
-    blocks.set(
-      key,
-      sorted.map((block, index) => ({ ...block, end: sorted[index + 1]?.from ?? HIGHEST })),
-    )
-  }
-  return blocks
+  const withEnds = (blocks: readonly Omit<LeaderboardBlock, 'end'>[]) =>
+    blocks.map((block, index) => ({ ...block, end: blocks[index + 1]?.from ?? HIGHEST }))
+  return new Map([...sorted].map(([key, blocks]) => [key, withEnds(blocks)]))
 }
 
 /** A value on a leaderboard, in one of its orders. */
@@ -97,10 +107,10 @@ export async function readPlaces<Value extends ListedValue>(
   connection: Connection,
   values: readonly Value[],
 ): Promise<(Value & Place)[]> {
-  const selections = [...groupBy(values, keyOf).values()].map(([first]) => fromBlocksOf(first))
-  const blocks = await readBlocks(connection, selections)
+  const selects = [...groupBy(values, keyOf).values()].map(([first]) => selectBlocks(first))
+  const blocks = await readBlocks(connection, selects)
   const steps = [...groupBy(values, orderOf).values()].flatMap((alike) =>
-    stepsOf(alike, blocks.get(keyOf(alike[0])) ?? [{ ...alike[0], from: LOWEST, end: HIGHEST, counters: 0 }]),
+    stepsOf(alike, blocks.get(keyOf(alike[0])) ?? [{ from: LOWEST, end: HIGHEST, counters: 0 }]),
   )
   const counts = await selectAll<{ step: number; counted: number }>(
     connection,
@@ -133,7 +143,7 @@ export function valueText(value: ListedValue): string {
 }
 
 /** A value, and the rows to be counted for its place. */
-interface Step extends ListedValue, Range {
+interface Step extends ListedValue, Pick<LeaderboardBlock, 'from' | 'end'> {
   /** The rows of all blocks before; undefined: it is counted from the place of the step before. */
   before: number | undefined
 }
@@ -141,7 +151,7 @@ interface Step extends ListedValue, Range {
 /** The steps by which the places of values in one order are counted. Each row is in at most one of them. */
 function stepsOf(
   values: readonly [ListedValue, ...ListedValue[]],
-  blocks: readonly LeaderboardBlock[],
+  blocks: readonly Pick<LeaderboardBlock, 'from' | 'end' | 'counters'>[],
 ): Step[] {
   const [{ lowestFirst }] = values
   const unique = [...new Map(values.map((value) => [value.value, value])).values()]
@@ -181,88 +191,59 @@ export interface Move extends Leaderboard {
 }
 
 const INSERT_BLOCKS = 'insert into leaderboard_block (namespace_id, period_key, from_value, counters)'
+const ADD = 'on duplicate key update counters = counters + values(counters)'
 
-/** What a copy does to the blocks of leaderboards. */
-export interface BlockChanges {
-  /** The statement that counts the moves; none if no block gets more or fewer rows. */
-  counting: string[]
-  /** The blocks that have doubled afterwards. */
-  doubled: LeaderboardBlock[]
-  /** Leaderboards without blocks that get more rows, each at least once. */
-  undivided: Leaderboard[]
-}
-
-/** @param isDivided whether any of the leaderboards has blocks */
+/**
+ * Reads what moves do to the blocks of leaderboards.
+ *
+ * @param isDivided whether any of the leaderboards has blocks
+ * @returns the statement that counts the moves, or none if no block gets more or fewer rows; and which blocks have doubled
+ */
 export async function readBlockChanges(
   connection: Connection,
   moves: readonly Move[],
   isDivided: boolean,
-): Promise<BlockChanges> {
+): Promise<{ counting: string[]; doubled: LeaderboardBlock[] }> {
   const leaderboards = groupBy(moves, keyOf)
-  const selections = isDivided ? [...leaderboards.values()].map(fromBlocksOfAll) : []
-  const blocks = await readBlocks(connection, selections)
+  const blocks = await readBlocks(
+    connection,
+    [...leaderboards.values()].flatMap((alike) => [
+      ...(isDivided ? [selectBlocksOf(alike)] : []),
+      // Only more rows make it double.
+      ...(alike.some(({ before }) => before === null) ? [selectUndivided(alike[0])] : []),
+    ]),
+  )
   const changes = [...blocks].flatMap(([key, present]) => changesOf(present, leaderboards.get(key) ?? []))
   const rows = changes.flatMap((block) =>
-    block.change === 0 ? [] : `(${keyOf(block)}, ${integer(block.from)}, ${block.change})`,
+    block.isStored && block.change !== 0 ? `(${keyOf(block)}, ${integer(block.from)}, ${block.change})` : [],
   )
-  const counting = `${INSERT_BLOCKS}
-     values ${rows.join(', ')}
-     on duplicate key update counters = counters + values(counters)`
   return {
-    counting: rows.length > 0 ? [counting] : [],
-    doubled: changes.filter(hasDoubled),
-    undivided: moves.filter((move) => move.before === null && !blocks.has(keyOf(move))),
+    counting: rows.length > 0 ? [`${INSERT_BLOCKS} values ${rows.join(', ')} ${ADD}`] : [],
+    // A block of one value cannot be split.
+    doubled: changes.filter(({ from, end, counters }) => counters > DOUBLE && end - from > 1),
   }
 }
 
-/** Whether a block has doubled, and more than one value. */
-export function hasDoubled({ from, end, counters }: LeaderboardBlock): boolean {
-  return counters > DOUBLE && end - from > 1
-}
-
-/** The blocks that have the values of moves on one leaderboard, and one that may end the last of them. */
-function fromBlocksOfAll(moves: readonly [Move, ...Move[]]): string {
+/** Selects the blocks that have the values of moves on one leaderboard, and one that may end the last of them. */
+function selectBlocksOf(moves: readonly [Move, ...Move[]]): string {
   const values = moves.flatMap(({ before, after }) => [before ?? after ?? 0, after ?? before ?? 0])
   const [lowest, highest] = [Math.min(...values), Math.max(...values)].map(integer)
-  return `${fromBlocksOf(moves[0])} and from_value <= ${highest} + 1 and from_value >= (
-            select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest})`
+  const first = `select max(from_value) ${fromBlocksOf(moves[0])} and from_value <= ${lowest}`
+  return selectBlocks(moves[0], `from_value <= ${highest} + 1 and from_value >= (${first})`)
 }
 
 /** The blocks that moves begin or end in, as they are afterwards. */
-function changesOf(
-  blocks: readonly LeaderboardBlock[],
-  moves: readonly Move[],
-): (LeaderboardBlock & { change: number })[] {
-  const changes: number[] = []
-  const steps = moves.flatMap(({ before, after }) => [
-    { value: before, change: -1 },
-    { value: after, change: 1 },
-  ])
-  let index = 0
-  for (const { value, change } of steps.toSorted((a, b) => (a.value ?? 0) - (b.value ?? 0))) {
-    if (value === null) continue
-    while ((blocks[index]?.end ?? HIGHEST) <= value) index += 1
-    changes[index] = (changes[index] ?? 0) + change
+function changesOf(blocks: readonly LeaderboardBlock[], moves: readonly Move[]) {
+  const changes = new Map<LeaderboardBlock, number>()
+  const add = (value: number | null, change: number) => {
+    const block = value === null ? undefined : blocks.findLast(({ from }) => from <= value)
+    if (block) changes.set(block, (changes.get(block) ?? 0) + change)
   }
-  return blocks.flatMap((block, index) => {
-    const change = changes[index]
-    return change === undefined ? [] : { ...block, counters: block.counters + change, change }
-  })
-}
-
-/** Reads which leaderboards without blocks have doubled, each as the one block that it is. */
-export async function readDoubled(
-  connection: Connection,
-  undivided: readonly Leaderboard[],
-): Promise<LeaderboardBlock[]> {
-  const selects = [...groupBy(undivided, keyOf).values()].map(
-    ([
-      leaderboard,
-    ]) => `select ${leaderboard.namespaceId} as namespaceId, ${leaderboard.periodKey} as periodKey,
-            ${LOWEST} as \`from\`, ${HIGHEST} as end,
-            (select count(*) from (select 1 ${fromRowsOf(leaderboard)} limit ${DOUBLE + 1}) l) as counters`,
-  )
-  return (await selectAll<LeaderboardBlock>(connection, selects)).filter(hasDoubled)
+  for (const { before, after } of moves) {
+    add(before, -1)
+    add(after, 1)
+  }
+  return [...changes].map(([block, change]) => ({ ...block, counters: block.counters + change, change }))
 }
 
 /**
@@ -271,47 +252,42 @@ export async function readDoubled(
  *
  * @param from where a block begins; if no longer, nothing is done
  * @param moreThan does nothing if the block has at most so many rows
- * @returns the next block; undefined: there is none, or nothing was done
+ * @returns where the next block begins; undefined: there is none, or nothing was done
  */
 export function layOut(
-  connection: Connection,
+  database: Database,
   leaderboard: Leaderboard,
   from: number,
   moreThan = Number.NEGATIVE_INFINITY,
-): Promise<Pick<LeaderboardBlock, 'from' | 'counters'> | undefined> {
+): Promise<number | undefined> {
   const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
-  return orRollBack(connection, async () => {
-    type Found = Record<'isDivided' | 'counters' | 'following', number | null>
+  const work = async (connection: Connection) => {
     const answers = await queryAll(connection, [
       ...BEGIN,
       lockLeaderboards([leaderboard.namespaceId]),
-      `select exists (select 1 ${blocks}) as isDivided,
-              (select counters ${blocks} and from_value = ${integer(from)}) as counters,
-              (select r.value ${rows} and r.value >= ${from} order by r.value limit 1 offset ${BLOCK}) as following`,
+      // If it has none yet, it becomes one block. Otherwise its rows must not be read.
+      `${INSERT_BLOCKS} select ${key}, ${LOWEST}, if(exists (select 1 ${blocks}), 0, (select count(*) ${rows})) ${ADD}`,
+      `select counters,
+              (select r.value ${rows} and r.value >= ${from} order by r.value limit 1 offset ${BLOCK}) as following
+         ${blocks} and from_value = ${integer(from)}`,
     ])
-    const { isDivided, counters, following } = firstRow<Found>(answers.at(-1)) ?? {}
-    const isDue = isDivided ? counters != null && counters > moreThan : from === LOWEST
-    if (!isDue) {
+    const block = firstRow<{ counters: number; following: number | null }>(answers.at(-1))
+    if (!block || block.counters <= moreThan) {
       await queryAll(connection, COMMIT)
       return undefined
     }
     // A value with more rows than a block gets a block of its own.
-    const end = following == null ? HIGHEST : Math.max(following, from + 1)
+    const end = block.following === null ? HIGHEST : Math.max(block.following, from + 1)
     const isWithin = (column: string) => `${column} >= ${from} and ${column} < ${end}`
     const counted = `(select count(*) ${rows} and ${isWithin('r.value')})`
-    const rest = `${INSERT_BLOCKS}
-     select ${key}, ${end}, (select sum(counters) ${blocks} and ${isWithin('from_value')}) - ${counted}
-     on duplicate key update counters = counters + values(counters)`
-    const written = await queryAll(connection, [
-      ...(isDivided ? [] : [`${INSERT_BLOCKS} select ${key}, ${LOWEST}, count(*) ${rows}`]),
-      ...(end === HIGHEST ? [] : [rest]),
+    const sum = `(select sum(counters) ${blocks} and ${isWithin('from_value')})`
+    await queryAll(connection, [
+      ...(end === HIGHEST ? [] : [`${INSERT_BLOCKS} select ${key}, ${end}, ${sum} - ${counted} ${ADD}`]),
       `delete ${blocks} and from_value > ${from} and ${isWithin('from_value')}`,
-      `${INSERT_BLOCKS}
-     select ${key}, ${from}, ${counted}
-     on duplicate key update counters = values(counters)`,
-      `select from_value as \`from\`, counters ${blocks} and from_value = ${end}`,
+      `${INSERT_BLOCKS} select ${key}, ${from}, ${counted} on duplicate key update counters = values(counters)`,
       ...COMMIT,
     ])
-    return firstRow<Pick<LeaderboardBlock, 'from' | 'counters'>>(written.at(-1 - COMMIT.length))
-  })
+    return end === HIGHEST ? undefined : end
+  }
+  return database.withRetry(JOBS, (connection) => orRollBack(connection, () => work(connection)))
 }

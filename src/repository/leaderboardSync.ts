@@ -12,15 +12,13 @@ import { COUNTER_EXISTS, JOIN_VALUE, REVISION, UPDATED_AT, VALUE } from './colum
 import type { JobContext, ScheduledJob } from './jobs.ts'
 import {
   BLOCK,
-  type BlockChanges,
   DOUBLE,
-  hasDoubled,
+  type LeaderboardBlock,
   LOWEST,
   layOut,
   lockLeaderboards,
   type Move,
   readBlockChanges,
-  readDoubled,
   tableOf,
 } from './leaderboardBlocks.ts'
 import { leaderboardsIn, retentionOf } from './namespaces.ts'
@@ -49,30 +47,24 @@ export async function copyToLeaderboard(
   const ordered = counters.toSorted((a, b) => a.id - b.id)
   const errors = new Map<string, Error>()
   for (let from = 0; from < ordered.length; from += BATCH) {
-    const copies: BlockChanges[] = []
+    const doubled: LeaderboardBlock[] = []
     await workOn(ordered.slice(from, from + BATCH), idOf, errors, async (batch) => {
       const copy = (connection: Connection) => copyRows(connection, batch, now, past, BEGIN, COMMIT)
-      copies.push(
-        await database.withRetry(JOBS, (connection) => orRollBack(connection, () => copy(connection))),
+      doubled.push(
+        ...(await database.withRetry(JOBS, (connection) => orRollBack(connection, () => copy(connection)))),
       )
     })
-    await splitDoubled(database, copies)
+    await splitDoubled(database, doubled)
   }
   return [...errors.values()]
 }
 
 /** Splits the blocks that copies have found doubled. */
-async function splitDoubled(database: Database, copies: readonly BlockChanges[]): Promise<void> {
-  const undivided = copies.flatMap((copy) => copy.undivided)
-  const found = undivided.length > 0 ? await database.withRetry(JOBS, (c) => readDoubled(c, undivided)) : []
+async function splitDoubled(database: Database, doubled: readonly LeaderboardBlock[]): Promise<void> {
   let splits = 0
-  for (const doubled of [...copies.flatMap((copy) => copy.doubled), ...found])
-    for (let block = doubled; hasDoubled(block) && splits < MAX_SPLITS; splits++) {
-      const { from } = block
-      const next = await database.withRetry(JOBS, (connection) => layOut(connection, doubled, from, DOUBLE))
-      if (!next) break
-      block = { ...doubled, ...next }
-    }
+  for (const block of doubled)
+    for (let from: number | undefined = block.from; from !== undefined && splits < MAX_SPLITS; splits++)
+      from = await layOut(database, block, from, DOUBLE)
 }
 
 function idOf({ id }: ListedCounter): string {
@@ -92,6 +84,7 @@ interface CopiedRow extends Move, Record<'time_zone' | 'periods', Buffer> {
  * Locks their namespaces first: so one copy after another reads and writes, and all rows are counted in their blocks.
  *
  * @param begin statements that are sent with the first ones; `end`: with the last ones
+ * @returns the blocks that have doubled
  */
 export async function copyRows(
   connection: Connection,
@@ -100,7 +93,7 @@ export async function copyRows(
   past: number,
   begin: readonly string[] = [],
   end: readonly string[] = [],
-): Promise<BlockChanges> {
+): Promise<LeaderboardBlock[]> {
   const namespaceIds = [...new Set(counters.map(({ namespaceId }) => namespaceId))]
   const answers = await queryAll(connection, [
     ...begin,
@@ -128,7 +121,7 @@ export async function copyRows(
   ].filter(({ before, after }) => before !== after)
   const changes = await readBlockChanges(connection, moves, blocks.length > 0)
   await queryAll(connection, [...writesOf(rows, moves), ...changes.counting, ...end])
-  return changes
+  return changes.doubled
 }
 
 /** Reads the rows of counters that no longer exist. */
@@ -356,9 +349,7 @@ async function layOutAll(context: JobContext, onFailure: (error: unknown) => und
      select namespace_id, period_key from leaderboard_block`,
   )
   for (const leaderboard of leaderboards) {
-    const layOutFrom = (from: number) =>
-      database.withRetry(JOBS, (connection) => layOut(connection, leaderboard, from)).catch(onFailure)
     for (let from: number | undefined = LOWEST; from !== undefined && shouldContinue(); )
-      from = (await layOutFrom(from))?.from
+      from = await layOut(database, leaderboard, from).catch(onFailure)
   }
 }

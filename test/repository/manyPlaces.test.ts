@@ -2,7 +2,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import { JOBS } from '../../src/mysql/slots.ts'
 import { layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
@@ -158,6 +157,7 @@ it('reads the neighbors of many counters, and their places, in one snapshot each
   await fill(target, [upTo(200).map((value) => [value, null, null]), []])
   const { leaderboard } = openTestNth(target)
   const snapshots = collectStatements('consistent snapshot')
+  const statements = collectStatements('union all')
   const keys = upTo(60).map((index) => ({
     namespace: 'n1',
     name: `c${index * 3}`,
@@ -166,6 +166,12 @@ it('reads the neighbors of many counters, and their places, in one snapshot each
   }))
   const neighbors = await Promise.all(keys.map((key) => leaderboard.neighbors(key, 1, 1)))
   expect(snapshots).toHaveLength(1)
+  // Those above and those below, each limited in its time. The states are joined to all of them, not to each.
+  expect(statements.map((text) => text.split('union all').length)).toEqual([50, 50, 20])
+  for (const text of statements) {
+    expect(text).toMatch(/max_(statement|execution)_time/)
+    expect(text.split('join counter_value v')).toHaveLength(2)
+  }
   const places = await Promise.all(neighbors.map((entries) => leaderboard.placesOf(entries ?? [], true)))
   expect(places).toEqual(upTo(60).map((index) => [3 * index - 1, 3 * index, 3 * index + 1]))
   expect(snapshots).toHaveLength(2)
@@ -247,7 +253,7 @@ it('gives a value with many counters a block of its own, and does not try to spl
   const nth = openTestNth(target)
   await set(nth, { ...numbered(2500, () => 7), low: 1, high: 9 })
   expect(await sizesIn(target)).toEqual([1, 2500, 1])
-  const layouts = collectStatements('as isDivided')
+  const layouts = collectStatements('as following')
   await set(nth, { new: 7, low: 1, high: 1 })
   expect(await sizesIn(target)).toEqual([1, 2501, 1])
   expect(layouts).toEqual([])
@@ -279,9 +285,7 @@ it('changes nothing where no block begins any more, or where another process has
     [3001, undefined],
     [3000, 2000],
   ] as const) {
-    const next = await database.withRetry(JOBS, (connection) =>
-      layOut(connection, { namespaceId: 1, periodKey: 0 }, from, moreThan),
-    )
+    const next = await layOut(database, { namespaceId: 1, periodKey: 0 }, from, moreThan)
     expect(next).toBe(undefined)
     expect(await sizesIn(target)).toEqual(sizes)
   }

@@ -5,7 +5,6 @@ import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import { JOBS } from '../../src/mysql/slots.ts'
 import { LOWEST, layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
@@ -218,10 +217,12 @@ it('keeps the counts while a large leaderboard is laid out in parts', async () =
   await fill(target, upTo(20_500))
   const leaderboard = { namespaceId: 1, periodKey: 0 }
   const database = openTestDatabase(target)
-  const layOutFrom = async (from: number) =>
-    (await database.withRetry(JOBS, (connection) => layOut(connection, leaderboard, from)))?.from
   const starts: number[] = []
-  for (let next: number | undefined = LOWEST; next !== undefined; next = await layOutFrom(next)) {
+  for (
+    let next: number | undefined = LOWEST;
+    next !== undefined;
+    next = await layOut(database, leaderboard, next)
+  ) {
     expect(await wrongBlocks(target)).toEqual([])
     starts.push(next)
   }
