@@ -97,7 +97,7 @@ export function batchOwnReads<Key, State extends Key, Missing = never>(
   function readsOf(owner: Owner): Reads {
     if (owner instanceof SharedOwner) return (open.get(owner) ?? openFor(owner, owner)).reads
     const who = `${owner.identity}\n${owner.address}`
-    const { shared, reads } = open.get(who) ?? openFor(who, new SharedOwner())
+    const { shared, reads } = open.get(who) ?? openFor(who, new SharedOwner(owner.arrivedAt))
     shared.join(owner)
     return reads
   }

@@ -7,7 +7,7 @@ export interface Owner {
   readonly identity: string
   readonly address: string
   /** From when on its time limit counts, on the clock of `performance.now()`, in milliseconds. Default: now. */
-  readonly arrivedAt?: number
+  readonly arrivedAt?: number | undefined
   /** Whether nobody needs its work any more. */
   readonly hasLeft: boolean
 }
@@ -16,9 +16,15 @@ export interface Owner {
 export class SharedOwner implements Owner {
   readonly identity = ''
   readonly address = ''
+  readonly arrivedAt: number | undefined
   readonly members = new Set<Owner>()
   /** Called with each member that comes later. */
   readonly onJoined = new Set<(member: Owner) => void>()
+
+  /** @param arrivedAt as of an owner */
+  constructor(arrivedAt?: number) {
+    this.arrivedAt = arrivedAt
+  }
 
   get hasLeft() {
     for (const { hasLeft } of this.members) if (!hasLeft) return false

@@ -123,17 +123,19 @@ it('reads what many requests ask for in the same tick with one statement', async
 })
 
 it('joins the reads of an owner in one tick, also after one in which it read nothing', async () => {
-  const members: (readonly Owner[])[] = []
+  const joined: { members: readonly Owner[]; arrivedAt: number | undefined }[] = []
   const { readMany } = batchOwnReads(
     ({ name }: Numbered) => name,
     async (keys, owner) => {
-      members.push(owner instanceof SharedOwner ? [...owner.members] : [])
+      const members = owner instanceof SharedOwner ? [...owner.members] : []
+      joined.push({ members, arrivedAt: owner.arrivedAt })
       return keys
     },
   )
-  const request = (): Owner => ({ identity: 'a', address: '1', hasLeft: false })
-  const [gone, first, second] = [request(), request(), request()]
+  const request = (arrivedAt: number): Owner => ({ identity: 'a', address: '1', arrivedAt, hasLeft: false })
+  const [gone, first, second] = [request(1), request(2), request(3)]
   await readMany([], gone)
   await Promise.all([readMany([{ name: 'x' }], first), readMany([{ name: 'y' }], second)])
-  expect(members).toEqual([[first, second]])
+  // Their time counts from the arrival of the first: it may have waited elsewhere before.
+  expect(joined).toEqual([{ members: [first, second], arrivedAt: 2 }])
 })
