@@ -39,12 +39,17 @@ const MAX_STATEMENTS = 16
 const NAMES = numbered('counter', 4000)
 const firstNames = (count: number) => JSON.stringify(NAMES.slice(0, count))
 const CHARTS = `counters(names: ${firstNames(10)}) { history(period: HOUR, last: 1200) { start value } }`
-const CART = NAMES.slice(0, 50).map((name) => `{ name: "${name}" }`)
+/** A cart of the first counters from a place on. */
+const cart = (count: number, start = 0) =>
+  `mutation { incrementMany(changes: [${NAMES.slice(start, start + count).map((name) => `{ name: "${name}" }`)}]) { value } }`
+/** Large carts that share no counter. Together, they are below the limit of changes that may wait. */
+const LARGE = 200
+const LARGE_CARTS = Array.from({ length: NAMES.length / LARGE }, (_, index) => cart(LARGE, LARGE * index))
 
 /** What the honest caller sends, each in a loop of its own. */
 const REQUESTED = {
   list: `{ counters(names: ${firstNames(100)}) { id name value revision minValue maxValue overflow } }`,
-  cart: `mutation { incrementMany(changes: [${CART}]) { value } }`,
+  cart: cart(50),
   increment: 'mutation { increment(name: "hot") { value } }',
   number: 'mutation { nextInSequence(name: "tickets") { value } }',
 }
@@ -81,14 +86,17 @@ const ATTACKS: readonly Attack[] = [
   repeated('neighbors of 60', `{ counters(names: ${firstNames(60)}) { neighbors { value } } }`),
   repeated('histories of ten', `{ ${CHARTS} }`),
   repeated('changeOf of 500', `{ counters(names: ${firstNames(500)}) { changeOf(subject: "s") { value } } }`),
+  repeated(`carts of ${LARGE}`, ...LARGE_CARTS),
   { title: `${KEYS} unknown keys`, run: tryKeys },
   { title: `${REQUESTS} × increment of a row that others lock`, run: incrementLocked },
 ]
 
-function repeated(title: string, query: string): Attack {
+function repeated(title: string, ...queries: string[]): Attack {
+  let sent = 0
   return {
     title: `${REQUESTS} × ${title}`,
-    run: (nth, signal) => inParallel(REQUESTS, signal, () => send(nth, nth.greedy, query)),
+    run: (nth, signal) =>
+      inParallel(REQUESTS, signal, () => send(nth, nth.greedy, queries[sent++ % queries.length] ?? '')),
   }
 }
 

@@ -11,9 +11,10 @@ import {
 import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import { subjectHash } from '../rules/subjects.ts'
-import type { Call } from './call.ts'
+import { Rounds } from '../rules/turns.ts'
+import { type Call, NOBODY } from './call.ts'
 
-/** What one attempt of a flush does: its calls in order of arrival, and their operations by row. */
+/** What one attempt of a flush does: its calls in the order in which they are applied, and their operations by row. */
 export interface Batch {
   readonly calls: readonly Call[]
   /** In the order in which all processes lock their rows. */
@@ -26,7 +27,7 @@ export interface Batch {
   readonly precautions: Precautions
 }
 
-/** The operations of a batch on one row, in order of arrival. */
+/** The operations of a batch on one row, in the order of its calls. */
 interface RowWork<Row, Operation> {
   readonly row: Row
   readonly operations: Operation[]
@@ -106,8 +107,20 @@ export const SMALL_SUM = 2 ** 42
 /** Maximum rows and keys of a transaction, unless a single call touches more. */
 const MAX_TOUCHED = 1000
 
-/** The first waiting calls, as many as fit into one flush. */
-export function firstOf(waiting: Iterable<Call>): Call[] {
+/** As many waiting calls as fit into one flush: if not all do, those whose turn it is, and otherwise in order of arrival. */
+export function firstOf(waiting: ReadonlySet<Call>, maxCalls = Number.POSITIVE_INFINITY): Call[] {
+  const calls = fitting(waiting, maxCalls)
+  return calls.length === waiting.size ? calls : fitting(inTurns(waiting), maxCalls)
+}
+
+function* inTurns(waiting: Iterable<Call>): Generator<Call> {
+  const rounds = new Rounds<Call>()
+  for (const call of waiting) rounds.add(call.request.owner ?? NOBODY, call)
+  for (let call = rounds.take(); call; call = rounds.take()) yield call
+}
+
+/** The first calls, as many as fit into one flush. */
+function fitting(waiting: Iterable<Call>, maxCalls: number): Call[] {
   const calls: Call[] = []
   const touched = new Set<number | string>()
   const redefined = new Set<number>()
@@ -119,7 +132,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
     if (isRedefining && operations.some(({ row }) => touched.has(row.id))) break
     for (const { row } of operations) touched.add(row.id)
     if (request.claim) touched.add(request.claim.hash)
-    if (calls.length > 0 && touched.size > MAX_TOUCHED) break
+    if (calls.length === maxCalls || (calls.length > 0 && touched.size > MAX_TOUCHED)) break
     calls.push(call)
     if (isRedefining) for (const { row } of operations) redefined.add(row.id)
   }

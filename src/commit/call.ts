@@ -4,6 +4,7 @@ import { assertInvariant, NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, OperationResult } from '../rules/idempotency.ts'
 import type { CounterRow, Row, Rows, SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceOperation } from '../rules/sequence.ts'
+import type { Owner } from '../rules/turns.ts'
 import type { Clock } from './clock.ts'
 
 /** What a caller requests. */
@@ -11,6 +12,8 @@ export interface Request {
   readonly operations: readonly NamedOperation[]
   /** One operation; or several on counters, of which all are applied or none. */
   readonly mode: 'one' | 'all'
+  /** Whose turn it has where more waits than a flush takes; undefined: that of all without one. */
+  readonly owner?: Owner | undefined
   /** What happens to rows that don't exist. Default: `create`. `fail`: the call fails with `MissingRow`. */
   readonly missingRows?: 'create' | 'fail'
   readonly claim?: Claim | undefined
@@ -231,7 +234,10 @@ export type PendingCalls = ReturnType<typeof openPendingCalls>
 export interface PendingCallsOptions {
   /** Default timeout of a call, in milliseconds. */
   timeoutMs: number
-  /** Maximum number of waiting operations. A call is admitted whole while there are fewer. */
+  /**
+   * Maximum number of waiting operations. A call is admitted whole while there are fewer, or while its owner has less than
+   * an equal share of them: so nobody can take the places of others.
+   */
   maxPending: number
   clock: Clock
 }
@@ -240,11 +246,18 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
   // In order of arrival, which for the default timeout is the order of deadlines. Others have a timer of their own.
   const pending = new Set<Call>()
   let operations = 0
+  /** The operations of each owner, counted since there have been too many. */
+  let shares: Map<string, number> | undefined
   let isWatched = false
+
+  function count({ operations: { length }, owner }: Request, sign: 1 | -1): void {
+    operations += sign * length
+    if (shares) addTo(shares, owner, sign * length)
+  }
 
   function remove(call: Call): void {
     pending.delete(call)
-    operations -= call.request.operations.length
+    count(call.request, -1)
     if (waitMeasure.hasSubscribers) waitMeasure.publish(clock.elapsedMs() - call.arrivedAt)
   }
 
@@ -271,9 +284,15 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
   }
 
   return {
-    /** @throws {NthError} UNAVAILABLE if as many operations wait as may */
-    assertRoom(): void {
-      if (operations < maxPending) return
+    /** @throws {NthError} UNAVAILABLE if as many operations wait as may, and the owner has its share of them */
+    assertRoom(owner?: Owner): void {
+      if (operations < maxPending) {
+        shares = undefined
+        return
+      }
+      shares ??= sharesOf(pending)
+      const share = shares.get(ownerText(owner))
+      if ((share ?? 0) < maxPending / (shares.size + (share ? 0 : 1))) return
       refusalMeasure.publish('pending changes')
       throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
@@ -288,7 +307,7 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
       const now = clock.elapsedMs()
       const call = new Call(request, now, request.deadline ?? now + timeoutMs, remove)
       pending.add(call)
-      operations += request.operations.length
+      count(request, 1)
       if (!isWatched) watch()
       if (request.deadline !== undefined) {
         const cancel = clock.afterSockets(request.deadline - now, () => call.settle(expired(call)))
@@ -309,3 +328,23 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
     },
   }
 }
+
+function sharesOf(calls: Iterable<Call>): Map<string, number> {
+  const shares = new Map<string, number>()
+  for (const { request } of calls) addTo(shares, request.owner, request.operations.length)
+  return shares
+}
+
+function addTo(shares: Map<string, number>, owner: Owner | undefined, change: number): void {
+  const text = ownerText(owner)
+  const share = (shares.get(text) ?? 0) + change
+  if (share > 0) shares.set(text, share)
+  else shares.delete(text)
+}
+
+function ownerText({ identity, address } = NOBODY): string {
+  return `${identity}\n${address}`
+}
+
+/** The owner of what comes from no request. */
+export const NOBODY: Pick<Owner, 'identity' | 'address'> = { identity: '', address: '' }

@@ -255,12 +255,12 @@ export function callOptions(
 ): CallOptions {
   const withRevision = sumBelow(countRevisions, info) > 0
   const key = args.idempotencyKey ?? context.idempotencyKey
-  if (key === undefined) return { withRevision, wantsPeriodValues, claim: undefined }
+  if (key === undefined) return { withRevision, wantsPeriodValues, owner: context.owner, claim: undefined }
   const fault = keyFault(key)
   if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
   const request = [info.fieldName, nonDefaultArguments(args, info)]
   const claim = claimOf(args.namespace, key, request, context.caller.identity)
-  return { withRevision, wantsPeriodValues, claim }
+  return { withRevision, wantsPeriodValues, owner: context.owner, claim }
 }
 
 /**

@@ -250,7 +250,8 @@ builder.mutationFields((t) => ({
       prefix: textArgument('Only counters whose names start with this text.'),
       to,
     },
-    resolve: (_, { namespace, prefix, to }, { nth }) => nth.counters.resetAll(namespace, prefix, to),
+    resolve: (_, { namespace, prefix, to }, { nth, owner }) =>
+      nth.counters.resetAll(namespace, prefix, to, owner),
   }),
 }))
 

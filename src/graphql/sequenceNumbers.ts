@@ -214,26 +214,24 @@ builder.mutationFields((t) => ({
       namespace,
       idempotencyKey,
     },
-    resolve: (_, args, context, info) =>
-      context.nth.sequences.reserve(
-        sequenceGroupKey(args),
-        args.ttlSeconds,
-        callOptions(args, context, info).claim,
-      ),
+    resolve(_, args, context, info) {
+      const { claim, owner } = callOptions(args, context, info)
+      return context.nth.sequences.reserve(sequenceGroupKey(args), args.ttlSeconds, claim, owner)
+    },
   }),
   confirmReservation: t.field({
     type: ReservationRef,
     extensions: { right: onReservation },
     description: 'Makes the number final. A repeat returns the same result.',
     args: idOfReservation,
-    resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
+    resolve: (_, { id }, { nth, owner }) => nth.sequences.confirm(decodeId(id).id, owner),
   }),
   releaseReservation: t.field({
     type: ReservationRef,
     extensions: { right: onReservation },
     description: 'Releases the number. A repeat returns the same result.',
     args: idOfReservation,
-    resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
+    resolve: (_, { id }, { nth, owner }) => nth.sequences.release(decodeId(id).id, owner),
   }),
 }))
 

@@ -194,6 +194,7 @@ class Requester implements Owner {
   readonly request: IncomingMessage
   readonly #clients: Clients
   #arrivedAt: number | undefined
+  #address: string | undefined
 
   constructor(request: IncomingMessage, clients: Clients) {
     this.request = request
@@ -207,7 +208,8 @@ class Requester implements Owner {
   }
 
   get address() {
-    return this.#clients.of(this.request).name
+    this.#address ??= this.#clients.of(this.request).name
+    return this.#address
   }
 
   get hasLeft() {

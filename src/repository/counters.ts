@@ -64,7 +64,7 @@ export interface CounterChange extends CounterResult {
 }
 
 /** Options of a call. With a claim, a repeat returns the first result, or IDEMPOTENCY_KEY_REUSED if its arguments differ. */
-export type CallOptions = Pick<Request, 'claim' | 'wantsPeriodValues' | 'withRevision' | 'deadline'>
+export type CallOptions = Pick<Request, 'claim' | 'owner' | 'wantsPeriodValues' | 'withRevision' | 'deadline'>
 
 export type CounterDelta = { name: string; delta: number }
 
@@ -165,17 +165,17 @@ export function openCounters({
      *
      * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN; its message says how many were reset
      */
-    async resetAll(namespace: string, prefix: string, to: number): Promise<ResetSummary> {
+    async resetAll(namespace: string, prefix: string, to: number, owner = JOINED): Promise<ResetSummary> {
       const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
       const onUnfinished = (error: unknown) => unfinished(summary, error)
       let failure: Error | undefined
       let after: string | undefined
       do {
         const page = { prefix, after, limit: BATCH, fromEnd: false }
-        const batch = await list(namespace, page).catch(onUnfinished)
+        const batch = await list(namespace, page, owner).catch(onUnfinished)
         after = batch.length === BATCH ? batch.at(-1)?.name : undefined
         const operations = batch.map((key) => onCounter(rows, key, { kind: 'set', to }))
-        const results = await groupCommit.changeEach(operations).catch(onUnfinished)
+        const results = await groupCommit.changeEach(operations, owner).catch(onUnfinished)
         const errors = results.filter((result) => result instanceof Error)
         const failures = errors.filter(
           (error) => !(error instanceof NthError && error.code === 'LIMIT_REACHED'),
@@ -197,9 +197,9 @@ export function openCounters({
      * @throws {NthError} LIMIT_REACHED if the value is outside the bounds; BAD_USER_INPUT if they exclude every value, or
      *   are combined with slots; UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async define(key: CounterKey, requested: DefinitionChange, { withRevision }: RevisionOption = {}) {
+    async define(key: CounterKey, requested: DefinitionChange, { owner, withRevision }: CallOptions = {}) {
       const { timeZone, periods } = requested
-      const options = { withRevision, deadline: database.deadline() }
+      const options = { owner, withRevision, deadline: database.deadline() }
       const retention = timeZone === null || periods === null ? await retentionIn(key.namespace) : undefined
       const kept = { timeZone: timeZone ?? retention?.timeZone, periods: periods ?? retention?.periods }
       return change(key, { kind: 'define', change: { ...requested, ...kept } }, options)
@@ -210,7 +210,7 @@ export function openCounters({
      *
      * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async delete(key: CounterKey, options?: RevisionOption): Promise<CounterChange> {
+    async delete(key: CounterKey, options?: CallOptions): Promise<CounterChange> {
       return { ...(await change(key, { kind: 'delete' }, options)), isDeletion: true }
     },
   }
@@ -218,17 +218,23 @@ export function openCounters({
   async function change(
     key: CounterKey,
     operation: CounterOperation,
-    { claim, wantsPeriodValues, withRevision, deadline }: CallOptions = {},
+    { claim, owner, wantsPeriodValues, withRevision, deadline }: CallOptions = {},
   ) {
     const operations = [onCounter(rows, key, operation)]
     // No spread: it is slow in code that every call runs.
-    const request: Request = { operations, mode: 'one', claim, wantsPeriodValues, withRevision, deadline }
+    const request: Request = {
+      operations,
+      mode: 'one',
+      claim,
+      owner,
+      wantsPeriodValues,
+      withRevision,
+      deadline,
+    }
     const applied = await groupCommit.change(request)
     return changeOf(key, applied.results[0], applied)
   }
 }
-
-type RevisionOption = Pick<Request, 'withRevision'>
 
 function changeOf(
   key: CounterKey,

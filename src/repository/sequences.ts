@@ -46,6 +46,7 @@ import {
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
 import { groupRefusal, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
   type KeyRow,
@@ -99,8 +100,8 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     return deadline
   }
 
-  async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
-    const options = { deadline: database.deadline(), missingRows: 'fail' } as const
+  async function close(kind: 'confirm' | 'release', token: string, owner?: Owner): Promise<Reservation> {
+    const options = { owner, deadline: database.deadline(), missingRows: 'fail' } as const
     const found = await reservations.read({ token })
     if (!found) throw noSuchReservation()
     const applied = await change(found.group, { kind, token }, options).catch((error) => {
@@ -175,11 +176,16 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT if the sequence is not gapless;
      *   IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async reserve(key: SequenceGroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation> {
+    async reserve(
+      key: SequenceGroupKey,
+      ttlSeconds: number,
+      claim?: Claim,
+      owner?: Owner,
+    ): Promise<Reservation> {
       const deadline = rows.cached(key) ? database.deadline() : await assertIssues(key, true)
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 } as const
-      const applied = await change(key, operation, { claim, deadline })
+      const applied = await change(key, operation, { claim, owner, deadline })
       const reservation = resultAs('reservation', applied)
       const present = applied.isReplayed ? await reservations.read(reservation) : reservation
       if (!present)
@@ -192,9 +198,9 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      *
      * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    confirm: (token: string) => close('confirm', token),
+    confirm: (token: string, owner?: Owner) => close('confirm', token, owner),
     /** Releases a reserved number. Repeats and errors as for `confirm`. */
-    release: (token: string) => close('release', token),
+    release: (token: string, owner?: Owner) => close('release', token, owner),
     /** Reads a reservation in its current state, with its sequence group; undefined: it doesn't exist. */
     reservation: (token: string) => reservations.read({ token }),
     /** The same for many, in their order. */

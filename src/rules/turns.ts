@@ -49,12 +49,62 @@ interface Waiting<Work, Result> {
 }
 
 /**
- * Turns go round the identities that wait, and the turns of an identity round its addresses. So the next work of an owner
- * waits for at most one piece of work of each other identity, and of each other address of its own.
+ * Items that wait. Turns go round the identities that have some, and the turns of an identity round its addresses. So the
+ * next item of an owner waits for at most one item of each other identity, and of each other address of its own.
  */
-export class Turns<Work, Result> {
+export class Rounds<Item> {
   /** The next turn is that of the first identity, and of its first address. */
-  readonly #identities = new Map<string, Map<string, Waiting<Work, Result>[]>>()
+  readonly #identities = new Map<string, Map<string, Item[]>>()
+
+  add({ identity, address }: Pick<Owner, 'identity' | 'address'>, item: Item): void {
+    const addresses = this.#identities.get(identity) ?? new Map<string, Item[]>()
+    this.#identities.set(identity, addresses)
+    const queue = addresses.get(address)
+    if (queue) queue.push(item)
+    else addresses.set(address, [item])
+  }
+
+  /**
+   * Takes the item whose turn it is; undefined: there is none.
+   *
+   * @param mayHaveTurn whether an identity may have a turn now
+   * @param nextOf takes an item of a queue; undefined: the queue has none left
+   */
+  take(
+    mayHaveTurn: (identity: string) => boolean = () => true,
+    nextOf = (queue: Item[]): Item | undefined => queue.shift(),
+  ): Item | undefined {
+    for (const [identity, addresses] of this.#identities) {
+      if (!mayHaveTurn(identity)) continue
+      for (const [address, queue] of addresses) {
+        const item = nextOf(queue)
+        addresses.delete(address)
+        if (queue.length > 0) addresses.set(address, queue)
+        if (item === undefined) continue
+        this.#identities.delete(identity)
+        if (addresses.size > 0) this.#identities.set(identity, addresses)
+        return item
+      }
+      this.#identities.delete(identity)
+    }
+    return undefined
+  }
+
+  /** Whether an identity has items. */
+  has(identity: string): boolean {
+    return this.#identities.has(identity)
+  }
+
+  /** How many addresses of an owner's identity have items, and how many items its own address has. */
+  ahead({ identity, address }: Owner): number {
+    const addresses = this.#identities.get(identity)
+    return (addresses?.size ?? 0) + (addresses?.get(address)?.length ?? 0)
+  }
+}
+
+/** Work that waits for its turn, until its time is over or its owner has left. */
+export class Turns<Work, Result> {
+  readonly #rounds = new Rounds<Waiting<Work, Result>>()
 
   /**
    * Waits for a turn. Returns what the work was started with.
@@ -65,7 +115,7 @@ export class Turns<Work, Result> {
   wait(owner: Owner, deadline: number, work: Work): Promise<Result> {
     return new Promise((resolve, reject) => {
       const shared = owner instanceof SharedOwner ? owner : undefined
-      const join = (member: Owner) => this.#enqueue(member, waiting)
+      const join = (member: Owner) => this.#rounds.add(member, waiting)
       const end = () => {
         waiting.isOver = true
         clearTimeout(timer)
@@ -87,48 +137,25 @@ export class Turns<Work, Result> {
       const tooLate = () => waiting.giveUp(unavailable('Too many requests are waiting. Nothing was done.'))
       const timer = setTimeout(tooLate, Math.max(0, deadline - performance.now()))
       shared?.onJoined.add(join)
-      this.#enqueue(shared ? this.#leastWaiting(shared) : owner, waiting)
+      this.#rounds.add(shared ? this.#leastWaiting(shared) : owner, waiting)
     })
   }
 
   /** Takes the work whose turn it is, of identities that may have one now; undefined: none waits. */
-  take(mayHaveTurn: (identity: string) => boolean = () => true): Waiting<Work, Result> | undefined {
-    for (const [identity, addresses] of this.#identities) {
-      if (!mayHaveTurn(identity)) continue
-      for (const [address, queue] of addresses) {
-        const waiting = nextOf(queue)
-        addresses.delete(address)
-        if (queue.length > 0) addresses.set(address, queue)
-        if (!waiting) continue
-        this.#identities.delete(identity)
-        if (addresses.size > 0) this.#identities.set(identity, addresses)
-        return waiting
-      }
-      this.#identities.delete(identity)
-    }
-    return undefined
+  take(mayHaveTurn?: (identity: string) => boolean): Waiting<Work, Result> | undefined {
+    return this.#rounds.take(mayHaveTurn, nextOf)
   }
 
   /** Whether an identity may have work that waits. */
   has(identity: string): boolean {
-    return this.#identities.has(identity)
-  }
-
-  #enqueue({ identity, address }: Owner, waiting: Waiting<Work, Result>): void {
-    const addresses = this.#identities.get(identity) ?? new Map<string, Waiting<Work, Result>[]>()
-    this.#identities.set(identity, addresses)
-    const queue = addresses.get(address)
-    if (queue) queue.push(waiting)
-    else addresses.set(address, [waiting])
+    return this.#rounds.has(identity)
   }
 
   #leastWaiting(shared: SharedOwner): Owner {
     let least: Owner = shared
     let shortest = Number.POSITIVE_INFINITY
     for (const member of shared.members) {
-      const addresses = this.#identities.get(member.identity)
-      const own = addresses?.get(member.address)?.length ?? 0
-      const ahead = own + (addresses?.size ?? 0)
+      const ahead = this.#rounds.ahead(member)
       if (ahead >= shortest) continue
       least = member
       shortest = ahead

@@ -5,6 +5,8 @@ import { type CounterWork, isCoalesced, type Outcome, type Writer } from '../../
 import { Call } from '../../src/commit/call.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { finds, search } from '../history/search.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
 import { emptyState, rowOf } from '../support/model/model.ts'
 import {
   courses,
@@ -16,6 +18,7 @@ import {
 } from '../support/model/modelStore.ts'
 import { observe, operations } from '../support/model/operations.ts'
 import { meetsRareCases, runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
 
 const requests = fc.array(
   fc.record({ ticks: fc.nat({ max: 10 }), operation: operations, process: fc.nat({ max: 1 }) }),
@@ -94,6 +97,28 @@ it('sends the calls of one tick as one batch at its end, and batches later calls
   expect(flushed).toEqual([3, 7])
   finish()
   expect((await Promise.all(second)).map(({ value }) => value)).toEqual([1, 2, 3, 4, 5, 6, 7])
+})
+
+it('makes the changes of each owner in turn where more wait than a flush takes', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const single = { namespace: 'n', name: 'single' }
+  const carts = upTo(6).map((cart) => upTo(500).map((index) => ({ name: `${cart}-${index}`, delta: 1 })))
+  for (const cart of carts) await counters.incrementMany('n', cart)
+  await counters.incrementBy(single, 1)
+  const answered: string[] = []
+  const note = (who: string) => () => answered.push(who)
+  const ownerOf = (identity: string, address: string) => ({ identity, address, hasLeft: false })
+  const visitor = ownerOf('page', '192.0.2.2')
+  await Promise.all([
+    ...carts.map((cart) =>
+      counters.incrementMany('n', cart, { owner: ownerOf('page', '192.0.2.1') }).then(note('carts')),
+    ),
+    counters.incrementBy(single, 1, { owner: visitor }).then(note('visitor')),
+    counters.incrementBy(single, 1, { owner: visitor }).then(note('visitor again')),
+    counters.incrementBy(single, 1, { owner: ownerOf('server', '192.0.2.3') }).then(note('server')),
+  ])
+  // A flush takes a thousand counters: two carts are too many beside another counter.
+  expect(answered.slice(0, 5)).toEqual(['carts', 'server', 'visitor', 'carts', 'visitor again'])
 })
 
 it('never takes two rows of one id for the same, as those of two databases are', async () => {

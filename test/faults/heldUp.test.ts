@@ -1,6 +1,7 @@
 import v8 from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
+import { groupBy } from '../../src/mysql/sql.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
 import { startLoad } from '../support/client/load.ts'
@@ -145,6 +146,32 @@ it('counts each change of a cart as one that waits', async () => {
   await holder.end()
   for (const answers of await Promise.all(waiting)) expect(answers).toHaveLength(99)
   expect(await counters.incrementBy(key('c'), 1)).toMatchObject({ value: 1 })
+})
+
+it('keeps room for whoever has less than an equal share of what waits, though as much waits as may', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { maxPending: 100 })
+  await counters.incrementBy(key('c'), 0)
+  const holder = await hold(target, 'c')
+  const incrementAt = (address: string) => {
+    const owner = { identity: 'page', address, hasLeft: false }
+    return counters.incrementBy(key('c'), 1, { owner }).then(
+      () => `${address}: counted`,
+      ({ code }) => `${address}: ${code}`,
+    )
+  }
+  const answers = [upTo(101).map(() => incrementAt('greedy')), upTo(51).map(() => incrementAt('honest'))]
+  const third = incrementAt('third')
+  await holder.end()
+  const counts = groupBy(await Promise.all([...answers.flat(), third]), String)
+  expect([...counts].map(([answer, alike]) => [answer, alike.length])).toEqual([
+    ['greedy: counted', 100],
+    ['greedy: UNAVAILABLE', 1],
+    ['honest: counted', 50],
+    ['honest: UNAVAILABLE', 1],
+    ['third: counted', 1],
+  ])
+  expect(await incrementAt('greedy')).toBe('greedy: counted')
 })
 
 it('does not keep what has expired, however long an outage lasts', { tags: 'slow' }, async () => {

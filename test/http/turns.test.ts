@@ -1,10 +1,12 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
+import type { Request } from '../../src/commit/call.ts'
 import type { Database } from '../../src/mysql/pool.ts'
 import type { Target } from '../../src/mysql/settings.ts'
 import { JOBS, JOINED } from '../../src/mysql/slots.ts'
 import { select } from '../../src/mysql/sql.ts'
 import { type Connection, inTransaction } from '../../src/mysql/transactions.ts'
+import { changeChannel } from '../../src/operations/measures.ts'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
@@ -53,6 +55,32 @@ it.each([
   expect(answered - before).toBeLessThan(20)
   await Promise.all(flood)
   expect(faults).toEqual([])
+})
+
+it('makes each change in the turn of its caller', async () => {
+  const { clientAt } = await startBehindProxy()
+  const send = clientAt('192.0.2.1')
+  await send('mutation { defineSequence(name: "invoices", definition: { gapless: true }) { name } }')
+  const addresses: (string | undefined)[] = []
+  const note = (request: unknown) => addresses.push((request as Request).owner?.address)
+  changeChannel.subscribe(note)
+  onTestFinished(() => void changeChannel.unsubscribe(note))
+  await send(`mutation {
+    increment(name: "c", subject: "s") { value }
+    incrementMany(changes: [{ name: "c" }]) { value }
+    uncount(name: "c", subject: "s") { value }
+    reset(name: "c", to: 3) { value }
+    resetAll(namespace: "default", prefix: "c") { resetCount }
+    defineCounter(name: "c", definition: { maxValue: 9 }) { value }
+    deleteCounter(name: "c") { value }
+    nextInSequence(name: "tickets") { value }
+    once: nextInSequence(name: "tickets", subject: "s") { value }
+    restartSequence(name: "tickets") { name }
+  }`)
+  const { reserve } = await send('mutation { reserve: reserveInSequence(name: "invoices") { id } }')
+  await send(`mutation { confirmReservation(id: "${reserve.id}") { state } }`)
+  expect(addresses).toEqual(addresses.map(() => '192.0.2.1'))
+  expect(addresses.length).toBeGreaterThanOrEqual(12)
 })
 
 it('sends an event to one address before most of those of another, which has many streams of charts', async () => {
