@@ -250,14 +250,11 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
   let shares: Map<string, number> | undefined
   let isWatched = false
 
-  function count({ operations: { length }, owner }: Request, sign: 1 | -1): void {
-    operations += sign * length
-    if (shares) addTo(shares, owner, sign * length)
-  }
-
   function remove(call: Call): void {
     pending.delete(call)
-    count(call.request, -1)
+    const { owner, operations: removed } = call.request
+    operations -= removed.length
+    if (shares) addTo(shares, owner, -removed.length)
     if (waitMeasure.hasSubscribers) waitMeasure.publish(clock.elapsedMs() - call.arrivedAt)
   }
 
@@ -307,7 +304,8 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
       const now = clock.elapsedMs()
       const call = new Call(request, now, request.deadline ?? now + timeoutMs, remove)
       pending.add(call)
-      count(request, 1)
+      operations += request.operations.length
+      if (shares) addTo(shares, request.owner, request.operations.length)
       if (!isWatched) watch()
       if (request.deadline !== undefined) {
         const cancel = clock.afterSockets(request.deadline - now, () => call.settle(expired(call)))
