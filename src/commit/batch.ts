@@ -107,20 +107,8 @@ export const SMALL_SUM = 2 ** 42
 /** Maximum rows and keys of a transaction, unless a single call touches more. */
 const MAX_TOUCHED = 1000
 
-/** As many waiting calls as fit into one flush: if not all do, those whose turn it is, and otherwise in order of arrival. */
-export function firstOf(waiting: ReadonlySet<Call>, maxCalls = Number.POSITIVE_INFINITY): Call[] {
-  const calls = fitting(waiting, maxCalls)
-  return calls.length === waiting.size ? calls : fitting(inTurns(waiting), maxCalls)
-}
-
-function* inTurns(waiting: Iterable<Call>): Generator<Call> {
-  const rounds = new Rounds<Call>()
-  for (const call of waiting) rounds.add(call.request.owner ?? NOBODY, call)
-  for (let call = rounds.take(); call; call = rounds.take()) yield call
-}
-
-/** The first calls, as many as fit into one flush. */
-function fitting(waiting: Iterable<Call>, maxCalls: number): Call[] {
+/** The first calls, as many as fit into one flush, and at most so many. */
+export function firstOf(waiting: Iterable<Call>, maxCalls = Number.POSITIVE_INFINITY): Call[] {
   const calls: Call[] = []
   const touched = new Set<number | string>()
   const redefined = new Set<number>()
@@ -137,6 +125,54 @@ function fitting(waiting: Iterable<Call>, maxCalls: number): Call[] {
     if (isRedefining) for (const { row } of operations) redefined.add(row.id)
   }
   return calls
+}
+
+/** Calls that wait for a flush, in order of arrival; while more wait than it takes, their owners have turns. */
+export class WaitingCalls {
+  readonly #calls = new Set<Call>()
+  /** All that wait, while those are too many. Calls that no longer wait may still be there, or be there twice. */
+  #rounds: Rounds<Call> | undefined
+  /** The one that did not fit into the flush before. */
+  #next: Call | undefined
+
+  get isEmpty() {
+    return this.#calls.size === 0
+  }
+
+  [Symbol.iterator]() {
+    return this.#calls.values()
+  }
+
+  add(call: Call): void {
+    call.waitIn(this.#calls)
+    this.#rounds?.add(call.request.owner ?? NOBODY, call)
+  }
+
+  /** The calls of the next flush. They wait until it begins. */
+  next(): Call[] {
+    const calls = firstOf(this.#calls)
+    if (calls.length === this.#calls.size) {
+      this.#rounds = undefined
+      this.#next = undefined
+      return calls
+    }
+    if (!this.#rounds) {
+      this.#rounds = new Rounds()
+      for (const call of this.#calls) this.#rounds.add(call.request.owner ?? NOBODY, call)
+    }
+    return firstOf(this.#inTurns(this.#rounds))
+  }
+
+  *#inTurns(rounds: Rounds<Call>): Generator<Call> {
+    const taken = new Set<Call>()
+    for (let call = this.#next ?? rounds.take(); call; call = rounds.take()) {
+      if (!this.#calls.has(call) || taken.has(call)) continue
+      taken.add(call)
+      this.#next = call
+      yield call
+    }
+    this.#next = undefined
+  }
 }
 
 /** Whether it changes the version of a counter, or deletes it. */

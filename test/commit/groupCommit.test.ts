@@ -1,7 +1,13 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { type CounterWork, isCoalesced, type Outcome, type Writer } from '../../src/commit/batch.ts'
+import {
+  type CounterWork,
+  isCoalesced,
+  type Outcome,
+  WaitingCalls,
+  type Writer,
+} from '../../src/commit/batch.ts'
 import { Call } from '../../src/commit/call.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { finds, search } from '../history/search.ts'
@@ -117,8 +123,51 @@ it('makes the changes of each owner in turn where more wait than a flush takes',
     counters.incrementBy(single, 1, { owner: visitor }).then(note('visitor again')),
     counters.incrementBy(single, 1, { owner: ownerOf('server', '192.0.2.3') }).then(note('server')),
   ])
-  // A flush takes a thousand counters: two carts are too many beside another counter.
+  // A flush takes a thousand counters: two carts are too many beside another counter. The second has the next turn.
   expect(answered.slice(0, 5)).toEqual(['carts', 'server', 'visitor', 'carts', 'visitor again'])
+})
+
+it('takes a waiting call after at most one of each other owner, and each call once', async () => {
+  const row = await modelRows(emptyTable()).load({ namespace: 'n', name: 'c' })
+  if (!row) throw new Error('It is created')
+  const waiting = new WaitingCalls()
+  const owners = new Map<Call, string>()
+  let rows = 0
+  const add = (address: string, size: number): Call => {
+    const owner = { identity: 'page', address, hasLeft: false }
+    const call = new Call({ operations: [], mode: 'all', owner }, 0, Infinity, () => undefined)
+    call.operations = upTo(size).map(() => ({
+      kind: 'counter',
+      row: { ...row, id: rows++ },
+      operation: { kind: 'add', delta: 1 },
+    }))
+    owners.set(call, address)
+    waiting.add(call)
+    return call
+  }
+  function flush(): (string | undefined)[] {
+    const calls = waiting.next()
+    for (const call of calls) call.flush()
+    return calls.map((call) => owners.get(call))
+  }
+  for (const greedy of ['a', 'b', 'c']) for (const _ of upTo(4)) add(greedy, 500)
+  add('honest', 1)
+  expect(flush()).toEqual(['a', 'b'])
+  add('honest', 1)
+  expect(flush()).toEqual(['c', 'honest'])
+  add('late', 1)
+  expect(flush()).toEqual(['a', 'b'])
+  expect(flush()).toEqual(['c', 'honest'])
+  expect(flush()).toEqual(['a', 'late'])
+  expect([flush(), flush(), flush()].flat().toSorted()).toEqual(['a', 'b', 'b', 'c', 'c'])
+  for (const _ of upTo(1500)) add('greedy', 1)
+  waiting.next()
+  const twice = add('honest', 1)
+  twice.waitIn(new Set())
+  waiting.add(twice)
+  expect(flush().filter((address) => address === 'honest')).toHaveLength(1)
+  flush()
+  expect(waiting.isEmpty).toBe(true)
 })
 
 it('never takes two rows of one id for the same, as those of two databases are', async () => {
