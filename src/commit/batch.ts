@@ -127,38 +127,31 @@ export function firstOf(waiting: Iterable<Call>, maxCalls = Number.POSITIVE_INFI
   return calls
 }
 
-/** Calls that wait for a flush, in order of arrival; while more wait than it takes, their owners have turns. */
+/** Calls that wait for a flush. While more wait than it takes, their owners have turns. */
 export class WaitingCalls {
-  readonly #calls = new Set<Call>()
+  /** In order of arrival. */
+  readonly calls = new Set<Call>()
   /** All that wait, while those are too many. Calls that no longer wait may still be there, or be there twice. */
   #rounds: Rounds<Call> | undefined
   /** The one that did not fit into the flush before. */
   #next: Call | undefined
 
-  get isEmpty() {
-    return this.#calls.size === 0
-  }
-
-  [Symbol.iterator]() {
-    return this.#calls.values()
-  }
-
   add(call: Call): void {
-    call.waitIn(this.#calls)
+    call.waitIn(this.calls)
     this.#rounds?.add(call.request.owner ?? NOBODY, call)
   }
 
   /** The calls of the next flush. They wait until it begins. */
   next(): Call[] {
-    const calls = firstOf(this.#calls)
-    if (calls.length === this.#calls.size) {
+    const calls = firstOf(this.calls)
+    if (calls.length === this.calls.size) {
       this.#rounds = undefined
       this.#next = undefined
       return calls
     }
     if (!this.#rounds) {
       this.#rounds = new Rounds()
-      for (const call of this.#calls) this.#rounds.add(call.request.owner ?? NOBODY, call)
+      for (const call of this.calls) this.#rounds.add(call.request.owner ?? NOBODY, call)
     }
     return firstOf(this.#inTurns(this.#rounds))
   }
@@ -166,7 +159,7 @@ export class WaitingCalls {
   *#inTurns(rounds: Rounds<Call>): Generator<Call> {
     const taken = new Set<Call>()
     for (let call = this.#next ?? rounds.take(); call; call = rounds.take()) {
-      if (!this.#calls.has(call) || taken.has(call)) continue
+      if (!this.calls.has(call) || taken.has(call)) continue
       taken.add(call)
       this.#next = call
       yield call

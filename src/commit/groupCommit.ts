@@ -173,7 +173,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
    */
   async function flushWaiting(): Promise<void> {
     main.isRunning = true
-    while (!waiting.isEmpty) {
+    while (waiting.calls.size > 0) {
       await clock.endOfTick()
       const batch = waiting.next()
       await flushAll(main.writer, batch, context).catch((error) => fail(batch, error))
@@ -191,7 +191,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
   /** Quarantines keys, with calls of a flush. */
   function isolate(failed: ReadonlyMap<string, readonly Call[]>): void {
     for (const [key, calls] of failed) quarantine.add(key, calls, true)
-    for (const call of [...waiting]) if (quarantine.keyOf(call) !== undefined) enqueue(call)
+    for (const call of [...waiting.calls]) if (quarantine.keyOf(call) !== undefined) enqueue(call)
     flushQuarantine()
   }
 

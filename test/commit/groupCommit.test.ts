@@ -167,7 +167,7 @@ it('takes a waiting call after at most one of each other owner, and each call on
   waiting.add(twice)
   expect(flush().filter((address) => address === 'honest')).toHaveLength(1)
   flush()
-  expect(waiting.isEmpty).toBe(true)
+  expect(waiting.calls.size).toBe(0)
 })
 
 it('never takes two rows of one id for the same, as those of two databases are', async () => {
