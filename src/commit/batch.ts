@@ -11,8 +11,8 @@ import {
 import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import { subjectHash } from '../rules/subjects.ts'
-import { Rounds } from '../rules/turns.ts'
-import { type Call, NOBODY } from './call.ts'
+import { NOBODY, Rounds } from '../rules/turns.ts'
+import type { Call } from './call.ts'
 
 /** What one attempt of a flush does: its calls in the order in which they are applied, and their operations by row. */
 export interface Batch {

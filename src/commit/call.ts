@@ -4,7 +4,7 @@ import { assertInvariant, NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, OperationResult } from '../rules/idempotency.ts'
 import type { CounterRow, Row, Rows, SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceOperation } from '../rules/sequence.ts'
-import type { Owner } from '../rules/turns.ts'
+import { type Owner, ownerText } from '../rules/turns.ts'
 import type { Clock } from './clock.ts'
 
 /** What a caller requests. */
@@ -339,10 +339,3 @@ function addTo(shares: Map<string, number>, owner: Owner | undefined, change: nu
   if (share > 0) shares.set(text, share)
   else shares.delete(text)
 }
-
-function ownerText({ identity, address } = NOBODY): string {
-  return `${identity}\n${address}`
-}
-
-/** The owner of what comes from no request. */
-export const NOBODY: Pick<Owner, 'identity' | 'address'> = { identity: '', address: '' }

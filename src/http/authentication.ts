@@ -11,7 +11,7 @@ import {
   type Scope,
   UNRESTRICTED,
 } from '../rules/rights.ts'
-import type { Owner } from '../rules/turns.ts'
+import { type Owner, ownerText } from '../rules/turns.ts'
 import type { Clients } from './clients.ts'
 import { type HeaderList, HttpError, httpErrorFor, invalidCredential } from './errors.ts'
 import type { Origins } from './origins.ts'
@@ -137,7 +137,7 @@ export function createAuthentication({
   function access(owner: Requester, caller: Caller, perMinute: number | null | undefined): Access {
     owner.identity = caller.identity
     if (perMinute == null) return { caller, owner, takeChanges: undefined }
-    const bucket = () => `${owner.identity}\n${owner.address}`
+    const bucket = () => ownerText(owner)
     return {
       caller,
       owner,

@@ -13,6 +13,7 @@ import { type Limit, refusalMeasure } from '../operations/measures.ts'
 import type { Nth } from '../repository/nth.ts'
 import { NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
+import { ownerText } from '../rules/turns.ts'
 import { type ClientKey, type Clients, Counts } from './clients.ts'
 import { MemoryBudget } from './connections.ts'
 import { bytesOfDocument, type CompiledOperation } from './documents.ts'
@@ -174,7 +175,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
       const { caller, owner, req } = contextOf(args)
       const client = clients.limited(req)
-      const limited = client && `${caller.identity}\n${client}`
+      const limited = client && ownerText(owner)
       const shared = join(args, compiled, caller)
       const { query } = shared
       const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)

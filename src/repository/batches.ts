@@ -8,7 +8,7 @@ import { JOINED } from '../mysql/slots.ts'
 import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { errorOf } from '../rules/errors.ts'
 import type { Row, Rows } from '../rules/rows.ts'
-import { type Owner, SharedOwner } from '../rules/turns.ts'
+import { type Owner, ownerText, SharedOwner } from '../rules/turns.ts'
 
 /** Maximum keys of one statement. */
 const MAX_BATCH = 1000
@@ -96,7 +96,7 @@ export function batchOwnReads<Key, State extends Key, Missing = never>(
 
   function readsOf(owner: Owner): Reads {
     if (owner instanceof SharedOwner) return (open.get(owner) ?? openFor(owner, owner)).reads
-    const who = `${owner.identity}\n${owner.address}`
+    const who = ownerText(owner)
     const { shared, reads } = open.get(who) ?? openFor(who, new SharedOwner(owner.arrivedAt))
     shared.join(owner)
     return reads

@@ -12,6 +12,14 @@ export interface Owner {
   readonly hasLeft: boolean
 }
 
+/** The owner of what comes from no request. */
+export const NOBODY: Pick<Owner, 'identity' | 'address'> = { identity: '', address: '' }
+
+/** The same for all requests of an owner. */
+export function ownerText({ identity, address } = NOBODY): string {
+  return `${identity}\n${address}`
+}
+
 /** All that share some work, which has the turn of the one that waits least. */
 export class SharedOwner implements Owner {
   readonly identity = ''

@@ -10,6 +10,7 @@ import { startProtected } from '../support/client/keys.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
 import { openSwitchboard } from '../support/database/switchboard.ts'
+import { UNLIMITED } from '../support/server/front.ts'
 import { createGate } from '../support/server/gate.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
@@ -43,15 +44,8 @@ it('says that it lives and is ready, to anyone', async () => {
 
 async function openServer(nth: Nth) {
   const server = await listen({
-    host: '127.0.0.1',
-    port: 0,
-    allowedOrigins: [],
-    access: {},
-    trustedOnly: false,
-    maxConnectionsPerAddress: 100,
-    maxStreams: 100,
+    ...UNLIMITED,
     version,
-    readMetrics: async () => '',
     nth,
     gate: new Gate(10_000),
     notices: SILENT,

@@ -8,6 +8,19 @@ import { type Client, clientOf } from '../client/client.ts'
 import { freshDatabase } from '../database/database.ts'
 import { openTestNth } from './nth.ts'
 
+/** A server on any port, without limits. */
+export const UNLIMITED = {
+  host: '127.0.0.1',
+  port: 0,
+  allowedOrigins: [],
+  access: {},
+  trustedOnly: false,
+  maxConnectionsPerAddress: Number.POSITIVE_INFINITY,
+  maxStreams: Number.POSITIVE_INFINITY,
+  version: '',
+  readMetrics: async () => '',
+}
+
 /** The HTTP server alone, on a database of its own, with what a test may change of it. */
 export async function startFront(
   options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'gate' | 'notices'>> & {
@@ -20,15 +33,7 @@ export async function startFront(
   const nth = openTestNth(target, { ...(now && { now }) })
   const faults: unknown[] = []
   const server = await listen({
-    host: '127.0.0.1',
-    port: 0,
-    allowedOrigins: [],
-    access: {},
-    trustedOnly: false,
-    maxConnectionsPerAddress: Number.POSITIVE_INFINITY,
-    maxStreams: Number.POSITIVE_INFINITY,
-    version: '',
-    readMetrics: async () => '',
+    ...UNLIMITED,
     nth: around(nth),
     gate: new Gate(10_000),
     notices: { ...SILENT, fault: (fault) => faults.push(fault) },
