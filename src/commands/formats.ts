@@ -1,7 +1,6 @@
-import { parse } from 'csv-parse/sync'
-import { stringify } from 'csv-stringify/sync'
 import { version } from '../operations/process.ts'
 import { PERIODS } from '../rules/calendar.ts'
+import type { CounterKey } from '../rules/counter.ts'
 import {
   type Entry,
   entryIn,
@@ -18,47 +17,49 @@ const COLUMNS = ['type', 'namespace', 'name', 'group', 'period', 'value'] as con
 
 type Column = (typeof COLUMNS)[number]
 
-/** The columns whose cells callers choose. */
-const TEXTS: readonly Column[] = ['namespace', 'name', 'group']
-
-/** Before the name of a column: its cells are escaped for spreadsheets. */
-const ESCAPED = "'"
-
-/** What a spreadsheet takes for the beginning of a formula, and the mark itself. */
-const FORMULA = /^(?=[=+\-@＝＋－＠'])/
+/**
+ * Where a spreadsheet takes a name for a formula: at its start, or after a semicolon, at which spreadsheets of many countries
+ * begin a new cell. An apostrophe keeps it from that, as OWASP advises (CSV Injection). Those that are there already are
+ * part of the name.
+ */
+const FORMULA = /(^|;)('*[=+\-@＝＋－＠])/g
+const ESCAPED_FORMULA = /(^|;)'('*[=+\-@＝＋－＠])/g
 
 /**
- * A text that no spreadsheet takes for a formula: with an apostrophe before it, as OWASP advises (CSV Injection). One also
- * follows each semicolon, at which spreadsheets of many countries begin a new cell.
+ * Entries as CSV: of a counter its value, of a sequence group the last number in each of its periods. No spreadsheet takes
+ * a name for a formula.
  */
-function escaped(text: string): string {
-  return text.replace(FORMULA, "'").replaceAll(';', ";'")
-}
-
-function unescaped(text: string): string {
-  return text.replaceAll(";'", ';').replace(/^'/, '')
-}
-
-/**
- * Entries as CSV: of a counter its value, of a sequence group the last number of its latest period. `escapes`: no
- * spreadsheet takes a name for a formula; the names of such columns say so.
- */
-export async function* csvTexts(entries: AsyncIterable<Entry>, escapes: boolean): AsyncGenerator<string> {
-  const textOf = escapes ? escaped : (text: string) => text
-  const columnOf = (column: Column) => (escapes && TEXTS.includes(column) ? ESCAPED + column : column)
-  // Without a byte order mark, Excel takes UTF-8 for something else.
-  yield (escapes ? '\ufeff' : '') + csvLine(COLUMNS.map(columnOf))
+export async function* csvTexts(entries: AsyncIterable<Entry>): AsyncGenerator<string> {
+  yield csvLine(COLUMNS)
   for await (const entry of entries) {
-    if (entry.type === 'counter')
-      yield csvLine([entry.type, textOf(entry.namespace), textOf(entry.name), '', '', entry.value])
-    if (entry.type !== 'sequenceGroup' || entry.latest?.lastValue == null) continue
-    const key = [entry.namespace, entry.sequence, entry.group].map(textOf)
-    yield csvLine([entry.type, ...key, entry.latest.period, entry.latest.lastValue])
+    if (entry.type === 'counter') yield csvLine([entry.type, ...namesOf(entry), '', '', entry.value])
+    if (!('periods' in entry && 'group' in entry)) continue
+    const names = [entry.namespace, entry.sequence, entry.group].map(escaped)
+    for (const { period, lastValue } of entry.periods)
+      if (lastValue !== null) yield csvLine(['sequenceGroup', ...names, period, lastValue])
   }
 }
 
+function namesOf({ namespace, name }: CounterKey): string[] {
+  return [namespace, name].map(escaped)
+}
+
+function escaped(name: string): string {
+  return name.replace(FORMULA, "$1'$2")
+}
+
+/** A line of CSV as RFC 4180 has it. Cells with spaces at an end, which some programs remove, are quoted, too. */
+function csvLine(cells: readonly (string | number)[]): string {
+  const quoted = cells.map((cell) => {
+    const text = String(cell)
+    return /[",;\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  })
+  return `${quoted.join(',')}\r\n`
+}
+
 /**
- * The entries of a CSV file, whose first line names its columns, and what is wrong with some of its lines.
+ * The entries of a CSV file, whose first line names its columns, and what is wrong with some of its lines. Spreadsheets also
+ * separate cells by semicolons or tabs, and may name the separator in a line before: `sep=;`.
  *
  * @throws {Error} if it has no rows
  */
@@ -66,15 +67,18 @@ export async function* csvEntries(
   lines: AsyncIterable<TextLine>,
   namespace: string,
 ): AsyncGenerator<Placed | LineFault> {
+  let separator: string | undefined
   let entryIn: ((row: string) => Entry) | undefined
   let isEmpty = true
   for await (const { line, text } of lines) {
     const row = text.replace(/\r$/, '')
     try {
-      if (entryIn) {
+      const named = entryIn || separator ? undefined : /^"?sep=([,;\t])"?$/.exec(row)
+      if (named) separator = named[1]
+      else if (entryIn) {
         isEmpty = false
         yield { line, entry: entryIn(row) }
-      } else entryIn = readerOf(row, namespace)
+      } else entryIn = readerOf(row, separator ?? /[,;\t]/.exec(row)?.[0] ?? ',', namespace)
     } catch (error) {
       yield { line, fault: (error as Error).message }
       // Without the columns, no other line can be read.
@@ -86,18 +90,17 @@ export async function* csvEntries(
 }
 
 /** Reads rows below a header. */
-function readerOf(header: string, namespace: string): (row: string) => Entry {
-  // Spreadsheets also write semicolons or tabs. No name of a column contains one.
-  const separator = /[,;\t]/.exec(header)?.[0] ?? ','
-  const columns = columnsIn(cellsIn(header, separator))
+function readerOf(header: string, separator: string, namespace: string): (row: string) => Entry {
+  const cellsIn = cellReader(separator)
+  const columns = columnsIn(cellsIn(header))
   return (row) => {
-    const cells = cellsIn(row, separator)
+    const cells = cellsIn(row)
     if (cells.length !== columns.length)
       throw new Error(`${cells.length} cells, but ${columns.length} columns`)
-    const fields = columns.map(({ column, isEscaped }, index) => {
-      const cell = cells[index] ?? ''
-      return [column, isEscaped ? unescaped(cell) : cell]
-    })
+    const fields = columns.map((column, index) => [
+      column,
+      (cells[index] ?? '').replace(ESCAPED_FORMULA, '$1$2'),
+    ])
     return entryOfFields({ namespace, ...Object.fromEntries(fields) })
   }
 }
@@ -128,20 +131,18 @@ function entryOfFields(fields: { [C in Column]?: string }): Entry {
   }
 }
 
-function columnsIn(cells: readonly string[]) {
-  const columns = cells.map((cell) => {
+function columnsIn(cells: readonly string[]): Column[] {
+  const names = cells.map((cell) => {
     const name = cell.trim().toLowerCase()
-    const isEscaped = TEXTS.some((column) => name === ESCAPED + column)
-    const column = COLUMNS.find((column) => column === (isEscaped ? name.slice(ESCAPED.length) : name))
+    const column = COLUMNS.find((column) => column === name)
     if (!column) throw new Error(`unknown column "${name}"; supported: ${COLUMNS.join(', ')}`)
-    return { column, isEscaped }
+    return column
   })
-  const names = columns.map(({ column }) => column)
   for (const needed of ['name', 'value'] as const)
     if (!names.includes(needed)) throw new Error(`the column ${needed} is missing`)
   const repeated = names.find((column, index) => names.indexOf(column) !== index)
   if (repeated) throw new Error(`the column ${repeated} occurs twice`)
-  return columns
+  return names
 }
 
 function integerIn(text: string, column: string): number {
@@ -150,29 +151,29 @@ function integerIn(text: string, column: string): number {
   throw new Error(`${column} must be an integer from -(2^53-1) to 2^53-1; it is "${text.slice(0, 40)}"`)
 }
 
-/** Also quotes cells with spaces at an end, which some programs remove. */
-function csvLine(cells: readonly (string | number)[]): string {
-  return stringify([cells], { record_delimiter: 'windows', quoted_match: /^\s|\s$|\r/ })
-}
-
 /** Maximum length of a row, in characters: many times that of the longest names. */
 const MAX_ROW = 2 ** 16
 
 /**
- * The cells of a row as RFC 4180 has them, except that none contains a line break, as no name does: so whatever is wrong
- * with a row is known within its line. Of a whole file, the parser would name the last line for a quote that isn't closed.
- *
- * @throws {Error} saying what is wrong with it
+ * Returns a function that reads the cells of a row as RFC 4180 has them, except that none contains a line break, as no name
+ * does: so whatever is wrong with a row is known within its line. It throws an error saying what is wrong.
  */
-function cellsIn(row: string, delimiter: string): string[] {
-  if (row.length > MAX_ROW) throw new Error(`it is longer than ${MAX_ROW} characters`)
-  if (row.includes('\r')) throw new Error('it contains a CR; lines must end with LF or CR LF')
-  // The parser would take ten times as long: 12 s for a million rows.
-  if (!row.includes('"')) return row.split(delimiter)
-  try {
-    return parse(row, { delimiter })[0] ?? []
-  } catch (cause) {
-    throw new Error('a quote is not closed, is not doubled, or does not enclose the whole cell', { cause })
+function cellReader(separator: string): (row: string) => string[] {
+  const cell = new RegExp(`(?:"((?:[^"]|"")*)"|([^"${separator}]*))(${separator}|$)`, 'y')
+  return (row) => {
+    if (row.length > MAX_ROW) throw new Error(`it is longer than ${MAX_ROW} characters`)
+    if (row.includes('\r')) throw new Error('it contains a CR; lines must end with LF or CR LF')
+    if (!row.includes('"')) return row.split(separator)
+    const cells: string[] = []
+    cell.lastIndex = 0
+    for (let end: string | undefined = separator; end !== ''; ) {
+      const [, quoted, plain = '', after] = cell.exec(row) ?? []
+      if (after === undefined)
+        throw new Error('a quote is not closed, is not doubled, or does not enclose the whole cell')
+      cells.push(quoted?.replaceAll('""', '"') ?? plain)
+      end = after
+    }
+    return cells
   }
 }
 
@@ -305,39 +306,46 @@ export interface LineFault {
 
 /** Maximum length of a line, in bytes: many times that of a counter with a thousand totals. */
 const MAX_LINE = 16 * 2 ** 20
+/** Maximum number of blank lines: a file of nothing else would take minutes. */
+const MAX_BLANK = 1_000_000
 const NEWLINE = 0x0a
 
 /**
  * Lines of a stream of bytes that are not blank, without the byte order mark at its beginning. Only a newline ends a line:
  * names may contain other separators that `node:readline` knows.
  *
- * @throws {Error} naming the line that is too long, or is not UTF-8
+ * @throws {Error} naming the line that is too long, or is not UTF-8; or if too many are blank
  */
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<TextLine> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  let line = 0
+  let [line, blank] = [0, 0]
   let rest: Buffer = Buffer.alloc(0)
 
-  function* decoded(bytes: Buffer): Generator<TextLine> {
+  /** Undefined: it is blank. */
+  function decoded(bytes: Buffer): TextLine | undefined {
     line++
     try {
       const text = decoder.decode(bytes)
-      if (text.trim() !== '') yield { line, text: line === 1 ? text.replace(/^\ufeff/, '') : text }
+      if (text.trim() !== '') return { line, text: line === 1 ? text.replace(/^\ufeff/, '') : text }
     } catch (cause) {
       const advice = 'save the file as UTF-8, or convert it, for example with iconv -f latin1 -t utf-8'
       throw new Error(`Line ${line}: it is not UTF-8; ${advice}.`, { cause })
     }
+    if (++blank > MAX_BLANK) throw new Error(`Line ${line}: more than ${MAX_BLANK} lines are blank.`)
+    return undefined
   }
 
   for await (const chunk of chunks) {
     const bytes = Buffer.concat([rest, chunk])
     let from = 0
     for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
-      yield* decoded(bytes.subarray(from, end))
+      const text = decoded(bytes.subarray(from, end))
+      if (text) yield text
       from = end + 1
     }
     rest = bytes.subarray(from)
     if (rest.length > MAX_LINE) throw new Error(`Line ${line + 1}: it is longer than ${MAX_LINE} bytes.`)
   }
-  if (rest.length > 0) yield* decoded(rest)
+  const last = rest.length > 0 ? decoded(rest) : undefined
+  if (last) yield last
 }

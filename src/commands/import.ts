@@ -1,35 +1,59 @@
-import { hash } from 'node:crypto'
-import { parseArgs } from 'node:util'
+import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
+import { openHosts } from '../mysql/hosts.ts'
+import { type Database, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
-import { migrateAgain } from '../repository/migrate.ts'
-import { keyText } from '../rules/counter.ts'
-import type { Entry, EntryType, Placed } from '../rules/entries.ts'
-import { type Options, OUTCOMES, type Result } from '../rules/merge.ts'
+import { JOINED } from '../mysql/slots.ts'
+import { SILENT } from '../operations/log.ts'
+import { openNth } from '../repository/nth.ts'
+import { type PositionReading, readPositionsIn } from '../repository/sequenceGroups.ts'
+import { isKnownZone, isPeriodKey, periodKeyOf } from '../rules/calendar.ts'
+import {
+  apply,
+  type CounterKey,
+  type CounterOperation,
+  type CounterResult,
+  type CounterState,
+  DEFAULT_RETENTION,
+  type Definition,
+  keyText,
+  RowState,
+  UNBOUNDED,
+} from '../rules/counter.ts'
+import type { Entry, EntryOf, GroupPeriod, Placed } from '../rules/entries.ts'
+import { assertInvariant, NthError } from '../rules/errors.ts'
 import { nameFault } from '../rules/names.ts'
-import { sequenceGroupKeyText } from '../rules/sequence.ts'
+import type { SequenceGroupRow } from '../rules/rows.ts'
+import { applyToSequence, numberState, raiseRefusal, type SequenceOperation } from '../rules/sequence.ts'
+import { defaultSequenceDefinition, type SequenceDefinition, union } from '../rules/sequenceDefinition.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
-import { openImporter } from './importer.ts'
-import { openFile, type Source } from './source.ts'
+import { partsOf } from './paging.ts'
+import { checkAll, described, openFile, type Source } from './source.ts'
 
 export const USAGE = `Usage: nth import <file> [options]
 
-Imports counters, sequences and namespaces from an export, or counters from CSV with the columns name, value and
-optionally namespace, into the database of DATABASE_URL, or else the private one of NTH_DATA_DIR. It works while Nth
-runs, too. A file named - is the standard input.
+Raises counters and sequence groups to the numbers of a file: an export or a backup in JSON Lines, or CSV with the columns
+name and value, and optionally namespace. The database is that of DATABASE_URL, or else the private one of NTH_DATA_DIR. It
+works while Nth runs, too. A file named - is the standard input.
 
 The file is checked first. If anything is wrong, the faults are listed by line, and nothing is applied.
 
-If a number exists, the greater one stays; in a descending sequence, the lower one. So you can repeat an import, also
-after an interruption.
+If a number exists, the greater one stays; in a descending sequence, the lower one. Counters and sequences that don't exist
+are defined as in the file. So you can repeat an import, also after an interruption. Totals of periods, reservations,
+subjects, keys and documents stay behind: nth restore takes them into an empty database.
 
   --dry-run           only print what would be done
-  --overwrite         replace existing numbers and definitions by those of the file, even with lower numbers
   --namespace <name>  namespace of counters without one (default)
+  --max-size <MiB>    maximum size of what is read from the standard input or a pipe (1024)
 
-The exit code is 1 if an entry was refused.
+The exit code is 1 if a number was refused.
 `
+
+const OVERWRITE = `--overwrite is gone: nth import only raises numbers. To lower one, call reset or restartSequence; to change a definition,
+defineCounter or defineSequence; to take over everything, nth restore into an empty database.`
+
+const MIB = 2 ** 20
 
 /** `nth import`. */
 export async function run(args: string[]): Promise<void> {
@@ -38,222 +62,348 @@ export async function run(args: string[]): Promise<void> {
     allowPositionals: true,
     options: {
       'dry-run': { type: 'boolean', default: false },
-      overwrite: { type: 'boolean', default: false },
+      overwrite: { type: 'boolean' },
       namespace: { type: 'string', default: 'default' },
+      'max-size': { type: 'string', default: '1024' },
     },
   })
   const [file, ...rest] = positionals
-  const { namespace, overwrite, 'dry-run': isDryRun } = values
+  const { namespace, overwrite, 'dry-run': isDryRun, 'max-size': size } = values
+  if (overwrite) throw new Error(OVERWRITE)
   if (file === undefined) throw new Error('Give the file to import; see --help.')
   if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
   const fault = nameFault(namespace)
   if (fault) throw new Error(`--namespace ${fault.message}.`)
+  if (!/^[1-9]\d{0,6}$/.test(size))
+    throw new Error(`--max-size must be a whole number from 1 to 9999999; it is "${size}".`)
   // What is wrong with it is reported before a long file is checked.
   readDatabaseConfig()
-  const source = await openFile(file, namespace)
+  const source = await openFile(file, { namespace, maxSize: Number(size) * MIB })
   try {
-    await checkAll(source, false)
+    await checkAll(source)
     await withDatabase(async (target) => {
-      const advice = 'Repeat the command to go on.'
-      const refusals = await importAll(target, source, { isDryRun, overwrite, advice })
-      if (refusals > 0) process.exitCode = 1
+      if ((await importAll(target, source, isDryRun)) > 0) process.exitCode = 1
     })
   } finally {
     await source.close()
   }
 }
 
-/** Faults that are listed; the others are only counted. */
-const MAX_LISTED = 20
+/** What an import does with a namespace, counter, sequence or sequence group. */
+const OUTCOMES = ['created', 'raised', 'kept', 'refused'] as const
 
-/**
- * Reads a source whole, before any of it is applied.
- *
- * @param takesKeys whether it may have API keys and idempotency keys: whoever wrote the file is trusted with them
- * @throws {Error} that lists what is wrong with it
- */
-export async function checkAll(source: Source, takesKeys: boolean): Promise<void> {
-  const progress = createProgress(process.stderr)
-  const lineOf = new Map<string, number>()
-  const listed: string[] = []
-  let [faults, parts] = [0, 0]
-
-  function faultOf({ line, entry }: Placed): string | undefined {
-    const { type } = entry
-    if (!takesKeys && (type === 'trustedDocument' || type === 'apiKey' || type === 'idempotencyKey'))
-      return 'only nth restore takes trusted documents, API keys and results of idempotency keys'
-    // These continue what another line has.
-    if (type === 'counterHistory' || type === 'sequenceGroupPeriods' || 'subjects' in entry) return undefined
-    // Short, as all keys of a file are kept.
-    const key = hash('sha256', `${type} ${keyOf(entry)}`, 'buffer').toString('latin1', 0, 12)
-    const before = lineOf.get(key)
-    if (before !== undefined) return `${described(entry)} is also in line ${before}`
-    lineOf.set(key, line)
-    return undefined
-  }
-
-  try {
-    for await (const part of source.parts()) {
-      const fault = 'fault' in part ? part.fault : faultOf(part)
-      if (fault && ++faults <= MAX_LISTED) listed.push(`Line ${part.line}: ${fault}.`)
-      progress.show(++parts, source.fraction())
-    }
-  } catch (error) {
-    // It can't be read further.
-    faults++
-    listed.push((error as Error).message)
-  } finally {
-    progress.clear()
-  }
-  if (faults === 0) return
-  const count = faults > listed.length ? `${faults}, of which the first ${MAX_LISTED} are listed` : faults
-  throw new Error([...listed, `Nothing was applied. Faults: ${count}.`].join('\n'))
-}
-
-interface ImportOptions extends Options {
-  /** How an import that ended early goes on, as a sentence. */
-  advice: string
+/** `note`: why it was refused, or what differs. */
+interface Result {
+  outcome: (typeof OUTCOMES)[number]
+  note?: string | undefined
 }
 
 /** Notes that are shown; the others are only counted. */
 const MAX_NOTES = 20
+/** Entries that are applied together: about as many as a flush takes. */
+const BATCH = 1000
 
 /**
  * Imports a source that was checked, and says on the standard error what was done. Returns how many entries were refused.
  *
  * @throws {Error} that says up to where it was applied
  */
-export async function importAll(target: Target, source: Source, options: ImportOptions): Promise<number> {
-  const importer = openImporter(target, options)
+async function importAll(target: Target, source: Source, isDryRun: boolean): Promise<number> {
+  const importer = new Importer(target, isDryRun)
   const progress = createProgress(process.stderr)
-  /** How many entries or subjects of a type had an outcome, by both. */
+  /** How many entries of a type had an outcome, by both. */
   const counts = new Map<string, number>()
+  const left = new LeftBehind()
   let [entries, notes, refusals] = [0, 0, 0]
-  // The last lines of the last batch that was applied, and of the last one that was begun.
+  // The last lines of the last batch that was applied, and of the one that was begun.
   let [applied, begun] = [0, 0]
 
-  function note({ line, entry }: Placed, { outcome, note, subjects = { [outcome]: 1 } }: Result): void {
-    for (const [each, count] of Object.entries(subjects)) {
-      const key = `${entry.type} ${each}`
-      counts.set(key, (counts.get(key) ?? 0) + count)
-    }
+  function note({ line, entry }: Placed, { outcome, note }: Result): void {
+    const key = `${entry.type} ${outcome}`
+    counts.set(key, (counts.get(key) ?? 0) + 1)
     if (outcome === 'refused') refusals++
     if (!note || ++notes > MAX_NOTES + 1) return
     progress.clear()
-    const isShown = notes <= MAX_NOTES
-    console.error(isShown ? `Line ${line}: ${described(entry)}: ${note}.` : 'More of these are not shown.')
+    console.error(
+      notes <= MAX_NOTES ? `Line ${line}: ${described(entry)}: ${note}` : 'More of these are not shown.',
+    )
   }
 
-  async function apply(batch: ReadonlyMap<string, Placed>): Promise<void> {
-    begun = [...batch.values()].at(-1)?.line ?? begun
-    const ordered = [...batch].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, placed]) => placed)
-    const answers = await importer.apply(ordered.map(({ entry }) => entry))
-    applied = begun
-    const results = new Map(ordered.map((placed, index) => [placed, answers[index]]))
-    for (const placed of batch.values()) note(placed, results.get(placed) ?? { outcome: 'unchanged' })
-    entries += batch.size
-    progress.show(entries, source.fraction())
+  async function applyAll(): Promise<void> {
+    for await (const [, batch] of partsOf(placedIn(source), BATCH, ({ entry }) => entry.type)) {
+      begun = batch.at(-1)?.line ?? begun
+      const results = await importer.apply(batch.map(({ entry }) => entry))
+      applied = begun
+      for (const [index, placed] of batch.entries()) {
+        const result = results[index]
+        if (result) note(placed, result)
+        left.add(placed.entry, result !== undefined)
+      }
+      entries += batch.length
+      progress.show(entries, source.fraction())
+    }
   }
 
   function progressText(): string {
-    if (options.isDryRun || begun === 0) return 'Nothing was applied.'
-    // A batch may be divided, and its answer may be lost.
+    if (isDryRun || begun === 0) return 'Nothing was applied.'
     const sure = applied > 0 ? `Applied up to line ${applied}` : 'Applied no line for certain'
     const uncertain = begun > applied ? `, and perhaps some lines up to ${begun}` : ''
-    return `${sure}${uncertain}. ${options.advice}`
+    return `${sure}${uncertain}. Repeat the command to go on.`
   }
 
   try {
-    await withNotice(progressText, async () => {
-      for await (const batch of batchesOf(source)) await apply(batch)
-      // Earlier versions let named sequence groups use a format that doesn't show them.
-      if (!options.isDryRun) await migrateAgain(target, '0009_past_formats.sql')
-    })
+    await withNotice(progressText, applyAll)
   } finally {
     await importer.close()
     progress.clear()
-    if (options.isDryRun) console.error('Dry run: nothing was changed.')
-    for (const line of summaryOf(counts)) console.error(line)
+    if (isDryRun) console.error('Dry run: nothing was changed.')
+    for (const [type, title] of Object.entries(TITLES)) {
+      const parts = OUTCOMES.flatMap((outcome) => {
+        const count = counts.get(`${type} ${outcome}`)
+        return count ? `${count} ${outcome}` : []
+      })
+      if (parts.length > 0) console.error(`${title}: ${parts.join(', ')}.`)
+    }
+    for (const line of left.lines()) console.error(line)
   }
   return refusals
 }
 
-/** Lines that only continue another one are part of it. */
-const KINDS: Partial<Record<EntryType, string>> = {
+const TITLES = {
   namespace: 'Namespaces',
   counter: 'Counters',
   sequence: 'Sequences',
   sequenceGroup: 'Sequence groups',
-  reservation: 'Reservations',
-  counterSubjects: 'Subjects of counters',
-  sequenceGroupSubjects: 'Subjects of sequence groups',
-  trustedDocument: 'Trusted documents',
-  apiKey: 'API keys',
-  idempotencyKey: 'Idempotency keys',
+  sequenceGroupPeriods: 'Further periods of sequence groups',
 }
 
-function summaryOf(counts: ReadonlyMap<string, number>): string[] {
-  return Object.entries(KINDS).flatMap(([type, title]) => {
-    const parts = OUTCOMES.flatMap((outcome) => {
-      const count = counts.get(`${type} ${outcome}`)
-      return count ? `${count} ${outcome}` : []
-    })
-    return parts.length > 0 ? `${title}: ${parts.join(', ')}.` : []
-  })
-}
-
-/** Entries and parts of one transaction: takes some tens of milliseconds, for which others wait. */
-const MAX_ENTRIES = 500
-const MAX_PARTS = 5000
-
-/** Entries that are applied together, by their keys: of one kind, each of other names. */
-async function* batchesOf(source: Source): AsyncGenerator<ReadonlyMap<string, Placed>> {
-  let batch = new Map<string, Placed>()
-  let parts = 0
+async function* placedIn(source: Source): AsyncGenerator<Placed> {
   for await (const part of source.parts()) {
     if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
-    const [key, size] = [keyOf(part.entry), sizeOf(part.entry)]
-    const [first = part] = batch.values()
-    const isFull = batch.size === MAX_ENTRIES || (batch.size > 0 && parts + size > MAX_PARTS)
-    if (isFull || batch.has(key) || first.entry.type !== part.entry.type) {
-      yield batch
-      batch = new Map()
-      parts = 0
-    }
-    batch.set(key, part)
-    parts += size
+    yield part
   }
-  if (batch.size > 0) yield batch
 }
 
-function sizeOf(entry: Entry): number {
-  const slots = entry.type === 'counter' ? (entry.definition?.slots ?? 1) : 1
-  if ('history' in entry) return entry.history.length + slots
-  if ('subjects' in entry) return entry.subjects.length
-  return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
+/** Counts what an import leaves behind. */
+class LeftBehind {
+  readonly #counts = new Map<string, number>()
+
+  add(entry: Entry, isApplied: boolean): void {
+    if ('history' in entry) this.#count('totals of periods', entry.history.length)
+    else if ('subjects' in entry) this.#count('subjects', entry.subjects.length)
+    else if (entry.type === 'reservation') this.#count('reservations', 1)
+    else if (entry.type === 'apiKey') this.#count('API keys', 1)
+    else if (entry.type === 'trustedDocument') this.#count('trusted documents', 1)
+    else if (entry.type === 'idempotencyKey') this.#count('results of idempotency keys', 1)
+    else if (!isApplied) this.#count('sequence groups with numbers of past periods only', 1)
+  }
+
+  #count(what: string, count: number): void {
+    if (count > 0) this.#counts.set(what, (this.#counts.get(what) ?? 0) + count)
+  }
+
+  lines(): string[] {
+    const counts = [...this.#counts].map(([what, count]) => `${what} ${count}`)
+    return counts.length > 0 ? [`Left behind: ${counts.join(', ')}.`] : []
+  }
 }
 
-/**
- * What identifies an entry among those of its type; several lines may continue the same one. Its order is that in which
- * all processes create such rows, so that they don't deadlock.
- */
-function keyOf(entry: Entry): string {
-  if ('token' in entry) return entry.token
-  if ('hash' in entry) return entry.hash
-  if (entry.type === 'trustedDocument') return entry.id
-  if ('group' in entry) return sequenceGroupKeyText(entry)
-  return 'namespace' in entry ? keyText(entry) : entry.name
+const TIME_LIMIT_MS = 60_000
+
+/** What raises the numbers of entries, or compares them with those that are there. */
+class Importer {
+  readonly #nth: ReturnType<typeof openNth>
+  /** For comparisons. */
+  readonly #database: Database
+  readonly #isDryRun: boolean
+  /** In a dry run: the definitions of the sequences that would be created. */
+  readonly #planned = new Map<string, SequenceDefinition>()
+
+  constructor(target: Target, isDryRun: boolean) {
+    this.#isDryRun = isDryRun
+    this.#database = openDatabase(openHosts([target]), { timeLimitMs: TIME_LIMIT_MS, maxPending: 10 })
+    this.#nth = openNth([target], {
+      timeoutMs: TIME_LIMIT_MS,
+      maxPending: 2 * BATCH,
+      keyTtlMs: readDatabaseConfig().keyTtlMs,
+      runsJobs: false,
+      random: Math.random,
+      notices: { ...SILENT, fault: console.error },
+    })
+  }
+
+  /** Applies entries of one type. Returns a result for each; undefined: it is left behind. */
+  async apply(entries: readonly Entry[]): Promise<readonly (Result | undefined)[]> {
+    // They are of the type of the first one.
+    switch (entries[0]?.type) {
+      case 'namespace':
+        return this.#defineNamespaces(entries as EntryOf<'namespace'>[])
+      case 'counter':
+        return this.#raiseCounters(entries as EntryOf<'counter'>[])
+      case 'sequence':
+        return this.#defineSequences(entries as EntryOf<'sequence'>[])
+      case 'sequenceGroup':
+      case 'sequenceGroupPeriods':
+        return this.#raiseGroups(entries as GroupEntry[])
+      default:
+        return []
+    }
+  }
+
+  async #defineNamespaces(entries: readonly EntryOf<'namespace'>[]): Promise<Result[]> {
+    const existing = await this.#nth.namespaces.existing(entries.map(({ name }) => name))
+    return each(entries, async ({ name, timeZone, periods, leaderboards }) => {
+      if (existing.has(name)) return { outcome: 'kept' }
+      if (!this.#isDryRun) await this.#nth.namespaces.define(name, { timeZone, periods, leaderboards })
+      return { outcome: 'created' }
+    })
+  }
+
+  async #raiseCounters(entries: readonly EntryOf<'counter'>[]): Promise<Result[]> {
+    const states = this.#isDryRun ? await this.#nth.counters.readMany(entries.map(counterKeyIn)) : []
+    return each(entries, async (entry, index) => {
+      const { value, definition: change } = entry
+      const state = states[index]
+      const { isNew, previousValue, ...present } = state
+        ? raised(state, { kind: 'raise', to: value, change })
+        : await this.#nth.counters.raise(counterKeyIn(entry), value, change)
+      if (isNew) return { outcome: 'created' }
+      const isOther = change && present.definition && !isSame(change, present.definition)
+      const outcome = present.value > previousValue ? 'raised' : 'kept'
+      return { outcome, note: isOther ? OTHER_DEFINITION : undefined }
+    })
+  }
+
+  async #defineSequences(entries: readonly EntryOf<'sequence'>[]): Promise<Result[]> {
+    const states = await this.#nth.sequences.readMany(entries.map(counterKeyIn))
+    return each(entries, async (entry, index) => {
+      const { definition, formatHistory, pastFormats = [], hasMigratedRepeats = false } = entry
+      const present = states[index]?.definition
+      if (present) {
+        const isOther = !isDeepStrictEqual(present, definition)
+        return { outcome: 'kept', note: isOther ? OTHER_DEFINITION : undefined }
+      }
+      const imported = { pastFormats: union(formatHistory, pastFormats), hasMigratedRepeats }
+      if (this.#isDryRun) this.#planned.set(keyText(entry), definition)
+      else await this.#nth.sequences.define(entry, definition, undefined, imported)
+      return { outcome: 'created' }
+    })
+  }
+
+  async #raiseGroups(entries: readonly GroupEntry[]): Promise<(Result | undefined)[]> {
+    const keys = entries.map(({ namespace, sequence: name }) => ({ namespace, name }))
+    const states = await this.#nth.sequences.readMany(keys)
+    const raises = entries.map((entry, index) => {
+      const key = { namespace: entry.namespace, name: entry.sequence }
+      const definition =
+        states[index]?.definition ?? this.#planned.get(keyText(key)) ?? defaultSequenceDefinition('UTC')
+      return { entry, definition, periods: ongoing(entry, definition) }
+    })
+    const places = raises.flatMap(({ entry, periods }) => periods.map(({ period }) => ({ ...entry, period })))
+    const readings = this.#isDryRun
+      ? await this.#database.withRetry(JOINED, (connection) => readPositionsIn(connection, places))
+      : undefined
+    const results = await each(raises, async ({ entry, definition, periods }) => {
+      const { namespace, sequence, group } = entry
+      // One that was raised but has issued no number has no time zone of its own, and nor has a CSV.
+      const isIssued = entry.type !== 'sequenceGroup' || entry.latest?.timeZone !== undefined
+      const outcomes: Result['outcome'][] = []
+      for (const { period, lastValue: last, nextValue: next } of periods) {
+        const position = { last, next }
+        // Refused before anything is created.
+        const refusal = raiseRefusal(definition, group, period, position)
+        if (refusal) throw refusal
+        const reading = readings?.(entry, period)
+        const operation = { kind: 'raise', period, position, isIssued } as const
+        outcomes.push(
+          reading
+            ? raisedGroup({ definition, group }, reading, operation)
+            : await this.#nth.sequences.raise({ namespace, sequence, group }, period, position, isIssued),
+        )
+      }
+      return { outcome: OUTCOMES.find((outcome) => outcomes.includes(outcome)) ?? 'kept' }
+    })
+    return results.map((result, index) => (raises[index]?.periods.length === 0 ? undefined : result))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#nth.close(), this.#database.close()])
+  }
 }
 
-/** An entry as part of a sentence. */
-export function described(entry: Entry): string {
-  const quoted = JSON.stringify
-  if (entry.type === 'trustedDocument') return `trusted document ${entry.id}`
-  if (entry.type === 'apiKey') return `API key ${entry.prefix}…`
-  if (entry.type === 'idempotencyKey') return `idempotency key of hash ${entry.hash}`
-  if (entry.type === 'namespace') return `namespace ${quoted(entry.name)}`
-  if (entry.type === 'reservation') return `reservation of ${quoted(entry.formatted)}`
-  const place = `in ${quoted(entry.namespace)}`
-  if ('group' in entry) return `group ${quoted(entry.group)} of sequence ${quoted(entry.sequence)} ${place}`
-  return `${entry.type === 'sequence' ? 'sequence' : 'counter'} ${quoted(entry.name)} ${place}`
+const OTHER_DEFINITION = 'it has another definition here, which stays.'
+
+/** @throws {NthError} if the database can't be used; what refuses one entry is its result */
+function each<Item>(
+  items: readonly Item[],
+  work: (item: Item, index: number) => Promise<Result>,
+): Promise<Result[]> {
+  return Promise.all(
+    items.map((item, index) =>
+      work(item, index).catch((error): Result => {
+        const isRefusal = error instanceof NthError && !FAILURES.has(error.code)
+        if (!isRefusal) throw error
+        return { outcome: 'refused', note: error.message }
+      }),
+    ),
+  )
+}
+
+const FAILURES: ReadonlySet<string> = new Set(['UNAVAILABLE', 'OUTCOME_UNKNOWN', 'INTERNAL_SERVER_ERROR'])
+
+function counterKeyIn({ namespace, name }: CounterKey): CounterKey {
+  return { namespace, name }
+}
+
+/** Whether callers see the same definition: not since when periods are tracked. */
+function isSame(one: Definition, other: Definition): boolean {
+  const visible = ({ periods, ...rest }: Definition) => {
+    return { ...rest, periods: periods.map(({ period, keepDays }) => ({ period, keepDays })) }
+  }
+  return isDeepStrictEqual(visible(one), visible(other))
+}
+
+/** What a counter would become. */
+function raised(state: CounterState, operation: CounterOperation): CounterResult {
+  const row = new RowState(state.definition ?? { ...UNBOUNDED, ...DEFAULT_RETENTION })
+  row.value = state.value
+  row.isNew = state.definition === undefined
+  const result = apply(row, operation, new Date())
+  if (result instanceof NthError) throw result
+  return result
+}
+
+type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
+
+/** The positions of an entry in the present and later periods; and in its latest one, if that can't be compared with them. */
+function ongoing(entry: GroupEntry, { restartEvery, timeZone }: SequenceDefinition): readonly GroupPeriod[] {
+  const present = isKnownZone(timeZone) ? periodKeyOf(restartEvery, timeZone, new Date()) : 0
+  const latest = entry.type === 'sequenceGroup' && entry.latest?.isCurrent ? entry.latest.period : undefined
+  return entry.periods.filter(({ period }) =>
+    isPeriodKey(period, restartEvery) ? period >= present : period === latest,
+  )
+}
+
+/** What would be done with a sequence group. */
+function raisedGroup(
+  row: Pick<SequenceGroupRow, 'definition' | 'group'>,
+  reading: PositionReading,
+  operation: Extract<SequenceOperation, { kind: 'raise' }>,
+): Result['outcome'] {
+  const state = numberState({ row, periodKey: operation.period }, { ...NOTHING_READ, ...reading })
+  const result = applyToSequence(state, operation, new Date())
+  if (result instanceof NthError) throw result
+  assertInvariant(result.kind === 'raise', 'the result is that of the operation')
+  return result.outcome
+}
+
+/** What has no influence on a raise. */
+const NOTHING_READ = {
+  generation: 0,
+  now: 0,
+  free: [],
+  reservations: [],
+  confirmed: null,
+  subjects: undefined,
+  revision: undefined,
 }

@@ -15,10 +15,10 @@ import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
 import { withNotice } from './files.ts'
 import { NO_EXPORT } from './formats.ts'
-import { checkAll, described, importAll } from './import.ts'
+
 import { partsOf } from './paging.ts'
 import { type Snapshot, withSnapshot } from './snapshot.ts'
-import { openFile } from './source.ts'
+import { checkAll, described, openFile } from './source.ts'
 
 export const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
        nth restore --advance <n>
@@ -67,11 +67,11 @@ function numberIn(text: string): number {
 
 async function restore(directory: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
   const path = join(directory, BACKUP_FILE)
-  const source = await openFile(path, 'default')
+  const source = await openFile(path)
   const { at, revision = 0 } = source
   try {
     if (!at) throw new Error(`${path}: ${NO_EXPORT}`)
-    await checkAll(source, true)
+    await checkAll(source)
     await withDatabase(async (target) => {
       await prepare(target, continues, Math.max(revision, 1000 * (at.getTime() - Date.UTC(2020, 0))))
       const refusals = await importAll(target, source, { isDryRun: false, overwrite: false, advice: ADVICE })

@@ -1,5 +1,5 @@
 import type { Connection } from 'mysql2/promise'
-import { periodCoded } from '../commit/periodStatements.ts'
+import { COLUMNS, type PeriodsRow, periodCoded } from '../commit/periodStatements.ts'
 import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, isKept, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
@@ -22,13 +22,12 @@ import {
   storedSequenceIn,
 } from '../repository/sequenceDefinition.ts'
 import { listDocuments } from '../repository/trustedDocuments.ts'
+import { isKnownZone, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { Entry, EntryOf, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
-import { totalKey } from '../rules/merge.ts'
 import type { ApiKey } from '../rules/rights.ts'
 import type { TrustedDocument } from '../rules/trustedDocument.ts'
 import { createProgress } from './files.ts'
 import { eachOf, itemsOf, partsOf, rowsOf } from './paging.ts'
-import { addedTo, columnTotals, SLOT_COLUMNS, type SlotRow, type TotalRow, totalIn } from './totals.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 /** Rows of histories and subjects per statement. */
@@ -67,7 +66,7 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
     async function* entries(...parts: readonly ExportPart[]): AsyncGenerator<Entry> {
       let count = 0
       for (const part of parts)
-        for await (const entry of EXPORTERS[part](connection)) {
+        for await (const entry of EXPORTERS[part](connection, at)) {
           yield entry
           progress.show(++count, size > 0 ? count / size : undefined)
         }
@@ -101,7 +100,8 @@ const EXPORTERS = {
   counters: (connection: Connection) => exportCounters(connection, true),
   countersWithoutHistory: (connection: Connection) => exportCounters(connection, false),
   sequences: exportSequences,
-  sequenceGroups: exportGroups,
+  sequenceGroups: (connection: Connection) => exportGroups(connection),
+  currentNumbers: exportGroups,
   reservations: exportReservations,
   counterSubjects: exportCounterSubjects,
   sequenceGroupSubjects: exportGroupSubjects,
@@ -193,6 +193,57 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
   }
 }
 
+/** Columns of all slots of counters. */
+const SLOT_COLUMNS = [
+  'counter_id as id, slot, version, value, created_at',
+  ...PERIODS.flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added]),
+].join(', ')
+
+interface SlotRow extends Record<'id' | 'slot' | 'version', number> {
+  /** May be beyond the safe range, although the sum of all slots is not. */
+  value: number | string
+  created_at: Date | null
+}
+
+/** What the columns of all slots of a counter have of each period, by `totalKey`. */
+function columnTotals(slots: readonly SlotRow[]): Map<string, StoredPeriodTotal> {
+  const totals = new Map<string, StoredPeriodTotal>()
+  for (const slot of slots) {
+    // The other columns are those of periods.
+    const columns = slot as unknown as PeriodsRow
+    for (const period of PERIODS) {
+      const start = columns[COLUMNS[period].start]
+      const added = columns[COLUMNS[period].added]
+      if (start == null || added == null || BigInt(added) === 0n) continue
+      const total = { period, start: Number(start), value: BigInt(added) }
+      totals.set(totalKey(total), addedTo(totals, total))
+    }
+  }
+  return totals
+}
+
+function totalKey({ period, start }: { period: Period; start: number }): string {
+  return `${period} ${start}`
+}
+
+/** A total, and what others have of the same period. */
+function addedTo(
+  others: ReadonlyMap<string, StoredPeriodTotal>,
+  total: StoredPeriodTotal,
+): StoredPeriodTotal {
+  return { ...total, value: total.value + (others.get(totalKey(total))?.value ?? 0n) }
+}
+
+interface TotalRow extends Record<'id' | 'period' | 'start', number> {
+  value: number | string
+}
+
+function totalIn({ period: code, start, value }: TotalRow): StoredPeriodTotal {
+  const period = periodCoded(code)
+  if (!period) throw new Error(`Unknown period in the database: ${code}`)
+  return { period, start, value: BigInt(value) }
+}
+
 /** Sequences that were used or defined. */
 async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<StoredSequenceRow & NamedRow>(
@@ -215,20 +266,25 @@ async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
   }
 }
 
-type GroupRow = KeyRow & { id: number; is_current: number } & {
+type GroupRow = KeyRow & { id: number; is_current: number; restart_every: number | null; zone: Buffer } & {
   latest_period_key: number | null
   format: Buffer | null
   time_zone: Buffer | null
   latest_value: number | null
 }
 
-/** Sequence groups that were used. One with many periods has several entries. */
-async function* exportGroups(connection: Connection): AsyncGenerator<Entry> {
+/**
+ * Sequence groups that were used. One with many periods has several entries.
+ *
+ * @param at if it is given, only the positions of its present period and later ones, and that of its latest number
+ */
+async function* exportGroups(connection: Connection, at?: Date): AsyncGenerator<Entry> {
   const groups = rowsOf<GroupRow>(
     connection,
     { 'g.id': 'id' },
     `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.latest_period_key, g.format,
-            g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as latest_value
+            g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as latest_value,
+            s.restart_every, s.time_zone as zone
        from sequence_group g force index (primary)
        join sequence s on s.id = g.sequence_id
        join namespace n on n.id = s.namespace_id
@@ -245,21 +301,33 @@ async function* exportGroups(connection: Connection): AsyncGenerator<Entry> {
       '(value is not null or next_value is not null)',
     ),
   )
+  async function* positionsFrom(row: GroupRow, least: number) {
+    for await (const position of positionsOf(row.id))
+      if (position.period >= least || position.period === row.latest_period_key) yield position
+  }
   for await (const row of groups) {
     const key = keyIn(row)
-    for await (const [index, positions] of partsOf(positionsOf(row.id))) {
-      const periods = positions.map(({ id: _, ...period }) => period)
+    const positions = at ? positionsFrom(row, presentPeriod(row, at)) : positionsOf(row.id)
+    for await (const [index, part] of partsOf(positions)) {
+      const periods = part.map(({ id: _, ...period }) => period)
       if (index === 0) yield { type: 'sequenceGroup', ...key, latest: latestIn(row), periods }
       else yield { type: 'sequenceGroupPeriods', ...key, periods }
     }
   }
 }
 
+/** The key of the present period of a sequence group. */
+function presentPeriod({ restart_every, zone }: GroupRow, at: Date): number {
+  const timeZone = zone.toString('latin1')
+  return isKnownZone(timeZone) ? periodKeyOf(periodCoded(restart_every), timeZone, at) : 0
+}
+
 function latestIn(row: GroupRow): EntryOf<'sequenceGroup'>['latest'] {
   const { latest_period_key: period, time_zone, format, is_current, latest_value: lastValue } = row
-  if (period === null || time_zone === null) return null
-  const timeZone = time_zone.toString('latin1')
-  return { period, lastValue, format: format?.toString() ?? null, timeZone, isCurrent: is_current === 1 }
+  if (period === null) return null
+  // Without a time zone, it was raised to this number, and has issued none.
+  const style = time_zone && { format: format?.toString() ?? null, timeZone: time_zone.toString('latin1') }
+  return { period, lastValue, ...style, isCurrent: is_current === 1 }
 }
 
 /** Reservations, in the order of their tokens. */

@@ -1,12 +1,16 @@
-import { randomUUID } from 'node:crypto'
-import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
+import { hash, randomUUID } from 'node:crypto'
+import { type FileHandle, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Placed } from '../rules/entries.ts'
+import { keyText } from '../rules/counter.ts'
+import type { Entry, Placed } from '../rules/entries.ts'
+import { sequenceGroupKeyText } from '../rules/sequence.ts'
+import { createProgress } from './files.ts'
 import { csvEntries, headerIn, jsonlEntries, type LineFault, linesOf } from './formats.ts'
 
-/** What is imported. It is read twice: to be checked, then to be applied. */
+/** A file to import or restore. It is read twice: to be checked, then to be applied. */
 export interface Source {
+  format: 'csv' | 'jsonl'
   /** The instant whose state it shows, if it is an export in JSON Lines. */
   at: Date | undefined
   /** The highest revision, if that is later. */
@@ -22,22 +26,34 @@ export interface Source {
   close(): Promise<void>
 }
 
+interface SourceOptions {
+  /** Namespace of the lines of a CSV that name none. */
+  namespace?: string
+  /** Maximum size of what can be read only once, such as a pipe, in bytes. */
+  maxSize?: number
+}
+
 const CHUNK = 2 ** 18
 /** What shows the format of a file. */
 const HEAD = 1024
+const MIB = 2 ** 20
 
-/** Opens a file, or the standard input for `-`. JSON Lines begin with a brace; all else is CSV. */
-export async function openFile(path: string, namespace: string): Promise<Source> {
-  const handle = path === '-' ? await spooled(process.stdin) : await openRegular(path)
+/**
+ * Opens a file, or the standard input for `-`. JSON Lines begin with a brace; all else is CSV.
+ *
+ * @throws {Error} if it can't be opened, or is no text in UTF-8
+ */
+export async function openFile(path: string, options: SourceOptions = {}): Promise<Source> {
+  const { namespace = 'default', maxSize = 0 } = options
+  const handle = path === '-' ? await spooled(process.stdin, maxSize) : await openPath(path, maxSize)
   const { size, mtimeMs } = await handle.stat()
   const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(HEAD), position: 0 })
   const head = buffer.subarray(0, bytesRead)
-  const fault = encodingFault(head)
   const isJson = /^(\xef\xbb\xbf)?\s*\{/.test(head.toString('latin1'))
   let position = 0
 
   async function* chunks(): AsyncGenerator<Buffer> {
-    if (fault) throw new Error(fault)
+    assertText(head)
     position = 0
     while (true) {
       const { bytesRead, buffer } = await handle.read({ buffer: Buffer.allocUnsafe(CHUNK), position })
@@ -52,6 +68,7 @@ export async function openFile(path: string, namespace: string): Promise<Source>
 
   const { at, revision } = headerIn(head.toString().split('\n', 1).join()) ?? {}
   return {
+    format: isJson ? 'jsonl' : 'csv',
     at,
     revision,
     parts: () => (isJson ? jsonlEntries(linesOf(chunks())) : csvEntries(linesOf(chunks()), namespace)),
@@ -60,29 +77,51 @@ export async function openFile(path: string, namespace: string): Promise<Source>
   }
 }
 
-/** Why a file can't be text in UTF-8, and what to do. */
-function encodingFault(head: Buffer): string | undefined {
+/** @throws {Error} if a file that begins so can't be text in UTF-8, with what to do */
+function assertText(head: Buffer): void {
   const start = head.subarray(0, 4)
-  if (start.toString('hex').startsWith('1f8b'))
-    return 'The file is compressed. Import its content, for example with gunzip -c file | nth import -.'
-  if (!/^(fffe|feff)/.test(start.toString('hex')) && !start.includes(0)) return undefined
-  return 'The file is UTF-16, or not a text. Save it as UTF-8, or convert it, for example with iconv -f utf-16 -t utf-8.'
+  const digits = start.toString('hex')
+  if (digits.startsWith('1f8b'))
+    throw new Error(
+      'The file is compressed. Import its content, for example with gunzip -c file | nth import -.',
+    )
+  if (/^(fffe|feff)/.test(digits) || start.includes(0))
+    throw new Error(
+      'The file is UTF-16, or not a text. Save it as UTF-8, or convert it, for example with iconv -f utf-16 -t utf-8.',
+    )
 }
 
 /** Opens a file; what can be read only once, such as a pipe, is spooled. */
-async function openRegular(path: string): Promise<FileHandle> {
-  const handle = await open(path)
-  if ((await handle.stat()).isFile()) return handle
-  return spooled(handle.createReadStream())
+async function openPath(path: string, maxSize: number): Promise<FileHandle> {
+  const handle = await open(path).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') throw new Error(`There is no file ${path}.`, { cause })
+    if (cause.code === 'EACCES') throw new Error(`This user may not read ${path}.`, { cause })
+    throw cause
+  })
+  const stats = await handle.stat()
+  if (stats.isFile()) return handle
+  if (!stats.isDirectory()) return spooled(handle.createReadStream(), maxSize)
+  await handle.close()
+  throw new Error(`${path} is a directory; give a file.`)
 }
 
-/** Keeps what can be read only once in a file that has no name, so that it ends with this process, however that ends. */
-async function spooled(chunks: AsyncIterable<Buffer>): Promise<FileHandle> {
+/**
+ * Keeps what can be read only once in a file that has no name, so that it ends with this process, however that ends. What is
+ * no text is refused at once.
+ */
+async function spooled(chunks: AsyncIterable<Buffer>, maxSize: number): Promise<FileHandle> {
   const path = join(tmpdir(), `nth-${randomUUID()}`)
   const handle = await open(path, 'wx+', 0o600)
+  let size = 0
   try {
     await rm(path)
-    await writeFile(handle, chunks)
+    for await (const chunk of chunks) {
+      if (size === 0) assertText(chunk)
+      size += chunk.length
+      if (size > maxSize)
+        throw new Error(`The input is larger than ${maxSize / MIB} MiB. Give a file, or a larger --max-size.`)
+      await handle.appendFile(chunk)
+    }
     return handle
   } catch (error) {
     await handle.close()
@@ -90,4 +129,73 @@ async function spooled(chunks: AsyncIterable<Buffer>): Promise<FileHandle> {
     const advice = 'Set TMPDIR to another directory, or give a file instead of a pipe'
     throw new Error(`No space left in ${tmpdir()}. ${advice}.`, { cause: error })
   }
+}
+
+/** Faults that are listed; the others are only counted. */
+const MAX_LISTED = 20
+
+/**
+ * Reads a source whole, before any of it is applied.
+ *
+ * @throws {Error} that lists what is wrong with it
+ */
+export async function checkAll(source: Source): Promise<void> {
+  const progress = createProgress(process.stderr)
+  const lineOf = new Map<string, number>()
+  const listed: string[] = []
+  let [faults, parts] = [0, 0]
+
+  /** Why a line is wrong after those before it; undefined: it is not. */
+  function faultOf({ line, entry }: Placed): string | undefined {
+    const { type } = entry
+    // These continue what another line has.
+    if (type === 'counterHistory' || type === 'sequenceGroupPeriods' || 'subjects' in entry) return undefined
+    // A CSV has a line for each period.
+    const period = source.format === 'csv' && type === 'sequenceGroup' ? entry.latest?.period : ''
+    // Short, as all keys of a file are kept.
+    const key = hash('sha256', `${type} ${keyOf(entry)} ${period}`, 'buffer').toString('latin1', 0, 12)
+    const before = lineOf.get(key)
+    if (before !== undefined) return `${described(entry)} is also in line ${before}`
+    lineOf.set(key, line)
+    return undefined
+  }
+
+  try {
+    for await (const part of source.parts()) {
+      const fault = 'fault' in part ? part.fault : faultOf(part)
+      if (fault && ++faults <= MAX_LISTED) listed.push(`Line ${part.line}: ${fault}.`)
+      progress.show(++parts, source.fraction())
+    }
+  } catch (error) {
+    // It can't be read further.
+    faults++
+    listed.push((error as Error).message)
+  } finally {
+    progress.clear()
+  }
+  if (faults === 0) return
+  const count = faults > listed.length ? `${faults}, of which the first ${MAX_LISTED} are listed` : faults
+  throw new Error([...listed, `Nothing was applied. Faults: ${count}.`].join('\n'))
+}
+
+/** What identifies an entry among those of its type; several lines may continue the same one. */
+function keyOf(entry: Entry): string {
+  if ('token' in entry) return entry.token
+  if ('hash' in entry) return entry.hash
+  if (entry.type === 'trustedDocument') return entry.id
+  if ('group' in entry) return sequenceGroupKeyText(entry)
+  return 'namespace' in entry ? keyText(entry) : entry.name
+}
+
+/** An entry as part of a sentence. */
+export function described(entry: Entry): string {
+  const quoted = JSON.stringify
+  if (entry.type === 'trustedDocument') return `trusted document ${entry.id}`
+  if (entry.type === 'apiKey') return `API key ${entry.prefix}…`
+  if (entry.type === 'idempotencyKey') return `idempotency key of hash ${entry.hash}`
+  if (entry.type === 'namespace') return `namespace ${quoted(entry.name)}`
+  if (entry.type === 'reservation') return `reservation of ${quoted(entry.formatted)}`
+  const place = `in ${quoted(entry.namespace)}`
+  if ('group' in entry) return `group ${quoted(entry.group)} of sequence ${quoted(entry.sequence)} ${place}`
+  return `${entry.type === 'sequence' ? 'sequence' : 'counter'} ${quoted(entry.name)} ${place}`
 }

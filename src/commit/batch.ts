@@ -54,7 +54,7 @@ export interface CounterWork extends Readonly<CounterRowWork> {
 
 export interface SequenceGroupWork
   extends Pick<Readonly<SequenceGroupRowWork>, 'row' | 'operations' | 'wantsRevision'> {
-  /** Key of its current period. */
+  /** Key of its current period, or of that in which it is raised. */
   readonly periodKey: number
   /** As those of a counter. */
   readonly subjects: ReadonlyMap<string, string> | undefined
@@ -111,18 +111,17 @@ const MAX_TOUCHED = 1000
 export function firstOf(waiting: Iterable<Call>, maxCalls = Number.POSITIVE_INFINITY): Call[] {
   const calls: Call[] = []
   const touched = new Set<number | string>()
-  const redefined = new Set<number>()
+  const taken = new Set<number>()
   for (const call of waiting) {
     const { operations, request } = call
-    // Calls after a change of the version, or a deletion, change another row. Those operations are alone on theirs.
-    if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.id))) break
-    const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
-    if (isRedefining && operations.some(({ row }) => touched.has(row.id))) break
+    if (taken.size > 0 && operations.some(({ row }) => taken.has(row.id))) break
+    const isAlone = operations.some(({ operation }) => isAloneOnRow(operation))
+    if (isAlone && operations.some(({ row }) => touched.has(row.id))) break
     for (const { row } of operations) touched.add(row.id)
     if (request.claim) touched.add(request.claim.hash)
     if (calls.length === maxCalls || (calls.length > 0 && touched.size > MAX_TOUCHED)) break
     calls.push(call)
-    if (isRedefining) for (const { row } of operations) redefined.add(row.id)
+    if (isAlone) for (const { row } of operations) taken.add(row.id)
   }
   return calls
 }
@@ -168,9 +167,18 @@ export class WaitingCalls {
   }
 }
 
-/** Whether it changes the version of a counter, or deletes it. */
+/**
+ * Whether it is the only one on its row: calls after a change of the version, or a deletion, change another row; and a
+ * sequence group is raised in any of its periods.
+ */
+function isAloneOnRow(operation: CounterOperation | SequenceOperation): boolean {
+  return operation.kind === 'raise' || isForDefinition(operation)
+}
+
+/** Whether it may change the version of a counter, or delete it. */
 function isForDefinition(operation: CounterOperation | SequenceOperation): boolean {
   const { kind } = operation
+  if (kind === 'raise') return 'change' in operation && operation.change !== undefined
   return kind === 'define' || kind === 'delete' || (kind === 'set' && operation.newSalt !== undefined)
 }
 
@@ -296,9 +304,11 @@ function workOnSequenceGroup(
   at: Date,
 ): SequenceGroupWork {
   let subjects: Map<string, string> | undefined
-  for (const operation of operations)
+  let periodKey = periodKeyOf(row.definition.restartEvery, row.definition.timeZone, at)
+  for (const operation of operations) {
     if (operation.kind === 'nextOnce') subjects = withSubject(subjects, row, operation.subject)
-  const periodKey = periodKeyOf(row.definition.restartEvery, row.definition.timeZone, at)
+    else if (operation.kind === 'raise') periodKey = operation.period
+  }
   return { row, operations, wantsRevision, periodKey, subjects }
 }
 
@@ -311,6 +321,11 @@ function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[
     for (const work of touched) if (isCoalesced(work)) works.set(work.row.id, { ...work, path: LOCKED })
   }
   return [...works.values()]
+}
+
+/** Whether work raises a counter: then that is all it does. */
+export function isRaise({ operations }: CounterWork): boolean {
+  return operations[0]?.kind === 'raise'
 }
 
 /** Whether the work on a counter may change its version, or delete it. */
@@ -376,6 +391,8 @@ export interface CounterReading {
   readonly now: number
   /** Whether its value was deleted by hand, of one of its slots at least. */
   readonly isLost?: true
+  /** Whether it was never written or defined, where an operation needs it. */
+  readonly isNew?: boolean
 }
 
 /** What a flush writes after its operations are applied. */

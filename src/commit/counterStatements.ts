@@ -10,6 +10,7 @@ import {
   type CounterWork,
   type CounterWrite,
   isCoalesced,
+  isRaise,
   mayRedefine,
   slotOf,
 } from './batch.ts'
@@ -76,7 +77,7 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
   const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
   // Counters with the same running periods have the same array.
   const groups = groupBy(works.filter(isCoalesced), ({ running }) => running)
-  const columns = isPlain ? [fitsColumn(groups)] : [...periodColumns(works), 'revision']
+  const columns = isPlain ? [fitsColumn(groups)] : stateColumns(works)
   const lockedAt = text.add(lock(works, columns))
   for (const group of groups.values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
@@ -90,6 +91,11 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
       if (!areRoomy(periods)) return { work, reading: undefined }
       return { work, reading: wantsState(work) ? { ...reading, isAdded: true } : added(value) }
     })
+}
+
+function stateColumns(works: readonly CounterWork[]): string[] {
+  const isNew = works.some(isRaise) ? ['created_at is null as is_new'] : []
+  return [...periodColumns(works), 'revision', ...isNew]
 }
 
 /** The revision of a row that is restored: as that of a new one, but without a lock on the mark. */
@@ -106,7 +112,7 @@ export function readAgain(
   text: FlushText,
 ): Reader<[CounterWork, CounterReading][]> {
   const works = changes.filter(({ reading }) => !reading).map(({ work }) => work)
-  const lockedAt = text.add(lock(works, [...periodColumns(works), 'revision', NOW]))
+  const lockedAt = text.add(lock(works, [...stateColumns(works), NOW]))
   const readHistory = lockHistory(works, text)
   return (answers) => {
     const historyOf = readHistory(answers)
@@ -147,6 +153,7 @@ export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded
     revision: row.revision == null ? undefined : Number(row.revision) - raise,
     periods: periodsIn(row, running, sum),
     now: 1000 * Number(row.now ?? 0),
+    isNew: row.is_new === 1,
   }
 }
 
@@ -347,8 +354,12 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
       assertInvariant(before.revision !== undefined, 'the revision of a locked counter was read')
       deletedRevision = Math.max(deletedRevision, before.revision)
       statements.push(...remove(work.row))
-    } else if (after.isDefined) statements.push(...redefine(work.row, after.definition, at))
-    else if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
+      continue
+    }
+    if (after.isDefined) statements.push(...redefine(work.row, after.definition, at))
+    // With a definition, only that of a new counter, which has one slot.
+    if (after.counted === 0) continue
+    if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
     else changed.push(write)
   }
   statements.push(...writeValues(changed, at))

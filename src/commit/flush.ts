@@ -388,10 +388,11 @@ function stateIn<State>(states: ReadonlyMap<number, { after: State }>, id: numbe
 }
 
 function stateOf({ row, running }: CounterWork, before: CounterReading): RowState {
-  const { value, revision, periods, subjects, isLost } = before
+  const { value, revision, periods, subjects, isLost, isNew } = before
   const state = new RowState(row.definition)
   state.value = value
   state.revision = revision
+  if (isNew) state.isNew = true
   if (isLost) state.fault = lostValue()
   else if (running === UNKNOWN_PERIODS) state.fault = zoneFault(row.definition.timeZone)
   if (subjects) state.subjects = new Map(subjects)

@@ -47,6 +47,15 @@ export function lockConfirmed({ id, periodKey, definition }: SequenceGroupPlace)
    for update`
 }
 
+/** Locks a reservation of a period, in any generation. */
+export function lockReserved({ id, periodKey }: SequenceGroupPlace): string {
+  return `select token
+  from reservation force index (reservation_held)
+ where group_id = ${integer(id)} and period_key = ${integer(periodKey)}
+ limit 1
+   for update`
+}
+
 /** Numbers in the order in which they are issued. */
 export function inOrder(numbers: readonly number[], definition: SequenceDefinition): number[] {
   return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))

@@ -10,6 +10,7 @@ import {
   isToken,
   lockConfirmed,
   lockReservations,
+  lockReserved,
   OPEN,
   type ReservationRow,
   readFree,
@@ -72,9 +73,11 @@ export function lockSequenceGroups(
       // The number of its sequence's definitions is part of the revision.
       const revision = isWanted ? Number(revised.revision) + sequence.definitions : undefined
       const subjects = subjectsOf?.(work)
-      const isLost = revised?.latest === periodKey && last === null && next === null
+      const isEmpty = last === null && next === null
+      const isLost = revised?.latest === periodKey && isEmpty
+      const isNew = revised?.latest === null && isEmpty
       const reserved = readReserved.get(work)?.(answers) ?? NO_RESERVATIONS
-      return [[work, { last, next, generation, isLost, subjects, revision, ...reserved }] as const]
+      return [[work, { last, next, generation, isLost, isNew, subjects, revision, ...reserved }] as const]
     })
   }
 }
@@ -108,12 +111,12 @@ export function lockPositionsOf(groupIds: string, periodKey: number): string {
    for update`
 }
 
-const NO_RESERVATIONS = { now: 0, free: [], reservations: [], confirmed: null }
+const NO_RESERVATIONS = { now: 0, free: [], reservations: [], confirmed: null, isReserved: false }
 
 function readReservations(
   work: Work,
   text: FlushText,
-): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations' | 'confirmed'>> {
+): Reader<Pick<SequenceGroupReading, keyof typeof NO_RESERVATIONS>> {
   const { row, operations, periodKey } = work
   const count = operations.filter(({ kind }) => kind === 'reserve').length
   const tokens = operations.flatMap((each) =>
@@ -123,6 +126,8 @@ function readReservations(
   const clockAt = text.add('select utc_timestamp(3) as now')
   const isRestarted = operations.some(({ kind }) => kind === 'restart')
   const confirmedAt = isRestarted ? text.add(lockConfirmed(place)) : -1
+  const isRaised = operations.some(({ kind }) => kind === 'raise')
+  const reservedAt = isRaised ? text.add(lockReserved(place)) : -1
   const free = count > 0 ? readFree(place, count) : []
   const freeAt = free.map((statement) => text.add(statement))
   const tokensAt = tokens.length > 0 ? text.add(lockReservations('primary', isToken(tokens))) : -1
@@ -139,6 +144,7 @@ function readReservations(
         .filter(({ group_id }) => group_id === row.id)
         .map(reservationIn),
       confirmed: firstRow<{ value: number | null }>(answers[confirmedAt])?.value ?? null,
+      isReserved: rowsOf(answers[reservedAt]).length > 0,
     }
   }
 }
@@ -162,12 +168,12 @@ function sequenceIdsOf(works: readonly Work[]): string {
 /** The statements that write sequence groups, which are in lock order. */
 export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: Date): string[] {
   const moved = written.flatMap(({ work, after }) => {
-    const { last, next, generation, isMoved, isIssued } = after
+    const { last, next, generation, isMoved, isIssued, isRaised } = after
     const position = { groupId: work.row.id, period: work.periodKey, last, next, generation, createdAt: at }
-    return isMoved ? [{ ...position, updatedAt: isIssued ? at : null }] : []
+    return isMoved ? [{ ...position, updatedAt: isIssued || isRaised ? at : null }] : []
   })
-  const raised = written.map(({ work: { row, periodKey }, after: { raised, isIssued } }) => {
-    return { row, raise: raised, latest: isIssued ? integer(periodKey) : LATEST }
+  const raised = written.map(({ work: { row, periodKey }, after: { raised, isIssued, isRaised } }) => {
+    return { row, raise: raised, latest: isIssued || isRaised ? integer(periodKey) : LATEST }
   })
   return [
     ...(moved.length > 0 ? [storePositions(moved)] : []),

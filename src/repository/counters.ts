@@ -160,6 +160,15 @@ export function openCounters({
     },
 
     /**
+     * Raises a counter to a value, unless it is as high, as `reset` would set it. `definition`: that of one that was never
+     * written or defined.
+     *
+     * @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; BAD_USER_INPUT if the definition is invalid
+     */
+    raise: (key: CounterKey, to: number, definition?: DefinitionChange) =>
+      change(key, { kind: 'raise', to, change: definition }),
+
+    /**
      * Resets every counter of a namespace whose name starts with `prefix`, in batches of several hundred: each once, but
      * not all at one instant. A counter that can't be reset doesn't stop the others.
      *
@@ -242,8 +251,17 @@ function changeOf(
   applied: Pick<Applied, 'at' | 'isReplayed'>,
 ): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
-  const { value, previousValue, appliedDelta, valuesIn, countedAt, definition, revision, isUncounted } =
-    result
+  const {
+    value,
+    previousValue,
+    appliedDelta,
+    valuesIn,
+    countedAt,
+    definition,
+    revision,
+    isUncounted,
+    isNew,
+  } = result
   return {
     key,
     value,
@@ -256,6 +274,7 @@ function changeOf(
     definition,
     revision,
     isUncounted,
+    isNew,
   }
 }
 

@@ -56,6 +56,12 @@ export function openNamespaces(database: Database, definitions: Database) {
     /** One that doesn't exist has the defaults. */
     read: (name: string) => read({ name }),
 
+    /** The names among some of those that exist, with or without content. */
+    async existing(names: readonly string[]): Promise<Set<string>> {
+      const states = await readStates(JOINED, `where n.name in (${list(names, bytes)})`)
+      return new Set(states.map(({ name }) => name))
+    },
+
     /** Lists those with a counter or a sequence: all, or those with one of some names. */
     async list(page: PageByName, names?: readonly string[], owner = JOINED): Promise<NamespaceState[]> {
       if (names?.length === 0) return []

@@ -25,6 +25,9 @@ import type { Owner } from '../rules/turns.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 import { findOrCreateNamespace, unlessTaken } from './namespaces.ts'
 
+/** How the numbers of a sequence were issued in another system. */
+export type ImportedHistory = Omit<StoredDefinition, 'definition'>
+
 /**
  * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
  * all numbers issued before are known, and none is issued by the old definition afterwards.
@@ -40,6 +43,7 @@ export function defineSequence(
   at: Date,
   owner: Owner,
   deadline: number,
+  imported?: ImportedHistory,
 ): Promise<SequenceState> {
   /** Marks it as applied. */
   const claim = claimOf(key.namespace, randomUUID(), [])
@@ -75,7 +79,10 @@ export function defineSequence(
     const sequence = (await lockSequences(connection, [id], 'for update')).get(id)
     if (!sequence) return undefined
     const { isDefined, createdAt, version } = sequence
-    const stored = changed({ ...sequence, ...(await useOf(connection, id, version)) })
+    const history = { ...sequence, ...(await useOf(connection, id, version)) }
+    if (imported && (isDefined || history.used.isNamed || history.used.isUnnamed))
+      return { ...key, definition: sequence.definition, createdAt }
+    const stored = changed({ ...history, ...imported })
     if (!isDefined || !isDeepStrictEqual(stored.definition, sequence.definition))
       await storeSequence(connection, id, stored, 'is_defined = true')
     await connection.query(storeResults([{ claim, at, results: [] }]))

@@ -13,8 +13,19 @@ import {
 import { periodKeyOf } from '../rules/calendar.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
-import type { SequenceGroupKey, SequenceGroupState, SequenceKey } from '../rules/sequence.ts'
-import { defaultSequenceDefinition, nextNumber, type Position } from '../rules/sequenceDefinition.ts'
+import {
+  type SequenceGroupKey,
+  type SequenceGroupReading,
+  type SequenceGroupState,
+  type SequenceKey,
+  sequenceGroupKeyText,
+} from '../rules/sequence.ts'
+import {
+  defaultSequenceDefinition,
+  nextNumber,
+  type Position,
+  type SequenceDefinition,
+} from '../rules/sequenceDefinition.ts'
 import {
   type KeyRow,
   keyIn,
@@ -38,9 +49,10 @@ interface StoredSequenceGroupRow
   sequence_id: number | null
   /** Null: the sequence group was never used. */
   id: number | null
-  /** These are set together with the value. */
+  /** Set together with the value. */
   updated_at: Date
-  latest_zone: Buffer
+  /** Null: its latest number was not issued here, and has the present definition. */
+  latest_zone: Buffer | null
   latest_format: Buffer | null
   revision: number | string
 }
@@ -72,7 +84,7 @@ export async function listSequenceGroups(
   page: PageByName,
   now: Date,
 ): Promise<SequenceGroupState[]> {
-  const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.version > 0']
+  const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.is_used']
   const statement = `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
        from namespace n
        join sequence s on s.namespace_id = n.id
@@ -124,7 +136,13 @@ function stateOf(
   const position = isElsewhere(group) ? other : { last: row.value, next: row.next_value }
   const nextValue = free ?? nextNumber(definition, position ?? { last: null, next: null })
   const nextFormatted = nextValue === null ? null : writerOf(definition, key.group, now)(nextValue)
-  return { ...key, ...latestIn(row, key.group), nextValue, nextFormatted, revision: Number(row.revision) }
+  return {
+    ...key,
+    ...latestIn(row, definition, key.group),
+    nextValue,
+    nextFormatted,
+    revision: Number(row.revision),
+  }
 }
 
 /** A sequence group with a row. */
@@ -140,11 +158,13 @@ function isElsewhere({ row, periodKey }: Group): boolean {
 }
 
 /** The last number, in its own format. */
-function latestIn(row: StoredSequenceGroupRow, group: string) {
+function latestIn(row: StoredSequenceGroupRow, definition: SequenceDefinition, group: string) {
   const { latest_period_key, value, latest_format, latest_zone, updated_at: updatedAt } = row
   if (latest_period_key === null || value === null)
     return { lastValue: null, lastFormatted: null, updatedAt: null }
-  const style = { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+  const style = latest_zone
+    ? { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+    : definition
   return { lastValue: value, lastFormatted: writerOf(style, group, updatedAt)(value), updatedAt }
 }
 
@@ -158,6 +178,42 @@ async function readPositions(connection: Connection, groups: readonly Used[]) {
   )
   const rows = await selectAll<Position & { id: number | null }>(connection, statements)
   return new Map(rows.map(({ id, ...position }) => [id, position]))
+}
+
+/** What is read of a sequence group in a period before it is raised. */
+export type PositionReading = Pick<SequenceGroupReading, 'last' | 'next' | 'isLost' | 'isNew' | 'isReserved'>
+
+const UNUSED: PositionReading = { last: null, next: null, isLost: false, isNew: true, isReserved: false }
+
+/** Reads sequence groups in some periods, without locks. Returns what finds the reading of each. */
+export async function readPositionsIn(
+  connection: Connection,
+  places: readonly (SequenceGroupKey & { period: number })[],
+): Promise<(key: SequenceGroupKey, period: number) => PositionReading> {
+  const selects = places.map(({ namespace, sequence, group, period }) => {
+    const key = integer(period)
+    return `select n.name as namespace, s.name as sequence, g.name as its_group, ${key} as period,
+                v.value as last, v.next_value as next, g.latest_period_key as latest,
+                exists (select 1 from reservation r where r.group_id = g.id and r.period_key = ${key}) as is_reserved
+           from namespace n
+           join sequence s on s.namespace_id = n.id
+           join sequence_group g on g.sequence_id = s.id
+           left join sequence_value v on v.group_id = g.id and v.period_key = ${key}
+          where n.name = ${bytes(namespace)} and s.name = ${bytes(sequence)} and g.name = ${bytes(group)}`
+  })
+  type Row = KeyRow & Position & { period: number; latest: number | null; is_reserved: number }
+  const rows = await selectAll<Row>(connection, selects)
+  const readings = new Map(
+    rows.map((row) => {
+      const { last, next, latest, period } = row
+      const isEmpty = last === null && next === null
+      const isLost = isEmpty && latest === period
+      const isNew = isEmpty && latest === null
+      const reading = { last, next, isLost, isNew, isReserved: row.is_reserved === 1 }
+      return [`${sequenceGroupKeyText(keyIn(row))} ${period}`, reading]
+    }),
+  )
+  return (key, period) => readings.get(`${sequenceGroupKeyText(key)} ${period}`) ?? UNUSED
 }
 
 /** The first released or expired numbers to reissue, by the ids of their sequence groups. */

@@ -45,7 +45,7 @@ import {
   type SequenceState,
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
-import { groupRefusal, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import { groupRefusal, type Position, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
@@ -57,7 +57,12 @@ import {
   sequenceDefinitionIn,
 } from './columns.ts'
 import type { CallOptions, Means } from './counters.ts'
-import { defineSequence, deleteSequence, findOrCreateSequence } from './sequenceDefinition.ts'
+import {
+  defineSequence,
+  deleteSequence,
+  findOrCreateSequence,
+  type ImportedHistory,
+} from './sequenceDefinition.ts'
 import { listSequenceGroups, readStatesOfGroups, sequenceText } from './sequenceGroups.ts'
 import { openSubjects } from './subjects.ts'
 
@@ -170,6 +175,18 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     },
 
     /**
+     * Moves a sequence group on to a position of another system in a period, unless it is as far. `isIssued`: its present
+     * definition has issued these numbers.
+     *
+     * @throws {NthError} LIMIT_REACHED; BAD_USER_INPUT if the period is not one of the sequence, or a gapless group has
+     *   issued others in it; CONFLICT, UNAVAILABLE, OUTCOME_UNKNOWN
+     */
+    async raise(key: SequenceGroupKey, period: number, position: Position, isIssued: boolean) {
+      const applied = await change(key, { kind: 'raise', period, position, isIssued })
+      return resultAs('raise', applied).outcome
+    },
+
+    /**
      * Reserves the first free number of a gapless sequence for some seconds. A repeat returns the first reservation in
      * its current state.
      *
@@ -208,7 +225,8 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
     readEachReservation: reservations.readEach,
 
     /**
-     * Changes a sequence definition.
+     * Changes a sequence definition. `imported`: how its numbers were issued in another system; then one that is used or
+     * defined here is left as it is.
      *
      * @throws {NthError} BAD_USER_INPUT if it is invalid, or numbers could be issued that look like earlier ones;
      *   UNAVAILABLE, OUTCOME_UNKNOWN
@@ -217,12 +235,13 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
       { namespace, name }: SequenceKey,
       requested: SequenceDefinitionChange,
       owner = JOINED,
+      imported?: ImportedHistory,
     ): Promise<SequenceState> {
       const deadline = database.deadline(owner)
       const timeZone =
         requested.timeZone === null ? (await retentionIn(namespace)).timeZone : requested.timeZone
       const change = { ...requested, timeZone }
-      return defineSequence(definitions, { namespace, name }, change, now(), owner, deadline)
+      return defineSequence(definitions, { namespace, name }, change, now(), owner, deadline, imported)
     },
 
     /**

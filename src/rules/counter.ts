@@ -174,6 +174,8 @@ export type CounterOperation =
   | { kind: 'add'; delta: number }
   /** With a new salt, it forgets all subjects. */
   | { kind: 'set'; to: number; expected?: Expected | undefined; newSalt?: string | undefined }
+  /** Sets the value, unless it is as high. `change`: the definition of a counter that was never written or defined. */
+  | { kind: 'raise'; to: number; change?: DefinitionChange | undefined }
   /** Adds 1, unless the subject has counted. */
   | { kind: 'countOnce'; subject: string }
   /** Subtracts 1, or 0 where that is refused, if the subject has counted, which it may then do again. */
@@ -200,6 +202,8 @@ export interface CounterResult {
   countedAt?: Date | undefined
   /** With `uncount`: the subject has not counted, so nothing was done. */
   isUncounted?: true | undefined
+  /** With `raise`: the counter was never written or defined before. */
+  isNew?: true | undefined
   /** Definition of the row afterwards; undefined: it is deleted, or an earlier call changed it. */
   definition?: Definition | undefined
   /** Revision of the row afterwards; undefined: not requested, or an earlier call changed it. */
@@ -223,7 +227,7 @@ interface CounterFault {
 
 /** The fault of a counter in a time zone that is unknown here. */
 export function zoneFault(timeZone: string): CounterFault {
-  return { error: unknownZone(timeZone), allowed: ['set', 'define', 'delete'] }
+  return { error: unknownZone(timeZone), allowed: ['set', 'raise', 'define', 'delete'] }
 }
 
 /** The fault of a counter whose value was deleted from the database by hand. */
@@ -251,6 +255,8 @@ export class RowState {
   raised = 0
   isDefined = false
   isDeleted = false
+  /** Whether it was never written or defined, which only `raise` needs to know. */
+  isNew = false
   /** Undefined: no subject is forgotten. */
   newSalt: string | undefined
   /** Why only some kinds of operations are possible; undefined: all are. */
@@ -274,8 +280,10 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
       return uncount(row, operation.subject)
     case 'set':
       return set(row, operation.to, operation.expected, operation.newSalt)
+    case 'raise':
+      return raise(row, operation.to, operation.change, at)
     case 'define':
-      return define(row, operation.change, at)
+      return define(row, operation.change, row.value, at)
     case 'delete':
       row.isDeleted = true
       return { ...become(row, 0, null), definition: undefined, valuesIn: undefined }
@@ -385,8 +393,22 @@ function conflictWith(row: RowState, expected: Expected): NthError | undefined {
   return undefined
 }
 
-function define(row: RowState, change: DefinitionChange, at: Date): CounterResult | NthError {
-  const { value } = row
+function raise(row: RowState, to: number, change: DefinitionChange | undefined, at: Date) {
+  const { value, definition, isNew } = row
+  if (!isNew) {
+    if (to > value) return set(row, to)
+    return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
+  }
+  const defined = change && define(row, change, to, at)
+  if (defined instanceof NthError) return defined
+  const result = set(row, to)
+  if (result instanceof NthError) return result
+  row.isNew = false
+  return { ...result, isNew }
+}
+
+/** @param value what the bounds must allow */
+function define(row: RowState, change: DefinitionChange, value: number, at: Date): CounterResult | NthError {
   const definition = changedDefinition(row.definition, change, value, at.getTime())
   if (definition instanceof NthError) return definition
   row.definition = definition

@@ -1,3 +1,4 @@
+import { isPeriodKey } from './calendar.ts'
 import { crossed, revisionOf } from './counter.ts'
 import { assertInvariant, NthError } from './errors.ts'
 import { writerOf } from './format.ts'
@@ -8,6 +9,7 @@ import {
   blockAt,
   groupRefusal,
   isDescending,
+  isFurther,
   nextNumber,
   type Position,
   type SequenceDefinition,
@@ -80,13 +82,15 @@ export type SequenceOperation =
   | { kind: 'nextOnce'; subject: string }
   /** Null: at `startValue`. */
   | { kind: 'restart'; nextValue: number | null }
+  /** Moves its position in a period on, unless it is as far. `isIssued`: its present definition has issued these numbers. */
+  | { kind: 'raise'; period: number; position: Position; isIssued: boolean }
   /** `token`: id of the new reservation. */
   | { kind: 'reserve'; token: string; ttlMs: number }
   | CloseOperation
 
 type CloseOperation = { kind: 'confirm' | 'release'; token: string }
 
-export type SequenceResult = IssuedNumbers | RestartResult | Reservation
+export type SequenceResult = IssuedNumbers | RestartResult | RaiseResult | Reservation
 
 interface IssuedNumbers extends Block {
   kind: 'numbers'
@@ -118,6 +122,11 @@ interface RestartResult {
   revision?: number | undefined
 }
 
+interface RaiseResult {
+  kind: 'raise'
+  outcome: 'created' | 'raised' | 'kept'
+}
+
 /** A number reserved until it is confirmed, released or expires. */
 export interface Reservation {
   kind: 'reservation'
@@ -146,6 +155,10 @@ export interface SequenceGroupReading extends Position {
   generation: number
   /** Whether it has issued numbers in the current period, but somebody has deleted from the database which ones. */
   isLost: boolean
+  /** Whether it has no position in any period. */
+  isNew: boolean
+  /** Whether numbers of the period were reserved: read where a gapless one is raised. */
+  isReserved: boolean
   /** Time by the database's clock, in milliseconds since 1970. */
   now: number
   /** Released or expired numbers of this period and generation, within the bounds: the first ones, as many as needed. */
@@ -163,9 +176,11 @@ export interface SequenceGroupReading extends Position {
 /** State of a sequence group while operations are applied to it in order, and what to write afterwards. */
 export type NumberState = ReturnType<typeof numberState>
 
+type NumberedGroup = { row: Pick<SequenceGroupRow, 'definition' | 'group'>; periodKey: number }
+
 /** State of a sequence group as read, before any operation. */
 export function numberState(
-  { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
+  { row: { definition, group }, periodKey }: NumberedGroup,
   reading: SequenceGroupReading,
 ) {
   const { generation, free, reservations, subjects } = reading
@@ -188,6 +203,7 @@ export function numberState(
     /** Whether it issued numbers or was restarted. */
     isMoved: false,
     isIssued: false,
+    isRaised: false,
     /** How much its revision rises. */
     raised: 0,
     taken,
@@ -213,6 +229,8 @@ export function applyToSequence(
       return nextOnce(state, operation.subject, at)
     case 'restart':
       return restart(state, operation.nextValue, at)
+    case 'raise':
+      return raise(state, operation)
     case 'reserve':
       return reserve(state, operation.token, operation.ttlMs, at)
     case 'confirm':
@@ -305,6 +323,54 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
   state.raised += 1
   const nextFormatted = writerOf(definition, group, at)(value)
   return { kind: 'restart', nextValue: value, nextFormatted, revision: revisionOf(state) }
+}
+
+/**
+ * Takes over the position of another system. If its definition there is unknown, no number counts as issued, so that it may
+ * be defined afterwards. A gapless one continues its own numbers: otherwise those in between would be missing.
+ */
+function raise(
+  state: NumberState,
+  { period, position, isIssued }: Extract<SequenceOperation, { kind: 'raise' }>,
+): RaiseResult | NthError {
+  const { definition, group, isNew } = state
+  const refusal = raiseRefusal(definition, group, period, position)
+  if (refusal) return refusal
+  if (state.isLost) return lostPosition()
+  if (!isFurther(definition, position, state)) return { kind: 'raise', outcome: 'kept' }
+  if (definition.gapless && state.isReserved) {
+    const message =
+      'This gapless sequence group has reserved numbers in the period, and continues them. Nothing was changed.'
+    return new NthError('BAD_USER_INPUT', message)
+  }
+  state.last = position.last
+  state.next = position.next
+  state.isMoved = true
+  state.isRaised = true
+  state.isIssued = isIssued
+  state.raised += 1
+  return { kind: 'raise', outcome: isNew ? 'created' : 'raised' }
+}
+
+/** Why a sequence group of a definition can't be raised to a position; undefined: it can. */
+export function raiseRefusal(
+  definition: SequenceDefinition,
+  group: string,
+  period: number,
+  { last, next }: Position,
+): NthError | undefined {
+  const { restartEvery } = definition
+  if (!isPeriodKey(period, restartEvery)) {
+    const restarts =
+      restartEvery === null ? 'does not restart' : `restarts every ${restartEvery.toLowerCase()}`
+    const message = `The period ${period} is not one of this sequence, which ${restarts}. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument: 'period' })
+  }
+  const value = next ?? last
+  const beyond = value === null ? undefined : crossed(definition, value)
+  if (!beyond) return groupRefusal(definition, group)
+  const message = `${value} is outside the bounds of this sequence: the limit is ${beyond.limit}. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { limit: beyond.limit })
 }
 
 /** The error of a reservation in a sequence that is not gapless. */

@@ -105,7 +105,7 @@ export function changedSequenceDefinition(
     return refused(change, ['format', 'startValue', 'minValue', 'allowRepeats'], message)
   }
   const hasMigratedRepeats = history.hasMigratedRepeats && definition.allowRepeats
-  if (!isUsed) return { definition, hasMigratedRepeats, pastFormats: [] }
+  if (!isUsed) return { definition, hasMigratedRepeats, pastFormats: history.pastFormats }
   if (definition.gapless !== present.gapless) {
     return refused(change, ['gapless'], 'can no longer be changed: numbers were issued')
   }
@@ -317,6 +317,15 @@ export function blockAt(definition: SequenceDefinition, position: Position, coun
   const untilEnd = numbersUntil(value, end, step)
   if (count <= untilEnd) return { value, lastValue: further(value, count - 1, step), count, step }
   return { value, lastValue: further(ring.from, count - untilEnd - 1, step), count, step, ring }
+}
+
+/** Whether a position is further than another one in the direction of the sequence, whatever the bounds. */
+export function isFurther(definition: SequenceDefinition, position: Position, other: Position): boolean {
+  const { step } = definition
+  const followingOf = ({ last, next }: Position) => next ?? (last === null ? null : last + step)
+  const [following, present] = [followingOf(position), followingOf(other)]
+  if (following === null || present === null) return following !== null
+  return isBeyond(following, present, step)
 }
 
 /** The number that would be issued next; null: the sequence is exhausted. */

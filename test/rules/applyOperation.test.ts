@@ -29,6 +29,7 @@ function rowWith(value: number): RowState {
     raised: 0,
     isDefined: false,
     isDeleted: false,
+    isNew: false,
     newSalt: undefined,
     fault: undefined,
   }

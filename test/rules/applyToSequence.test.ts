@@ -30,6 +30,8 @@ function found(reservation: StoredReservation): NumberState {
     next: null,
     generation: 0,
     isLost: false,
+    isNew: false,
+    isReserved: false,
     now: 1000,
     free: [5],
     confirmed: null,
