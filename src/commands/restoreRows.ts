@@ -125,9 +125,13 @@ async function firstRevision(connection: Connection): Promise<string> {
   return integer(1 + (await readValue(connection, FIRST_REVISION)))
 }
 
+async function findCounters(connection: Connection, entries: readonly CounterKey[]) {
+  return finder(await readCounterRows(connection, entries), keyText)
+}
+
 async function insertCounters(connection: Connection, entries: readonly EntryOf<'counter'>[]) {
   const namespaceOf = await findNamespaces(connection, entries)
-  const counters = entries.map(({ namespace, name, definition, subjectSalt = createSalt() }) => {
+  const definitions = entries.map(({ namespace, name, definition, subjectSalt = createSalt() }) => {
     const { id, time_zone, periods } = namespaceOf(namespace)
     return {
       namespace_id: integer(id),
@@ -137,8 +141,9 @@ async function insertCounters(connection: Connection, entries: readonly EntryOf<
       ...definitionColumns(definition ?? { ...UNBOUNDED, ...retentionOf(time_zone, periods) }),
     }
   })
-  await insert(connection, 'counter', counters)
-  const counterOf = finder(await readCounterRows(connection, entries), keyText)
+  await insert(connection, 'counter', definitions)
+  const counters = findCounters(connection, entries)
+  const counterOf = await counters
   const [revision, now] = [await firstRevision(connection), await timeOf(connection)]
   const slots = entries.flatMap(({ value, createdAt = now, updatedAt = now, ...key }) => {
     const { id, version, definition } = counterOf(key)
@@ -157,15 +162,16 @@ async function insertCounters(connection: Connection, entries: readonly EntryOf<
     return [first, ...others]
   })
   await insert(connection, 'counter_value', slots)
-  await insertHistory(connection, entries)
+  await insertHistory(connection, entries, counters)
 }
 
 /** Also totals of running periods go to the history: the next addition takes them up from there. */
 async function insertHistory(
   connection: Connection,
   entries: readonly (EntryOf<'counter'> | EntryOf<'counterHistory'>)[],
+  counters = findCounters(connection, entries),
 ) {
-  const counterOf = finder(await readCounterRows(connection, entries), keyText)
+  const counterOf = await counters
   const rows = entries.flatMap(({ history, namespace, name }) => {
     const counter_id = integer(counterOf({ namespace, name }).id)
     return history.map(({ period, start, value }) => ({
@@ -291,7 +297,7 @@ function columnsOf(names: readonly string[], values: readonly string[]): Columns
 }
 
 async function insertCounterSubjects(connection: Connection, entries: readonly EntryOf<'counterSubjects'>[]) {
-  const counterOf = finder(await readCounterRows(connection, entries), keyText)
+  const counterOf = await findCounters(connection, entries)
   const rows = entries.flatMap(({ namespace, name, period, start, subjects, subjectSalt }) => {
     const counter = counterOf({ namespace, name })
     assertSalt(counter, subjectSalt, { namespace, name })
