@@ -27,17 +27,17 @@ import { restoreRows } from './restoreRows.ts'
 import { type Snapshot, withSnapshot } from './snapshot.ts'
 import { openFile, type Source } from './source.ts'
 
-export const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
+export const USAGE = `Usage: nth restore <path> [--advance <n>] [--continue]
        nth restore --advance <n>
 
-Restores a backup of nth backup into an empty database: that of DATABASE_URL, or else the private one of NTH_DATA_DIR.
-Stop Nth first. The backup is checked, and not applied if anything is wrong. Prints the instant of the backup.
+Restores the directory of a backup, or the file of an export in JSON Lines, into an empty database: that of DATABASE_URL,
+or else the private one of NTH_DATA_DIR. Stop Nth first. The file is checked, and not applied if anything is wrong.
+Prints the instant whose state it has.
 
   --advance <n>  also move every sequence and exact counter on by n (1 to ${MAX_BLOCK}), so that no number issued after
-                 the backup is issued again. Lists what it doesn't move, such as gapless sequences. Without a
-                 directory, it only moves the numbers, of a database that was restored in another way; a repeat
-                 moves them again
-  --continue     go on with a restore that was interrupted
+                 that instant is issued again. Lists what it doesn't move, such as gapless sequences. Without a path, it
+                 only moves the numbers, of a database that was restored in another way; a repeat moves them again
+  --continue     go on with a restore that was interrupted: adds what is missing, and moves no number on twice
 `
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -59,7 +59,7 @@ export async function run(args: string[]): Promise<void> {
   if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
   const advanceBy = values.advance === undefined ? undefined : numberIn(values.advance)
   if (path === undefined && advanceBy === undefined)
-    throw new Error('Give the directory of the backup; see --help.')
+    throw new Error('Give the directory of a backup, or the file of an export; see --help.')
   // What is wrong with it is reported before a long file is checked.
   readDatabaseConfig()
   if (path !== undefined) return restore(path, advanceBy, values.continue)
@@ -96,7 +96,7 @@ async function restore(path: string, advanceBy: number | undefined, continues: b
 async function fileAt(path: string): Promise<string> {
   const file = (await stat(path).catch(() => undefined))?.isDirectory() ? join(path, BACKUP_FILE) : path
   await access(file).catch((cause) => {
-    throw new Error(`There is no ${file}. Give the directory of a backup, or a file of nth export.`, {
+    throw new Error(`There is no ${file}. Give the directory of a backup, or the file of an export.`, {
       cause,
     })
   })
@@ -114,7 +114,8 @@ async function* storable(parts: AsyncIterable<Placed | LineFault>): AsyncGenerat
 function faultOf(entry: Entry): string | undefined {
   if (entry.type === 'counter' && entry.definition) {
     const beyond = crossed(entry.definition, entry.value)
-    return beyond && `its value ${entry.value} crosses its ${beyond.side} of ${beyond.limit}`
+    const side = beyond?.side === 'maxValue' ? 'above its maximum' : 'below its minimum'
+    return beyond && `its value ${entry.value} is ${side} of ${beyond.limit}`
   }
   if (entry.type !== 'sequence') return undefined
   const { definition } = entry
