@@ -1,36 +1,42 @@
+import { access, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
+import { openHosts } from '../mysql/hosts.ts'
+import { openDatabase } from '../mysql/pool.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { JOBS } from '../mysql/slots.ts'
 import { integer, REVISION_OF_NOW, raiseMark, readValue } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
+import { migrateAgain } from '../repository/migrate.ts'
 import { openNth } from '../repository/nth.ts'
-import { keyText } from '../rules/counter.ts'
-import type { Entry, EntryOf } from '../rules/entries.ts'
+import { UNUSED } from '../repository/sequenceDefinition.ts'
+import { crossed, keyText } from '../rules/counter.ts'
+import type { Entry, EntryOf, Placed } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
-import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
+import { changedSequenceDefinition, MAX_BLOCK } from '../rules/sequenceDefinition.ts'
 import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
-import { withNotice } from './files.ts'
-import { NO_EXPORT } from './formats.ts'
-
+import { createProgress, withNotice } from './files.ts'
+import { type LineFault, NO_EXPORT } from './formats.ts'
 import { partsOf } from './paging.ts'
+import { restoreRows } from './restoreRows.ts'
 import { type Snapshot, withSnapshot } from './snapshot.ts'
-import { checkAll, described, openFile } from './source.ts'
+import { checkAll, described, openFile, type Source } from './source.ts'
 
-export const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
+export const USAGE = `Usage: nth restore <path> [--advance <n>] [--continue]
        nth restore --advance <n>
 
-Restores a backup of nth backup into an empty database: that of DATABASE_URL, or else the private one of NTH_DATA_DIR.
-Stop Nth first. The backup is checked, and not applied if anything is wrong. Prints the instant of the backup.
+Restores the directory of a backup, or the file of an export in JSON Lines, into an empty database: that of DATABASE_URL,
+or else the private one of NTH_DATA_DIR. Stop Nth first. The file is checked, and not applied if anything is wrong.
+Prints the instant whose state it has.
 
   --advance <n>  also move every sequence and exact counter on by n (1 to ${MAX_BLOCK}), so that no number issued after
-                 the backup is issued again. Lists what it doesn't move, such as gapless sequences. Without a
-                 directory, it only moves the numbers, of a database that was restored in another way; a repeat
-                 moves them again
-  --continue     go on with a restore that was interrupted
+                 that instant is issued again. Lists what it doesn't move, such as gapless sequences. Without a path, it
+                 only moves the numbers, of a database that was restored in another way; a repeat moves them again
+  --continue     go on with a restore that was interrupted: adds what is missing, and moves no number on twice
 `
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -48,14 +54,14 @@ export async function run(args: string[]): Promise<void> {
       continue: { type: 'boolean', default: false },
     },
   })
-  const [directory, ...rest] = positionals
+  const [path, ...rest] = positionals
   if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
   const advanceBy = values.advance === undefined ? undefined : numberIn(values.advance)
-  if (directory === undefined && advanceBy === undefined)
-    throw new Error('Give the directory of the backup; see --help.')
+  if (path === undefined && advanceBy === undefined)
+    throw new Error('Give the directory of a backup, or the file of an export; see --help.')
   // What is wrong with it is reported before a long file is checked.
   readDatabaseConfig()
-  if (directory !== undefined) return restore(directory, advanceBy, values.continue)
+  if (path !== undefined) return restore(path, advanceBy, values.continue)
   if (advanceBy !== undefined) await withDatabase((target) => advance(target, advanceBy))
 }
 
@@ -65,20 +71,17 @@ function numberIn(text: string): number {
   throw new Error(`--advance must be a whole number from 1 to ${MAX_BLOCK}; it is "${text}".`)
 }
 
-async function restore(directory: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
-  const path = join(directory, BACKUP_FILE)
-  const source = await openFile(path)
+async function restore(path: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
+  const file = await fileAt(path)
+  const source = await openFile(file)
   const { at, revision = 0 } = source
   try {
-    if (!at) throw new Error(`${path}: ${NO_EXPORT}`)
-    await checkAll(source)
+    if (!at) throw new Error(`${file}: ${NO_EXPORT}`)
+    await checkAll({ ...source, parts: () => storable(source.parts()) })
     await withDatabase(async (target) => {
       await prepare(target, continues, Math.max(revision, 1000 * (at.getTime() - Date.UTC(2020, 0))))
-      const refusals = await importAll(target, source, { isDryRun: false, overwrite: false, advice: ADVICE })
-      if (refusals > 0) process.exitCode = 1
-      console.log(
-        `Restored as of ${at.toISOString()}.${refusals > 0 ? ` Refused entries: ${refusals}.` : ''}`,
-      )
+      await restoreAll(target, source, continues)
+      console.log(`Restored as of ${at.toISOString()}.`)
       console.error(LATER)
       if (advanceBy === undefined) console.error(NOT_ADVANCED)
       else await advance(target, advanceBy, at)
@@ -88,13 +91,146 @@ async function restore(directory: string, advanceBy: number | undefined, continu
   }
 }
 
+/** The file of a backup, which may also be given as its directory. */
+async function fileAt(path: string): Promise<string> {
+  const file = (await stat(path).catch(() => undefined))?.isDirectory() ? join(path, BACKUP_FILE) : path
+  await access(file).catch((cause) => {
+    throw new Error(`There is no ${file}. Give the directory of a backup, or the file of an export.`, {
+      cause,
+    })
+  })
+  return file
+}
+
+/** Entries of a file, and faults in place of those that no database had. */
+async function* storable(parts: AsyncIterable<Placed | LineFault>): AsyncGenerator<Placed | LineFault> {
+  for await (const part of parts) {
+    const fault = 'entry' in part ? faultOf(part.entry) : undefined
+    yield fault ? { line: part.line, fault } : part
+  }
+}
+
+function faultOf(entry: Entry): string | undefined {
+  if (entry.type === 'counter' && entry.definition) {
+    const beyond = crossed(entry.definition, entry.value)
+    const side = beyond?.side === 'maxValue' ? 'above its maximum' : 'below its minimum'
+    return beyond && `its value ${entry.value} is ${side} of ${beyond.limit}`
+  }
+  if (entry.type !== 'sequence') return undefined
+  const { definition } = entry
+  const checked = changedSequenceDefinition({ ...UNUSED, definition }, definition)
+  return checked instanceof NthError ? checked.message : undefined
+}
+
+/** What is counted, and the table that has it. Lines that only continue another one are part of it. */
+const KINDS = [
+  { type: 'namespace', title: 'Namespaces', table: 'namespace' },
+  { type: 'counter', title: 'Counters', table: 'counter' },
+  { type: 'sequence', title: 'Sequences', table: 'sequence' },
+  { type: 'sequenceGroup', title: 'Sequence groups', table: 'sequence_group' },
+  { type: 'reservation', title: 'Reservations', table: 'reservation' },
+  { type: 'counterSubjects', title: 'Subjects of counters', table: 'counter_subject' },
+  { type: 'sequenceGroupSubjects', title: 'Subjects of sequence groups', table: 'sequence_subject' },
+  { type: 'trustedDocument', title: 'Trusted documents', table: 'trusted_document' },
+  { type: 'apiKey', title: 'API keys', table: 'api_key' },
+  { type: 'idempotencyKey', title: 'Idempotency keys', table: 'idempotency_key' },
+] as const
+
+/** Time limit of a batch, with its retries after lost connections. */
+const BATCH_LIMIT_MS = 120_000
+/** Entries and rows of one transaction. */
+const MAX_ENTRIES = 500
+const MAX_ROWS = 5000
+
+/** Inserts all entries of a file, and prints how many there are of each kind, and how many of them were missing. */
+async function restoreAll(target: Target, source: Source, continues: boolean): Promise<void> {
+  const options = { timeLimitMs: BATCH_LIMIT_MS, maxPending: 1, isForChanges: true }
+  const database = openDatabase(openHosts([target]), options)
+  const progress = createProgress(process.stderr)
+  const counts = new Map<string, number>()
+  let [entries, line] = [0, 1]
+
+  async function restoreBatch(batch: readonly Placed[]): Promise<void> {
+    const restored = batch.map(({ entry }) => entry)
+    await database.withRetry(JOBS, (connection) => restoreRows(connection, restored))
+    line = batch.at(-1)?.line ?? line
+    entries += batch.length
+    progress.show(entries, source.fraction())
+    for (const entry of restored)
+      counts.set(
+        entry.type,
+        (counts.get(entry.type) ?? 0) + ('subjects' in entry ? entry.subjects.length : 1),
+      )
+  }
+
+  const readCounts = () => database.select<Record<string, number>>(JOBS, COUNT_ROWS)
+  const progressText = () =>
+    `Restored up to line ${line}, and perhaps some lines after it. Repeat the command with --continue.`
+  try {
+    await withNotice(progressText, async () => {
+      const [before] = continues ? await readCounts() : []
+      for await (const batch of ahead(batchesOf(source))) await restoreBatch(batch)
+      // Earlier versions let named sequence groups use a format that doesn't show them.
+      await migrateAgain(target, '0009_past_formats.sql')
+      const [after] = continues ? await readCounts() : []
+      progress.clear()
+      for (const { type, title } of KINDS) {
+        const missing =
+          before && after ? `, of which ${Number(after[type]) - Number(before[type])} were missing` : ''
+        if (counts.has(type)) console.error(`${title}: ${counts.get(type)}${missing}.`)
+      }
+    })
+  } finally {
+    progress.clear()
+    await database.close()
+  }
+}
+
+const COUNT_ROWS = `select ${KINDS.map(({ type, table }) => `(select count(*) from ${table}) as ${type}`).join(',\n       ')}`
+
+/** Gives items of which the next one is already made while one is worked on. */
+async function* ahead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
+  let next = items.next()
+  for (let { done, value } = await next; !done; { done, value } = await next) {
+    next = items.next()
+    // It is thrown when it is waited for.
+    next.catch(() => undefined)
+    yield value
+  }
+}
+
+/** Entries of one type that are restored together. */
+async function* batchesOf(source: Source): AsyncGenerator<readonly Placed[]> {
+  let batch: Placed[] = []
+  let rows = 0
+  for await (const part of source.parts()) {
+    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
+    const [{ entry: first } = part, size] = [batch[0], sizeOf(part.entry)]
+    const isFull = batch.length === MAX_ENTRIES || rows + size > MAX_ROWS || first.type !== part.entry.type
+    if (isFull && batch.length > 0) {
+      yield batch
+      batch = []
+      rows = 0
+    }
+    batch.push(part)
+    rows += size
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** About how many rows an entry has. */
+function sizeOf(entry: Entry): number {
+  const slots = entry.type === 'counter' ? (entry.definition?.slots ?? 1) : 0
+  if ('history' in entry) return entry.history.length + slots
+  if ('subjects' in entry) return entry.subjects.length
+  return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
+}
+
 const LATER = `Everything after that instant is missing: new names, definitions, deletions, and revocations of API keys (see nth keys
 list). Names that were first used later start again.`
 
 const NOT_ADVANCED = `Numbers issued later will be issued again. nth restore --advance <n> moves all on by n: choose more than any of them has
 issued since.`
-
-const ADVICE = 'Repeat the command with --continue.'
 
 /**
  * Refuses a database that is used: numbers that are issued while a restore runs could come twice. Raises its mark to the
@@ -128,13 +264,13 @@ const OTHER_SESSIONS = `(select count(*)
                 from information_schema.processlist
                where db = database() and id <> connection_id())`
 
-const HAS_ROWS = ['counter', 'sequence', 'trusted_document', 'api_key', 'idempotency_key']
-  .map((table) => `exists (select 1 from ${table})`)
-  .join(' or ')
+const HAS_ROWS = KINDS.map(({ table }) => `exists (select 1 from ${table})`).join(' or ')
 
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500
 const TIME_LIMIT_MS = 60_000
+/** More than the rows of changes in flight take. */
+const ROW_CACHE_BYTES = 4 * 2 ** 20
 
 /**
  * Moves every sequence group and exact counter of a database on, and prints those that it can't move.
@@ -143,9 +279,12 @@ const TIME_LIMIT_MS = 60_000
  * @param backupAt instant of the backup; a repeat for the same one moves nothing twice, while idempotency keys are kept
  */
 export async function advance(target: Target, by: number, backupAt?: Date): Promise<void> {
-  const nth = openOperations(target)
+  // A restored database gets all leaderboards when Nth starts: copies took 40 % of the database's processor time.
+  const nth = openOperations(target, { copiesToLeaderboards: backupAt === undefined })
   const gapless = new Set<string>()
   const moved = { counters: 0, groups: 0 }
+  /** Those that an earlier run for the same backup has moved on. */
+  const replayed = { counters: 0, groups: 0 }
 
   const movedOn = () => `Moved on by ${by}: ${moved.counters} counters, ${moved.groups} sequence groups`
   const advice = backupAt
@@ -163,14 +302,17 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
       const { namespace, name, value, definition } = entry
       // It counts down, such as a stock: more would be sold than there is.
       if (definition.minValue !== null) return ` has a minimum; its value is ${value}.`
-      await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
-      moved.counters++
+      const options = { claim: claimFor(namespace, name) }
+      const { isReplayed } = await nth.counters.incrementBy({ namespace, name }, by, options)
+      const counts = isReplayed ? replayed : moved
+      counts.counters++
     } else if (entry.type === 'sequenceGroup') {
       const { namespace, sequence, group } = entry
       if (gapless.has(keyText({ namespace, name: sequence }))) return ` is gapless; ${lastNumberOf(entry)}.`
       const options = { claim: claimFor(namespace, sequence, group) }
-      await nth.sequences.next({ namespace, sequence, group }, by, options)
-      moved.groups++
+      const { isReplayed } = await nth.sequences.next({ namespace, sequence, group }, by, options)
+      const counts = isReplayed ? replayed : moved
+      counts.groups++
     }
     return undefined
   }
@@ -198,16 +340,20 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   } finally {
     await nth.close()
   }
-  console.log(`${movedOn()}.`)
+  const before = `${replayed.counters} counters and ${replayed.groups} groups had been moved on before`
+  console.log(`${movedOn()}${replayed.counters + replayed.groups > 0 ? `; ${before}` : ''}.`)
 }
 
-function openOperations(target: Target) {
+function openOperations(target: Target, options: { copiesToLeaderboards: boolean }) {
   const { keyTtlMs } = readDatabaseConfig()
   return openNth([target], {
+    ...options,
     timeoutMs: TIME_LIMIT_MS,
     maxPending: 2 * AT_ONCE,
     keyTtlMs,
     runsJobs: false,
+    // Each row is used once.
+    rowCacheBytes: ROW_CACHE_BYTES,
     // Where commits were lost, this is what makes up for it.
     acceptsLostCommits: true,
     random: Math.random,

@@ -87,6 +87,8 @@ const REASONS = {
   lost: 'The database is unreachable',
 }
 
+const CLOSED = 'The connections to the database were closed; nothing was done.'
+
 export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
   return new Database(hosts, options)
 }
@@ -105,6 +107,7 @@ export class Database {
   #switchedAt = Number.NEGATIVE_INFINITY
   #succeededAt = Number.NEGATIVE_INFINITY
   #pending = 0
+  #isClosed = false
   #open = 0
   #busy = 0
 
@@ -158,6 +161,7 @@ export class Database {
 
   /** A connection that is lost meanwhile is closed, too. The driver would wait for ever for one that is silent. */
   readonly close = async (): Promise<void> => {
+    this.#isClosed = true
     const ended = this.#used?.pool.promise().end()
     if (ended) await withTimeout(CLOSE_LIMIT_MS, ended).catch(() => undefined)
   }
@@ -167,11 +171,14 @@ export class Database {
     let conflict: unknown
     for (let failures = 0; ; ) {
       try {
+        if (this.#isClosed) throw unavailable(CLOSED)
         failover.assertWhole()
         return await this.#attempt(work, deadline, failures === 0, owner)
       } catch (error) {
         // Thrown by the work itself, or as the database has lost commits.
         if (error instanceof NthError) throw error
+        // Whatever the driver says of connections that were closed under the work.
+        if (this.#isClosed) throw unavailable(CLOSED, error)
         const failure = failureOf(error)
         if (failure === 'fault') throw error
         if (hasErrorNumber(error, ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT))

@@ -130,7 +130,7 @@ function loadPerTick<Key, Value>(
 const BYTES_PER_ROW = 350
 /** Memory of a character of its name, in bytes: the row of a sequence group has a part of it once more. */
 const BYTES_PER_CHARACTER = 3
-/** Maximum memory of the cached rows of a kind: an eighth of the heap, so a million in the 4 GB that Node has by default. */
+/** Maximum memory of the cached rows of a kind, by default: an eighth of the heap, so a million in the 4 GB that Node has by default. */
 const MAX_BYTES = Math.floor(getHeapStatistics().heap_size_limit / 8)
 
 interface RowCacheOptions<Name, R> {
@@ -139,6 +139,7 @@ interface RowCacheOptions<Name, R> {
   read: (connection: Connection, names: readonly Name[], incarnation: number) => Promise<Map<string, R>>
   /** Runs in its own transaction. */
   create: (connection: Connection, names: readonly Name[], at: Date) => Promise<void>
+  maxBytes?: number | undefined
 }
 
 type Creation<Name> = { name: Name; at: Date }
@@ -147,11 +148,11 @@ type Creation<Name> = { name: Name; at: Date }
 export function createRowCache<Name, R extends Row & { incarnation: number }>(
   database: Database,
   failover: FailoverDetector,
-  { textOf, read, create }: RowCacheOptions<Name, R>,
+  { textOf, read, create, maxBytes = MAX_BYTES }: RowCacheOptions<Name, R>,
 ): Rows<Name, R> {
   // With `max`, space for all of them would be allocated at once.
   const cache = new LRUCache<string, R>({
-    maxSize: MAX_BYTES,
+    maxSize: maxBytes,
     sizeCalculation: (_, text) => BYTES_PER_ROW + BYTES_PER_CHARACTER * text.length,
   })
   const load = loadInBatches<Name, R>(textOf, (names, results) =>

@@ -291,8 +291,9 @@ function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   throw new NthError(error.code, message, error.details, { cause: error })
 }
 
-export function openCounterRows(database: Database, failover: FailoverDetector) {
+export function openCounterRows(database: Database, failover: FailoverDetector, maxBytes?: number) {
   return createRowCache(database, failover, {
+    maxBytes,
     textOf: keyText,
     read: readCounterRows,
     create: createCounters,

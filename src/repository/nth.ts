@@ -42,6 +42,10 @@ interface NthOptions
   eventualReads?: boolean | undefined
   /** Whether it runs scheduled jobs (default). They use the database's clock: not for tests with another clock. */
   runsJobs?: boolean | undefined
+  /** Whether it copies changed counters to the leaderboards (default). Otherwise, the job at the next start does it. */
+  copiesToLeaderboards?: boolean | undefined
+  /** Maximum memory of the cached rows of counters, and of those of sequence groups, in bytes. Default: an eighth of the heap. */
+  rowCacheBytes?: number | undefined
 }
 
 /** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */
@@ -75,7 +79,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
   const leaderboard = openLeaderboard(database, now, notices)
   const lossWatch = openLossWatch(database, failover, notices)
-  const { runsJobs = true, keyTtlMs } = options
+  const { runsJobs = true, copiesToLeaderboards = true, keyTtlMs } = options
   const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), ...leaderboardJobs], notices) : undefined
   const apiKeys = openApiKeys(database, definitions, now, notices)
   const namespaces = openNamespaces(database, definitions)
@@ -103,15 +107,18 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
         failover,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
-        onChanged: leaderboard.mark,
+        onChanged: copiesToLeaderboards ? leaderboard.mark : () => undefined,
       }),
   })
   const dependencies = { database, groupCommit, retentionIn: namespaces.read, now }
-  const counters = openCounters({ ...dependencies, rows: openCounterRows(database, failover) })
+  const counters = openCounters({
+    ...dependencies,
+    rows: openCounterRows(database, failover, options.rowCacheBytes),
+  })
   const sequences = openSequences({
     ...dependencies,
     definitions,
-    rows: openSequenceGroupRows(database, failover),
+    rows: openSequenceGroupRows(database, failover, options.rowCacheBytes),
   })
 
   /**

@@ -203,6 +203,26 @@ export async function lockSequences(
   return new Map(rows.map((row) => [row.id, storedSequenceIn(row)]))
 }
 
+/** The columns that store a definition, with their values. */
+export function sequenceColumns(stored: StoredDefinition): Record<string, string> {
+  const { definition, hasMigratedRepeats, pastFormats } = stored
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
+  return {
+    start_value: integer(startValue),
+    step: integer(step),
+    min_value: orNull(minValue, integer),
+    max_value: orNull(maxValue, integer),
+    cycles: String(cycle),
+    format: orNull(format, bytes),
+    restart_every: restartEvery === null ? 'null' : String(PERIOD_CODES[restartEvery]),
+    allow_repeats: String(definition.allowRepeats),
+    migrated_repeats: String(hasMigratedRepeats),
+    time_zone: bytes(definition.timeZone),
+    gapless: String(definition.gapless),
+    past_formats: pastFormats.length === 0 ? 'null' : bytes(JSON.stringify(pastFormats)),
+  }
+}
+
 /** Stores the definition of a locked sequence. `others`: further assignments. */
 export async function storeSequence(
   connection: Connection,
@@ -210,22 +230,10 @@ export async function storeSequence(
   stored: StoredDefinition,
   others: string,
 ): Promise<void> {
-  const { definition } = stored
-  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
+  const assignments = Object.entries(sequenceColumns(stored)).map(([column, value]) => `${column} = ${value}`)
   await connection.query(
     `update sequence
-        set start_value = ${integer(startValue)},
-            step = ${integer(step)},
-            min_value = ${orNull(minValue, integer)},
-            max_value = ${orNull(maxValue, integer)},
-            cycles = ${cycle},
-            format = ${orNull(format, bytes)},
-            restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
-            allow_repeats = ${definition.allowRepeats},
-            migrated_repeats = ${stored.hasMigratedRepeats},
-            time_zone = ${bytes(definition.timeZone)},
-            gapless = ${definition.gapless},
-            ${pastFormatsSet(stored)},
+        set ${assignments.join(',\n            ')},
             ${others},
             definitions = definitions + 1,
             version = version + 1

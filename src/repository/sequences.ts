@@ -269,8 +269,9 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
   return { namespace, name, definition: undefined, createdAt: null }
 }
 
-export function openSequenceGroupRows(database: Database, failover: FailoverDetector) {
+export function openSequenceGroupRows(database: Database, failover: FailoverDetector, maxBytes?: number) {
   return createRowCache(database, failover, {
+    maxBytes,
     textOf: sequenceGroupKeyText,
     read: readSequenceGroups,
     create: createSequenceGroups,

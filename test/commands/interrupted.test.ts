@@ -1,193 +1,235 @@
 // @module-tag slow
 import { once } from 'node:events'
-import { appendFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { appendFile } from 'node:fs/promises'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { createRandom } from '../support/random.ts'
-import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import {
   counterLine,
   entriesIn,
   exported,
   fileOf,
   fileWith,
-  imported,
   type Line,
+  restored,
   runCommand,
   startCommand,
 } from '../support/server/transfer.ts'
 
 const COUNTERS = 6000
 const GROUPS = 2000
+const AT = '2026-11-01T00:00:00.000Z'
+const SALT = 'ab'.repeat(16)
+const KEY = { namespace: 'default', name: 'c1' }
 
+/** A file with everything that takes more than one line or row. */
 function largeFile(): string {
-  const key = { namespace: 'default', sequence: 's' }
-  const counters = upTo(COUNTERS).map((n) =>
-    counterLine(`c${n}`, n, {
-      history: { DAY: [['2026-10-01T00:00:00Z', n]], MONTH: [['2026-10-01T00:00:00Z', 2 * n]] },
-    }),
-  )
-  const groups = upTo(GROUPS).map(
-    (n): Line => ({
+  const hours = upTo(2500).map((n) => [
+    new Date(Date.UTC(2026, 0, 1, n)).toISOString().replace('.000', ''),
+    n,
+  ])
+  const subjects = upTo(1500).map((n) => ({
+    subject: n.toString(16).padStart(32, '0'),
+    value: n,
+    at: AT,
+    valuesIn: {},
+  }))
+  const sequence = { namespace: 'default', sequence: 's' }
+  const definition = {
+    startValue: 1,
+    step: 1,
+    minValue: null,
+    maxValue: null,
+    cycle: false,
+    format: '{yyyy}/{group}/{value}',
+    restartEvery: 'YEAR',
+    allowRepeats: false,
+    timeZone: 'UTC',
+    gapless: false,
+  }
+  const periodIn = (year: number, n: number) => ({
+    period: year,
+    lastValue: n,
+    nextValue: null,
+    generation: 0,
+    createdAt: AT,
+    updatedAt: AT,
+  })
+  const latest = { period: 2026, format: definition.format, timeZone: 'UTC', isCurrent: true }
+  const place = { ...KEY, subjectSalt: SALT, period: null, start: '1970-01-01T00:00:00.000Z' }
+  const lines: Line[] = [
+    ...upTo(COUNTERS).map((n) =>
+      counterLine(`c${n}`, n, {
+        history: { DAY: [['2026-10-01T00:00:00Z', n]], MONTH: [['2026-10-01T00:00:00Z', 2 * n]] },
+        ...(n === 1 && { subjectSalt: SALT }),
+      }),
+    ),
+    { type: 'counterHistory', ...KEY, timeZone: 'UTC', history: { HOUR: hours.slice(0, 1000) } },
+    { type: 'counterHistory', ...KEY, timeZone: 'UTC', history: { HOUR: hours.slice(1000, 2000) } },
+    { type: 'counterHistory', ...KEY, timeZone: 'UTC', history: { HOUR: hours.slice(2000) } },
+    {
+      type: 'sequence',
+      namespace: 'default',
+      name: 's',
+      definition,
+      isDefined: true,
+      formatHistory: [],
+      pastFormats: ['A-#'],
+      createdAt: AT,
+    },
+    ...upTo(GROUPS).map((n) => ({
       type: 'sequenceGroup',
-      ...key,
+      ...sequence,
       group: `g${n}`,
-      latest: { period: 0, format: null, timeZone: 'UTC', isCurrent: true },
-      periods: [
-        { period: 0, lastValue: n, nextValue: null, generation: 0, createdAt: null, updatedAt: null },
-      ],
-    }),
-  )
-  return fileWith([...counters, ...groups])
+      latest: { ...latest, isCurrent: n % 2 === 0 },
+      periods: [periodIn(2025, n), periodIn(2026, n)],
+    })),
+    { type: 'counterSubjects', ...place, subjects: subjects.slice(0, 1000) },
+    { type: 'counterSubjects', ...place, subjects: subjects.slice(1000) },
+  ]
+  return fileWith(lines)
 }
 
-const sorted = (text: string) => entriesIn(text).map((line) => JSON.stringify(withoutTimes(line)))
-const withoutTimes = (line: Line) => ({ ...line, ...(line.type === 'sequence' && { createdAt: '' }) })
-
-it('ends in the same state if it is killed in the middle again and again, and then repeated', async () => {
-  const [whole, killed] = [await freshDatabase(), await freshDatabase()]
+/** Runs commands that are killed once so much is there, which may be in the middle of a transaction. */
+async function runKilled(target: Awaited<ReturnType<typeof freshDatabase>>, args: string[], times: number) {
   const random = createRandom()
-  const text = largeFile()
-  const path = await fileOf(text)
-  expect((await imported(whole, text)).code).toBe(0)
+  const tables = ['counter', 'counter_history', 'sequence_group', 'sequence_value', 'counter_subject']
+  const count = tables.map((table) => `(select count(*) from ${table})`).join(' + ')
   let hits = 0
-  for (const _ of upTo(20)) {
-    const { child, ended } = startCommand(killed, ['import', path])
-    const goal = random.below(COUNTERS)
+  for (const _ of upTo(times)) {
+    const { child, ended } = startCommand(target, args)
     const closed = once(child, 'close')
     let isOver = false
     closed.then(() => {
       isOver = true
     })
-    // Killed once so many counters are there, which may be in the middle of a transaction.
+    const goal = random.below(3 * COUNTERS + 2500 + 3 * GROUPS + 1500)
     while (!isOver) {
-      const [row] = await query(killed, 'select count(*) as count from counter')
+      const [row] = await query(target, `select ${count} as count`)
       if (row?.count >= goal && row?.count > 0) break
     }
-    child.kill('SIGKILL')
-    if ((await ended).code === 'SIGKILL') hits++
+    child.kill(random.below(2) === 0 ? 'SIGKILL' : 'SIGTERM')
+    if (typeof (await ended).code === 'string') hits++
   }
-  expect(hits).toBeGreaterThan(10)
-  const { code } = await imported(killed, text)
-  expect(code).toBe(0)
-  expect((await imported(killed, text)).errors).toBe(
-    `Counters: ${COUNTERS} unchanged.\nSequence groups: ${GROUPS} unchanged.\n`,
-  )
-  expect(sorted(await exported(killed)).toSorted()).toEqual(sorted(await exported(whole)).toSorted())
-  // No counter is missing on the leaderboard, although no server has run a scan.
-  const [listed] = await query(killed, 'select count(*) as count, sum(value) as total from leaderboard')
-  expect([listed?.count, Number(listed?.total)]).toEqual([COUNTERS, (COUNTERS * (COUNTERS + 1)) / 2])
+  return hits
+}
+
+it('ends in the same state if it is killed in the middle again and again, and then continued', async () => {
+  const target = await freshDatabase()
+  const text = largeFile()
+  const path = await fileOf(text)
+  expect(await runKilled(target, ['restore', path, '--continue'], 15)).toBeGreaterThan(5)
+  const { code, output } = await restored(target, text, '--continue')
+  expect([code, output]).toEqual([0, expect.stringMatching(/^Restored as of/)])
+  const again = await restored(target, text, '--continue')
+  expect(again.errors).toContain(`Counters: ${COUNTERS}, of which 0 were missing.
+Sequences: 1, of which 0 were missing.
+Sequence groups: ${GROUPS}, of which 0 were missing.
+Subjects of counters: 1500, of which 0 were missing.
+`)
+  const whole = await freshDatabase()
+  expect((await restored(whole, text)).errors).toContain(`Counters: ${COUNTERS}.
+Sequences: 1.
+Sequence groups: ${GROUPS}.
+Subjects of counters: 1500.
+`)
+  expect(entriesIn(await exported(target))).toEqual(entriesIn(await exported(whole)))
 })
 
-/** A database that has the counter `c1234`, whose row is locked: an import waits at it. */
+/** A database whose next batch of counters waits at `c1234`, until it is released. */
 async function lockedDatabase() {
   const target = await freshDatabase()
-  await runCommand(target, ['import', '-'], 'name,value\nc1234,1\n')
+  await query(target, "insert into namespace (name) values ('default')")
   // Connected to no database: a restore refuses one that others use.
   const { database, ...rest } = target
   const server = { ...rest, database: '' }
-  const numberOf = async (statement: string) => Number((await query(server, statement))[0]?.number)
   const holder = await createConnection(server)
   onTestFinished(() => holder.destroy())
-  async function lock(): Promise<void> {
-    const counter = `(select id from ${database}.counter where name = 'c1234')`
-    // Otherwise it would lock the gap for later rows, too.
-    await holder.query('set transaction isolation level read committed')
-    await holder.query('begin')
-    await holder.query(`select * from ${database}.counter_value where counter_id = ${counter} for update`)
-  }
-  await lock()
+  await holder.query('begin')
+  await holder.query(`insert into ${database}.counter (namespace_id, name) values (1, 'c1234')`)
   return {
     target,
-    lock,
     release: () => holder.query('rollback'),
-    others: () => numberOf(`select count(*) - 1 as number from ${database}.counter`),
-    sum: () => numberOf(`select sum(value) as number from ${database}.counter_value`),
+    counters: async () =>
+      Number((await query(server, `select count(*) as number from ${database}.counter`))[0]?.number),
   }
 }
 
-const ROWS = `name,value\n${upTo(5000)
-  .map((n) => `c${n},1\n`)
-  .join('')}`
+const text = fileWith(upTo(5000).map((n) => counterLine(`c${n}`, 1)))
 
-const APPLIED =
-  /Applied (?:up to line (\d+)|no line for certain)(?:, and perhaps some lines up to (\d+))?\. Repeat the command (?:to go on|with --continue)\.\n$/
+const REACHED =
+  /Restored up to line (\d+), and perhaps some lines after it\. Repeat the command with --continue\.\n$/
 
-/** Fails unless as many counters were created as a message says. */
-function expectTruth(errors: string, count: number): void {
-  expect(errors).toMatch(APPLIED)
-  const [, sure = '1', perhaps = sure] = APPLIED.exec(errors) ?? []
-  // The first line has no counter, and one of the counters was there before.
-  expect(count).toBeGreaterThanOrEqual(Number(sure) - 2)
-  expect(count).toBeLessThanOrEqual(Number(perhaps) - 1)
-}
-
-it('reports the line that an interrupted import has reached', { tags: 'quick' }, async () => {
-  const { target, others } = await lockedDatabase()
-  const { child, ended } = startCommand(target, ['import', await fileOf(ROWS)])
-  await expect.poll(others).toBeGreaterThanOrEqual(1000)
-  child.kill('SIGINT')
+it('reports the line that an interrupted restore has reached', { tags: 'quick' }, async () => {
+  const { target, counters, release } = await lockedDatabase()
+  const { child, ended } = startCommand(target, ['restore', await fileOf(text), '--continue'])
+  await expect.poll(counters).toBeGreaterThanOrEqual(1000)
+  child.kill('SIGTERM')
   const { code, errors } = await ended
-  expect([code, errors]).toEqual(['SIGINT', expect.stringMatching(/^Interrupted\. Applied up to line/)])
-  expectTruth(errors, await others())
+  expect([code, errors]).toEqual(['SIGTERM', expect.stringMatching(/^Interrupted\. Restored up to line/)])
+  // The first line has no counter.
+  expect(Number(REACHED.exec(errors)?.[1])).toBeLessThanOrEqual(1 + (await counters()))
+  await release()
+  expect((await restored(target, text, '--continue')).errors).toContain('Counters: 5000, of which ')
+  expect(await counters()).toBe(5000)
 })
 
 it('stops where the file has changed since it was checked, and reports the line that it has reached', async () => {
-  const { target, others, release } = await lockedDatabase()
-  const path = await fileOf(ROWS)
-  const { ended } = startCommand(target, ['import', path])
-  await expect.poll(others).toBeGreaterThanOrEqual(1000)
-  await appendFile(path, 'more,1\n')
+  const { target, counters, release } = await lockedDatabase()
+  const path = await fileOf(text)
+  const { ended } = startCommand(target, ['restore', path, '--continue'])
+  await expect.poll(counters).toBeGreaterThanOrEqual(1000)
+  await appendFile(path, '\n')
   await release()
   const { code, errors } = await ended
-  expect([code, errors]).toEqual([1, expect.stringMatching(/^Counters: .*\.\nThe file changed while/)])
-  expectTruth(errors, await others())
+  expect([code, errors]).toEqual([
+    1,
+    expect.stringMatching(/^The file changed while it was read\.\nRestored up/),
+  ])
+  expect(errors).toMatch(REACHED)
 })
 
-it('reports for an import that the database ended no more than what it has imported', {
-  tags: 'quick',
-}, async () => {
+it('reports what the database refuses, and goes on when it no longer does', { tags: 'quick' }, async () => {
   const target = await freshDatabase()
   await query(
     target,
     `create trigger refuse before insert on counter for each row
      begin if new.name = 'c1234' then signal sqlstate '45000' set message_text = 'not this one'; end if; end`,
   )
-  const rows = upTo(2000).map((n) => `c${n},1\n`)
-  const { code, errors } = await imported(target, `name,value\n${rows.join('')}`)
+  const { code, errors } = await restored(target, text)
   expect([code, errors]).toEqual([
     1,
-    `Counters: 1000 created.
-not this one
-Applied up to line 1001, and perhaps some lines up to 1501. Repeat the command to go on.\n`,
+    `not this one
+Restored up to line 1001, and perhaps some lines after it. Repeat the command with --continue.\n`,
   ])
   expect(await query(target, 'select count(*) as count from counter')).toEqual([{ count: 1000 }])
-})
-
-it('reports the line that an interrupted restore has reached', async () => {
-  const { target, others } = await lockedDatabase()
-  const directory = await temporaryDirectory()
-  await writeFile(join(directory, 'nth.jsonl'), fileWith(upTo(5000).map((n) => counterLine(`c${n}`, 1))))
-  const { child, ended } = startCommand(target, ['restore', directory, '--continue'])
-  await expect.poll(others).toBeGreaterThanOrEqual(1000)
-  child.kill('SIGTERM')
-  const { code, errors } = await ended
-  expect([code, errors]).toEqual(['SIGTERM', expect.stringMatching(/^Interrupted\. Applied up to line/)])
-  expectTruth(errors, await others())
+  await query(target, 'drop trigger refuse')
+  expect(await restored(target, text, '--continue')).toMatchObject({
+    code: 0,
+    errors: expect.stringContaining('Counters: 5000, of which 4000 were missing.\n'),
+  })
 })
 
 it('reports how many numbers an interrupted restore has advanced', async () => {
-  const { target, lock, release, sum } = await lockedDatabase()
-  await release()
-  expect((await runCommand(target, ['import', '-'], ROWS)).code).toBe(0)
-  await lock()
+  const target = await freshDatabase()
+  expect((await restored(target, text)).code).toBe(0)
+  const { database, ...rest } = target
+  const server = { ...rest, database: '' }
+  const holder = await createConnection(server)
+  onTestFinished(() => holder.destroy())
+  const counter = `(select id from ${database}.counter where name = 'c1234')`
+  // Otherwise it would lock the gap for later rows, too.
+  await holder.query('set transaction isolation level read committed')
+  await holder.query('begin')
+  await holder.query(`select * from ${database}.counter_value where counter_id = ${counter} for update`)
   const { child, ended } = startCommand(target, ['restore', '--advance', '7'])
-  const moved = async () => ((await sum()) - 5000) / 7
-  // The locked one is among the first 500.
-  await expect.poll(moved).toBe(499)
+  const moved = async () => {
+    const [row] = await query(server, `select sum(value) as number from ${database}.counter_value`)
+    return (Number(row?.number) - 5000) / 7
+  }
+  await expect.poll(moved).toBe(1499)
   child.kill('SIGTERM')
   const { code, errors } = await ended
   expect([code, errors]).toEqual(['SIGTERM', expect.stringMatching(MOVED)])
@@ -199,15 +241,55 @@ it('reports how many numbers an interrupted restore has advanced', async () => {
 const MOVED =
   /^Interrupted\. Moved on by 7: (\d+) counters, 0 sequence groups, and perhaps up to 500 more of both\. A repeat moves them once more\.\n$/
 
-it('does not report a restore as complete if it has refused something', async () => {
+it('says only what it has done when it has moved many numbers on', async () => {
   const target = await freshDatabase()
-  const directory = await temporaryDirectory()
-  const definition = { ...(counterLine('a', 0).definition as object), maxValue: 3 }
-  const lines = [counterLine('a', 9, { definition }), counterLine('b', 1)]
-  await writeFile(join(directory, 'nth.jsonl'), fileWith(lines))
-  expect(await runCommand(target, ['restore', directory])).toMatchObject({
-    code: 1,
-    output: 'Restored as of 2026-11-20T00:00:00.000Z. Refused entries: 1.\n',
-    errors: expect.stringContaining('Counters: 1 created, 1 refused.\n'),
+  expect((await restored(target, text)).code).toBe(0)
+  expect(await runCommand(target, ['restore', '--advance', '7'])).toEqual({
+    code: 0,
+    output: 'Moved on by 7: 5000 counters, 0 sequence groups.\n',
+    errors: '',
   })
+})
+
+const definition = (fields: object) => ({ ...Object(counterLine('', 0).definition), ...fields })
+
+it.each<[string, Line[], string]>([
+  [
+    'a value outside its bounds',
+    [counterLine('a', 9, { definition: definition({ maxValue: 3 }) })],
+    'Line 2: its value 9 is above its maximum of 3.',
+  ],
+  [
+    'a sequence whose first number is outside its bounds',
+    [
+      {
+        type: 'sequence',
+        namespace: 'n',
+        name: 's',
+        definition: {
+          startValue: 9,
+          step: 1,
+          minValue: null,
+          maxValue: 3,
+          cycle: false,
+          format: null,
+          restartEvery: null,
+          allowRepeats: false,
+          timeZone: 'UTC',
+          gapless: false,
+        },
+        isDefined: true,
+        formatHistory: [],
+        createdAt: AT,
+      },
+    ],
+    'Line 2: definition.startValue makes startValue 9 higher than maxValue 3.',
+  ],
+])('applies nothing if a file has %s', async (_, lines, message) => {
+  const target = await freshDatabase()
+  expect(await restored(target, fileWith([...lines, counterLine('b', 1)]))).toMatchObject({
+    code: 1,
+    errors: expect.stringContaining(message),
+  })
+  expect(await query(target, 'select id from counter')).toEqual([])
 })

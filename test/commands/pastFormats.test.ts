@@ -4,7 +4,7 @@ import { KEY } from '../support/client/sequenceCalls.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 import { openTestNth } from '../support/server/nth.ts'
-import { entriesIn, exported, fileWith, imported, type Line } from '../support/server/transfer.ts'
+import { entriesIn, exported, fileWith, type Line, restored } from '../support/server/transfer.ts'
 
 const named = { namespace: 'n', sequence: 's', group: 'a' }
 
@@ -31,9 +31,9 @@ it('takes the past formats of a file of an earlier version, and exports them as 
   const groups = { isNamed: false, isUnnamed: true }
   const file = fileWith([sequenceLine({ format: 'INV-{value}' }, [{ ...past, groups }]), groupLine('')])
   const target = await freshDatabase()
-  expect(await imported(target, file)).toMatchObject({ code: 0 })
+  expect(await restored(target, file)).toMatchObject({ code: 0 })
   const again = await freshDatabase()
-  expect(await imported(again, await exported(target))).toMatchObject({ code: 0 })
+  expect(await restored(again, await exported(target))).toMatchObject({ code: 0 })
   for (const each of [target, again]) {
     const { sequences } = openTestNth(each)
     const change = sequences.define(KEY, { format: 'RE-{value:3}' })
@@ -48,9 +48,9 @@ it('takes the past formats of a file of an earlier version, and exports them as 
 it('lets named groups of an earlier version go on, whose format does not show them', async () => {
   const target = await freshDatabase()
   const file = fileWith([sequenceLine({ format: 'X-{value}' }), groupLine('a')])
-  expect(await imported(target, file)).toMatchObject({ code: 0 })
+  expect(await restored(target, file)).toMatchObject({ code: 0 })
   const again = await freshDatabase()
-  expect(await imported(again, await exported(target))).toMatchObject({ code: 0 })
+  expect(await restored(again, await exported(target))).toMatchObject({ code: 0 })
   for (const each of [target, again]) {
     const { sequences } = openTestNth(each)
     expect((await sequences.next(named, 1)).issued.value).toBe(4)
@@ -62,7 +62,7 @@ it('lets named groups of an earlier version go on, whose format does not show th
 it('takes a definition whose groups could issue the same text, as an earlier version has it', async () => {
   const target = await freshDatabase()
   const definition = { format: 'INV{group}{value:4}' }
-  expect(await imported(target, fileWith([sequenceLine(definition), groupLine('1')]))).toMatchObject({
+  expect(await restored(target, fileWith([sequenceLine(definition), groupLine('1')]))).toMatchObject({
     code: 0,
   })
   const { sequences } = openTestNth(target)
@@ -73,7 +73,7 @@ it('takes a definition whose groups could issue the same text, as an earlier ver
 it('refuses a file with a past format that is none', async () => {
   const past = { format: '{value', restartEvery: null, isDescending: false, isSigned: false, isMixed: false }
   const groups = { isNamed: false, isUnnamed: true }
-  const { code, errors } = await imported(
+  const { code, errors } = await restored(
     await freshDatabase(),
     fileWith([sequenceLine({}, [{ ...past, groups }])]),
   )

@@ -59,6 +59,11 @@ export async function imported(target: Target, text: string | Buffer, ...options
   return runCommand(target, ['import', await fileOf(text), ...options])
 }
 
+/** Restores the text of an export or a backup into an empty database. */
+export async function restored(target: Target, text: string, ...options: string[]): Promise<Ended> {
+  return runCommand(target, ['restore', await fileOf(text), ...options])
+}
+
 /** A file with a text, which is removed when the test has finished. */
 export async function fileOf(text: string | Buffer, name = 'file'): Promise<string> {
   const path = join(await temporaryDirectory(), name)

@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest'
+import { JOBS } from '../../src/mysql/slots.ts'
+import { select } from '../../src/mysql/sql.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+
+it('refuses work that begins after it was closed, or goes on, as that of an unreachable database', async () => {
+  const target = await freshDatabase()
+  const database = openTestDatabase(target)
+  const CLOSED = { code: 'UNAVAILABLE', message: expect.stringContaining('were closed') }
+  let attempts = 0
+  const begun = database.withRetry(JOBS, async (connection) => {
+    attempts += 1
+    await select(connection, 'select 1')
+    await database.close()
+    await query(target, 'select 2')
+    return select(connection, 'select 3')
+  })
+  await expect(begun).rejects.toMatchObject(CLOSED)
+  expect(attempts).toBe(1)
+  await expect(database.select(JOBS, 'select 1')).rejects.toMatchObject(CLOSED)
+})
