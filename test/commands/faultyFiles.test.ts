@@ -2,8 +2,7 @@ import { mkdir, readdir, readlink, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect, it, onTestFinished } from 'vitest'
-import { checkAll } from '../../src/commands/import.ts'
-import { openFile } from '../../src/commands/source.ts'
+import { checkAll, openFile } from '../../src/commands/source.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
@@ -144,10 +143,10 @@ it.each<[string | Buffer, ...string[]]>([
     'Line 3: the export wrote 2 lines between the first and this one, but the file has 1.',
   ],
 ])('says what is wrong with a file: %#', async (text, ...faults) => {
-  const source = await openFile(await fileOf(text), 'default')
+  const source = await openFile(await fileOf(text))
   onTestFinished(source.close)
   const last = `Nothing was applied. Faults: ${faults.length}.`
-  await expect(checkAll(source, false)).rejects.toThrow(new Error([...faults, last].join('\n')))
+  await expect(checkAll(source)).rejects.toThrow(new Error([...faults, last].join('\n')))
 })
 
 it('applies nothing of a long file whose end is wrong or missing', async () => {
@@ -178,22 +177,27 @@ it('lists the first twenty faults, and counts all', async () => {
   expect(await countersIn(target)).toEqual([])
 })
 
-it('refuses a number of a CSV whose period its sequence does not have', { tags: 'slow' }, async () => {
+it('refuses a directory, a file that is not there, and what is no text or too long, in a sentence', async () => {
   const target = await freshDatabase()
-  const csv = 'type,name,group,period,value\nsequenceGroup,s,g,202611,40\nsequenceGroup,s,h,,7\n'
-  const errors = `Line 2: group "g" of sequence "s" in "default": its period is 202611, and its sequence does not restart here; define it first as it was, or import JSON Lines.
-Sequence groups: 1 created, 1 refused.\n`
-  expect(await imported(target, csv, '--dry-run')).toMatchObject({
-    code: 1,
-    errors: expect.stringContaining('Sequence groups: 1 created, 1 refused.'),
-  })
-  expect(await imported(target, csv)).toMatchObject({ code: 1, errors })
-  await query(target, 'update sequence set restart_every = 4')
-  expect((await imported(target, csv)).errors).toMatch(
-    /^Line 3: .* its period is 0, and its sequence restarts every month here;.*\n.*: 1 created, 1 refused\.\n$/,
+  const directory = await temporaryDirectory()
+  const run = async (...args: string[]) => {
+    const { code, output, errors } = await runCommand(target, args)
+    expect([code, output]).toEqual([1, ''])
+    return errors
+  }
+  const missing = join(directory, 'missing')
+  expect(await run('import', missing)).toBe(`There is no file ${missing}.\n`)
+  expect(await run('import', directory)).toBe(`${directory} is a directory; give a file.\n`)
+  expect(await run('restore', missing)).toContain(`There is no ${missing}.`)
+  expect(await run('restore', await fileOf('name,value\na,1\n'))).toContain(
+    'Line 1 is not the first line of an export of Nth.',
   )
-  const other = 'type,name,group,period,value\nsequenceGroup,s,i,202611,40\n'
-  expect((await imported(target, other, '--dry-run')).errors).toMatch(/Sequence groups: 1 created\.\n$/)
+  // It never ends.
+  expect(await run('import', '/dev/zero')).toBe(`${UTF16}\n`)
+  const blank = await fileOf('\n'.repeat(1_100_000))
+  expect(await run('import', blank)).toBe(
+    'Line 1000001: more than 1000000 lines are blank.\nNothing was applied. Faults: 1.\n',
+  )
 })
 
 it('keeps the standard input in a private file, which is removed however the process ends', async () => {
