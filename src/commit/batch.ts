@@ -115,13 +115,13 @@ export function firstOf(waiting: Iterable<Call>, maxCalls = Number.POSITIVE_INFI
   for (const call of waiting) {
     const { operations, request } = call
     if (taken.size > 0 && operations.some(({ row }) => taken.has(row.id))) break
-    const isAlone = operations.some(({ operation }) => isAloneOnRow(operation))
-    if (isAlone && operations.some(({ row }) => touched.has(row.id))) break
+    const takesRows = operations.some(({ operation }) => isAlone(operation))
+    if (takesRows && operations.some(({ row }) => touched.has(row.id))) break
     for (const { row } of operations) touched.add(row.id)
     if (request.claim) touched.add(request.claim.hash)
     if (calls.length === maxCalls || (calls.length > 0 && touched.size > MAX_TOUCHED)) break
     calls.push(call)
-    if (isAlone) for (const { row } of operations) taken.add(row.id)
+    if (takesRows) for (const { row } of operations) taken.add(row.id)
   }
   return calls
 }
@@ -168,18 +168,13 @@ export class WaitingCalls {
 }
 
 /**
- * Whether it is the only one on its row: calls after a change of the version, or a deletion, change another row; and a
- * sequence group is raised in any of its periods.
+ * Whether it is the only one on its row: calls after a change of a counter's version, or its deletion, change another row; and
+ * a sequence group is raised in any of its periods.
  */
-function isAloneOnRow(operation: CounterOperation | SequenceOperation): boolean {
-  return operation.kind === 'raise' || isForDefinition(operation)
-}
-
-/** Whether it may change the version of a counter, or delete it. */
-function isForDefinition(operation: CounterOperation | SequenceOperation): boolean {
+function isAlone(operation: CounterOperation | SequenceOperation): boolean {
   const { kind } = operation
-  if (kind === 'raise') return 'change' in operation && operation.change !== undefined
-  return kind === 'define' || kind === 'delete' || (kind === 'set' && operation.newSalt !== undefined)
+  if (kind === 'set') return operation.newSalt !== undefined
+  return kind === 'define' || kind === 'delete' || kind === 'raise'
 }
 
 export interface BatchContext {
@@ -330,7 +325,7 @@ export function isRaise({ operations }: CounterWork): boolean {
 
 /** Whether the work on a counter may change its version, or delete it. */
 export function mayRedefine({ operations }: CounterWork): boolean {
-  return operations.some(isForDefinition)
+  return operations.some((each) => isAlone(each) && (each.kind !== 'raise' || each.change !== undefined))
 }
 
 /** Lock order of the rows of sequence groups: by period, then by id. */
