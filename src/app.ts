@@ -135,7 +135,7 @@ const OPEN =
 async function openTarget({ config, notices, signal }: AppOptions, closers: Closer[]) {
   const { targets } = config
   if (targets) {
-    const hosts = openHosts(targets, { acceptsLostCommits: config.acceptsLostCommits })
+    const hosts = openHosts(targets)
     const ready = untilReady(hosts, { notices, signal, writeTimeoutMs: config.writeTimeoutMs })
     const target = await ready.finally(() => hosts.close())
     return { targets, target, data: describeTargets(targets) }
