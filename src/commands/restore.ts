@@ -209,7 +209,7 @@ function openOperations(target: Target) {
     keyTtlMs,
     runsJobs: false,
     // Where commits were lost, this is what makes up for it.
-    acceptsLostCommits: true,
+    worksDespiteLoss: true,
     random: Math.random,
     notices: { ...SILENT, fault: console.error },
   })

@@ -35,8 +35,8 @@ export type Nth = Pick<
 interface NthOptions
   extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'health' | 'onApplied'> {
   now?: (() => Date) | undefined
-  /** Whether a database that lost commits is used nevertheless. Default: false. */
-  acceptsLostCommits?: boolean | undefined
+  /** Whether it works on a database that lost commits, too: only for what makes up for the loss. Default: false. */
+  worksDespiteLoss?: boolean | undefined
   /** Whether the disk of the database has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
   /** Whether reads, on a cluster, may be older than what was committed on another node. Default: false. */
@@ -51,8 +51,8 @@ const IDLE_LIMIT_S = 3
 const TRIP_LIMIT_MS = 4000
 
 export function openNth(targets: Targets, { now = () => new Date(), ...options }: NthOptions) {
-  const { notices, hasRoom, acceptsLostCommits, timeoutMs: timeLimitMs, maxPending } = options
-  const failover = createFailoverDetector(notices, acceptsLostCommits)
+  const { notices, hasRoom, worksDespiteLoss, timeoutMs: timeLimitMs, maxPending } = options
+  const failover = createFailoverDetector(notices, worksDespiteLoss)
   const fences = new Set<Fence>()
   const hosts = openHosts(targets, { notices })
   const health = new Health({
