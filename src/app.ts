@@ -60,7 +60,7 @@ export async function startApp(options: AppOptions) {
     const { targets, target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
     await migrate(target)
-    if (!options.config.acceptsLostCommits) await assertNothingLost(target)
+    await assertNothingLost(target)
     signal.throwIfAborted()
 
     // By the address that was checked: a name can stand for several.
@@ -94,7 +94,6 @@ export async function openServer(options: ServerOptions) {
   const tracing = openTracing(version)
   const readOwn = async () => createAggregate().text([await metrics.read()])
   const nth = openNth(targets, {
-    acceptsLostCommits: config.acceptsLostCommits,
     eventualReads: config.eventualReads,
     timeoutMs: config.writeTimeoutMs,
     maxPending: config.maxPending,
@@ -135,7 +134,7 @@ const OPEN =
 async function openTarget({ config, notices, signal }: AppOptions, closers: Closer[]) {
   const { targets } = config
   if (targets) {
-    const hosts = openHosts(targets, { acceptsLostCommits: config.acceptsLostCommits })
+    const hosts = openHosts(targets)
     const ready = untilReady(hosts, { notices, signal, writeTimeoutMs: config.writeTimeoutMs })
     const target = await ready.finally(() => hosts.close())
     return { targets, target, data: describeTargets(targets) }

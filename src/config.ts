@@ -81,8 +81,6 @@ const settings = z.object({
   workers: variable('WORKERS', workers.default(1)),
   /** The database to use; without one, Nth runs a private server on `dataDir`. */
   targets: variable('DATABASE_URL', database.optional()),
-  /** Whether a database that lacks commits is used nevertheless. */
-  acceptsLostCommits: variable('NTH_ACCEPT_LOST_COMMITS', isSecond('0', '1')),
   /** Whether reads, on a cluster, may be older than what was committed on another node. */
   eventualReads: variable('NTH_CLUSTER_READS', isSecond('causal', 'eventual')),
   dataDir: variable('NTH_DATA_DIR', directory.prefault('.nth')),
@@ -125,6 +123,9 @@ const names = new Map(
   Object.entries(settings.shape).map(([setting, schema]) => [setting, variables.get(schema)?.name ?? '']),
 )
 
+/** A variable of earlier versions, by default 0. */
+const RETIRED = 'NTH_ACCEPT_LOST_COMMITS'
+
 const config = settings.transform((set, context) => {
   const { adminKey, anonymous, anonymousPerMinute, browserPerMinute, publicOrigin, ...others } = set
   const { trustedProxies, jwtIssuer: issuer, jwtAudience: audience, jwtJwksUrl: jwksUrl, ...rest } = others
@@ -155,15 +156,18 @@ function exposed(host: string): string {
  * unknown: with a misspelt NTH_ADMIN_KEY, the server would be open to everyone on the machine.
  */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
-  const entries = Object.entries(environment).filter(([, value]) => value !== '')
-  const ignored = entries.filter(isFromKubernetes).map(([name]) => name)
+  const entries = Object.entries(environment).filter(
+    ([name, value]) => value !== '' && !(name === RETIRED && value === '0'),
+  )
+  const isIgnored = (entry: (typeof entries)[0]) => entry[0] === RETIRED || isFromKubernetes(entry)
+  const ignored = entries.filter(isIgnored).map(([name]) => name)
   const set = Object.fromEntries(entries.filter(([name]) => !ignored.includes(name)))
   const isUnknown = (name: string) => /^nth_/i.test(name) && ![...names.values()].includes(name)
   const unknown = Object.keys(set).filter(isUnknown)
   const parsed = config.safeParse(
     Object.fromEntries([...names].map(([setting, name]) => [setting, set[name]])),
   )
-  // `path` is where installed programs are found, `ignored` the variables that are none of Nth's.
+  // `path` is where installed programs are found, `ignored` the variables that have no effect.
   if (parsed.success && unknown.length === 0) return { ...parsed.data, path: environment.PATH ?? '', ignored }
   const issues = parsed.error?.issues ?? []
   // Of a list, only the first item that is wrong.
@@ -184,10 +188,19 @@ function isFromKubernetes([name, value = '']: [string, string | undefined]): boo
   return isLink || (/^NTH_(\w+_)?PORT$/.test(name) && /^(tcp|udp|sctp):\/\//.test(value))
 }
 
-/** Says which variables Kubernetes has set; undefined: none. */
-export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string | undefined {
-  if (ignored.length === 0) return undefined
-  return `Nth ignores ${ignored.join(', ')}, which Kubernetes sets for Services called nth or nth-…. To avoid this, set enableServiceLinks: false in the pod.`
+/** Says which variables have no effect, and why: a notice for each reason. */
+export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string[] {
+  const notices: string[] = []
+  const links = ignored.filter((name) => name !== RETIRED)
+  if (links.length > 0)
+    notices.push(
+      `Nth ignores ${links.join(', ')}, which Kubernetes sets for Services called nth or nth-…. To avoid this, set enableServiceLinks: false in the pod.`,
+    )
+  if (ignored.includes(RETIRED))
+    notices.push(
+      `${RETIRED} no longer has an effect: after a loss of commits, Nth stops until an operator runs nth check --accept-lost-commits.`,
+    )
+  return notices
 }
 
 function describeUnknown(name: string): string {

@@ -31,8 +31,7 @@ export async function run(args: string[]): Promise<void> {
   // Throws an error with a line for each invalid variable.
   const config = readConfig()
   report('configuration', ok('all variables are valid'))
-  const ignored = ignoredVariables(config)
-  if (ignored) report('variables', warning(ignored))
+  for (const notice of ignoredVariables(config)) report('variables', warning(notice))
   const fewFiles = openFilesWarning()
   if (fewFiles) report('open files', warning(fewFiles))
   await withHosts((hosts) => inspect(hosts, { ...config, acceptsLosses: values['accept-lost-commits'] }))

@@ -31,13 +31,7 @@ export async function withPool(work: (database: Database) => Promise<void>): Pro
 
 /** Runs work on the servers of the configured database: of a running Nth, or else started and stopped here. */
 export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<void> {
-  const {
-    targets,
-    acceptsLostCommits,
-    dataDir: directory,
-    databaseMemoryMb: memoryMb,
-    path,
-  } = readDatabaseConfig()
+  const { targets, dataDir: directory, databaseMemoryMb: memoryMb, path } = readDatabaseConfig()
   const found = targets ? undefined : await findRunningDatabase(directory)
   const running = targets ?? (found && ([found] as const))
   if (running) return workOn(running)
@@ -50,7 +44,7 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
   }
 
   async function workOn(targets: Targets): Promise<void> {
-    const hosts = openHosts(targets, { acceptsLostCommits, notices })
+    const hosts = openHosts(targets, { notices })
     await work(hosts).finally(() => hosts.close())
   }
 }

@@ -355,7 +355,7 @@ function openOperations(target: Target, options: { copiesToLeaderboards: boolean
     // Each row is used once.
     rowCacheBytes: ROW_CACHE_BYTES,
     // Where commits were lost, this is what makes up for it.
-    acceptsLostCommits: true,
+    worksDespiteLoss: true,
     random: Math.random,
     notices: { ...SILENT, fault: console.error },
   })

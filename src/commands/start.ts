@@ -15,7 +15,6 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
   PORT                       port to listen on; 0 for any free port (4000)
   WORKERS                    number of processes that serve, or auto for one per core (1)
   DATABASE_URL               mysql://user:password@host:port,host:port/database (a private server)
-  NTH_ACCEPT_LOST_COMMITS    1: use a database that lost commits, or replicas (0)
   NTH_CLUSTER_READS          eventual: reads on a cluster may miss the latest commits (causal)
   NTH_DATA_DIR               directory of the private server (.nth)
   NTH_DATABASE_MEMORY_MB     memory of the private server, in MB (a quarter of the machine's)
@@ -86,8 +85,7 @@ async function start(): Promise<App> {
   const notices = await openNotices(config)
   const warning = openFilesWarning()
   if (warning) notices.warn(warning)
-  const ignored = ignoredVariables(config)
-  if (ignored) notices.warn(ignored)
+  for (const notice of ignoredVariables(config)) notices.warn(notice)
   // Imported now: it takes a second, which a mistake in the configuration need not wait for.
   const { startApp } = await import('../app.ts')
   return startApp({ notices, config, signal: ending.signal })

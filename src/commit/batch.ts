@@ -95,7 +95,7 @@ export interface Precautions {
   triesLocks: boolean
   /** The quarantined key of the calls. If it is a counter's, that lock is tried before all others. */
   readonly quarantined: string | undefined
-  /** COMMIT may be sent with the additions, before they are known to be possible, and before their locks are free. */
+  /** An addition may commit by itself, before it is known to be possible, and before its lock is free. */
   mayCommitAtOnce: boolean
   /** Number of attempts after which the flush paused. */
   failures: number
@@ -347,8 +347,8 @@ export interface Writer {
 export interface Transaction {
   readonly kind: 'transaction'
   /**
-   * Whether one round trip makes the additions and commits, as nothing has to be decided before. It changes nothing unless
-   * all additions are possible.
+   * Whether one round trip makes the only addition and commits, as nothing has to be decided before. It changes nothing
+   * unless the addition is possible.
    */
   readonly fitsOneTrip: boolean
   /** Whether COMMIT was sent, or its text found too large. Then the outcome is that of `commit`. */
@@ -435,7 +435,7 @@ export type NotApplied =
   | { kind: 'lossy'; cause: NthError }
   /** Its rows were read from an earlier incarnation of the database. */
   | { kind: 'stale' }
-  /** In one trip: not all additions were possible. */
+  /** In one trip: the addition was not possible. */
   | { kind: 'unfit' }
   /** An exception of our own, a text that is too large, or the error of a caller. */
   | { kind: 'broken'; cause: unknown }

@@ -30,7 +30,7 @@ import {
   startSecond,
   writingColumns,
 } from './periodStatements.ts'
-import { byId, eachOf, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
+import { byId, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
 
 /** What the first answers show of a counter that exists. */
 interface CounterAnswer {
@@ -85,7 +85,7 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
   return (answers) =>
     withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
       if (isPlain) return { work, reading: row.fits === 1 ? added(Number(row.value)) : undefined }
-      const reading = readingIn(row, work, false)
+      const reading = readingIn(row, work)
       const { periods = [], value } = reading
       if (!isCoalesced(work)) return { work, reading: areRunning(periods) ? reading : undefined }
       if (!areRoomy(periods)) return { work, reading: undefined }
@@ -117,7 +117,7 @@ export function readAgain(
   return (answers) => {
     const historyOf = readHistory(answers)
     return withRows(works, byId(answers[lockedAt])).map(([work, row]) => {
-      const reading = readingIn(row, work, false)
+      const reading = readingIn(row, work)
       const periods = reading.periods?.map((each) => ({
         ...each,
         inHistory: historyOf(work.row.id, each.period),
@@ -130,8 +130,7 @@ export function readAgain(
 /** Whether it must be compared with the database's clock is known only once it is read. */
 const NOW = 'unix_timestamp() as now'
 
-export type ValueRow = PeriodsRow & Record<'value', number | string | null>
-type CounterRowRead = ValueRow & Record<'id' | 'version', number>
+type CounterRowRead = PeriodsRow & Record<'id' | 'version', number>
 
 /** Counters with their rows, except for those that were deleted or redefined. */
 function withRows(
@@ -144,14 +143,13 @@ function withRows(
   })
 }
 
-/** A counter before its operations, as its row shows it, which may include their sum. */
-export function readingIn(row: ValueRow, { path, running }: CounterWork, isAdded: boolean): CounterReading {
-  const { sum, raise } = isAdded && path.kind === 'coalesced' ? path : { sum: 0, raise: 0 }
+/** A counter before its operations, as its row shows it. */
+function readingIn(row: CounterRowRead, { running }: CounterWork): CounterReading {
   return {
-    isAdded,
-    value: Number(row.value) - sum,
-    revision: row.revision == null ? undefined : Number(row.revision) - raise,
-    periods: periodsIn(row, running, sum),
+    isAdded: false,
+    value: Number(row.value),
+    revision: row.revision == null ? undefined : Number(row.revision),
+    periods: periodsIn(row, running),
     now: 1000 * Number(row.now ?? 0),
     isNew: row.is_new === 1,
   }
@@ -181,7 +179,7 @@ export function addWithFence(fence: Fence, work: CoalescedWork, at: Date): [stri
        ${addingInPeriods(running, '?')}value = cast(last_insert_id(value) as signed) + ?
  where id = cast(? as unsigned) and seq = ? and epoch = ?
    and counter_id = cast(? as unsigned) and slot = 0 and version = ? and created_at is not null
-   and ${ROOMY_VALUE}${andRoomyPeriods(running)}`
+   and ${isRoomy('value')}${andRoomyPeriods(running)}`
     additions.set(running, statement)
   }
   const sum = integer(path.sum)
@@ -205,20 +203,6 @@ function add(works: CoalescedWorks, at: Date): string {
   return change(works, assignments, { at, raise: path.raise }) + andRoomyPeriods(running)
 }
 
-/**
- * Makes the additions of several counters with the same running periods, in the order of their primary key: to those
- * rows that have their version and the running periods, and whose totals leave room for small additions.
- */
-export function addToEach(works: CoalescedWorks, at: Date): string {
-  const [{ running }] = works
-  const addition = eachOf(works, 'counter_id', ({ path }) => integer(path.sum))
-  const raise = eachOf(works, 'counter_id', ({ path }) => integer(path.raise))
-  const versions = list(works, ({ row }) => `(${integer(row.id)}, ${integer(row.version)})`)
-  const assignments = `${addingInPeriods(running, addition)}value = value + ${addition}`
-  return `${change(works, assignments, { at, raise })}
-   and (counter_id, version) in (${versions}) and ${ROOMY_VALUE}${andRoomyPeriods(running)}`
-}
-
 /** Assignments that add to all running periods, each followed by a comma. */
 function addingInPeriods(running: readonly RunningPeriod[], sum: string): string {
   let assignments = ''
@@ -228,8 +212,6 @@ function addingInPeriods(running: readonly RunningPeriod[], sum: string): string
   }
   return assignments
 }
-
-const ROOMY_VALUE = isRoomy('value')
 
 /** Cached, as `additions`. */
 const conditions = new WeakMap<readonly RunningPeriod[], string>()
@@ -282,7 +264,7 @@ function lock(
 function change(
   works: readonly CounterWork[],
   assignments: string,
-  { at, raise }: { at: Date; raise: number | string },
+  { at, raise }: { at: Date; raise: number },
   slot = 0,
 ): string {
   const time = instant(at)
@@ -308,7 +290,7 @@ function lockSlots(work: CounterWork, text: FlushText): Reader<CounterAnswer[]> 
     const rest = firstRow<SumRow>(answers[sumAt])
     if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return []
     if (slot === undefined && slots.length < row.definition.slots) return []
-    const periods = periodsIn(changed, running, 0).map((each) => ({
+    const periods = periodsIn(changed, running).map((each) => ({
       ...each,
       elsewhere: BigInt(rest[COLUMNS[each.period].added] ?? 0),
     }))

@@ -91,7 +91,8 @@ const COMMIT = ['commit']
 
 /**
  * Keeps a text with the fence, for a writer that loses the answer, and reads it. Fails unless the statement before
- * changed so many rows, in the transaction that incremented `seq`.
+ * changed so many rows, in the transaction that incremented `seq`. Nothing calls it at present: a change that is being
+ * prepared decides whether it stays.
  *
  * @param text an expression
  */

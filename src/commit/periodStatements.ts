@@ -85,14 +85,12 @@ export function periodColumns(works: readonly CounterWork[]): string[] {
   return [...periods].flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added])
 }
 
-/** The running periods as a row shows them, before an addition that it includes. */
-export function periodsIn(row: PeriodsRow, running: readonly RunningPeriod[], sum: number): PeriodReading[] {
+/** The running periods as a row shows them. */
+export function periodsIn(row: PeriodsRow, running: readonly RunningPeriod[]): PeriodReading[] {
   return running.map(({ period, start }) => {
     const [second, added] = [row[COLUMNS[period].start], row[COLUMNS[period].added]]
     const columns =
-      second == null
-        ? undefined
-        : { period, start: 1000 * Number(second), added: BigInt(added ?? 0) - BigInt(sum) }
+      second == null ? undefined : { period, start: 1000 * Number(second), added: BigInt(added ?? 0) }
     return { period, start, columns, inHistory: 0n, elsewhere: 0n }
   })
 }

@@ -14,8 +14,10 @@ import { assertInvariant, isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
   type Batch,
+  type CoalescedWork,
   type CounterReading,
   type CounterWork,
+  isCoalesced,
   mayRedefine,
   type NotApplied,
   type Outcome,
@@ -24,13 +26,21 @@ import {
   type Writer,
   type Writes,
 } from './batch.ts'
-import { changeCounters, lockDefinitions, readAgain, writeCounters } from './counterStatements.ts'
+import type { Clock } from './clock.ts'
+import {
+  added,
+  addWithFence,
+  changeCounters,
+  lockDefinitions,
+  readAgain,
+  wantsState,
+  writeCounters,
+} from './counterStatements.ts'
 import * as fence from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
-import { type OneTrip, oneTripOf } from './oneTrip.ts'
 import { writeHistory } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
-import { FlushText, tryLocks } from './statements.ts'
+import { FlushText, resultOf, tryLocks } from './statements.ts'
 import { COUNTS } from './subjectStatements.ts'
 
 interface WriterOptions extends fence.FencedConnectionOptions {
@@ -65,7 +75,8 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
 
 /**
  * The transaction of a flush, in two round trips: first all statements that lock, change and read; then, once the
- * operations are applied to what was read, the writes that result from them, and COMMIT.
+ * operations are applied to what was read, the writes that result from them, and COMMIT. Or in one, if it only adds to one
+ * counter: then one statement changes the fence and the counter, and commits by itself.
  *
  * Only the answers OK, "deadlock" and "read-only" decide the outcome of a COMMIT. After any other, the fence is read on a
  * new connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
@@ -76,8 +87,8 @@ class FlushTransaction implements Transaction {
   readonly #context: WriterContext
   readonly #fenced: fence.Fenced
   readonly #batch: Batch
-  /** Undefined: it takes two trips. */
-  readonly #oneTrip: OneTrip | undefined
+  /** The addition that one statement makes and commits. Undefined: it takes two trips. */
+  readonly #addition: CoalescedWork | undefined
   #hasBegun = false
   /** By the index of the statement that tries to lock it. */
   #keysTried: readonly string[] = []
@@ -88,11 +99,11 @@ class FlushTransaction implements Transaction {
     this.#context = context
     this.#fenced = fenced
     this.#batch = batch
-    this.#oneTrip = oneTripOf(fenced, batch, context.clock)
+    this.#addition = soleAddition(fenced, batch, context.clock)
   }
 
   get fitsOneTrip(): boolean {
-    return this.#oneTrip !== undefined
+    return this.#addition !== undefined
   }
 
   read(): Promise<Reading | NotApplied> {
@@ -178,26 +189,29 @@ class FlushTransaction implements Transaction {
     return fence.rollBack(this.#fenced.session)
   }
 
-  /** Sends what is prepared, and COMMIT. */
+  /** Sends what is prepared, and COMMIT; or the statement that commits by itself. */
   async #commit(): Promise<Outcome> {
     const { connection } = this.#context
     const { session } = this.#fenced
-    const oneTrip = this.#oneTrip
-    const before = oneTrip?.before ?? this.#prepared.length
+    const addition = this.#addition
     let kept: string | undefined
     try {
-      const sending = oneTrip?.send() ?? session.send([...this.#prepared, ...fence.end(this.#fenced)])
+      const sending = addition
+        ? session.execute(...addWithFence(this.#fenced.fence, addition, this.#batch.at))
+        : session.send([...this.#prepared, ...fence.end(this.#fenced)])
       this.isCommitSent = true
       const answers = await sending
-      if (oneTrip?.isUnfit?.(answers)) return { kind: 'unfit' }
-      kept = oneTrip?.keptIn(answers)
+      if (addition) {
+        const { affectedRows, insertId } = resultOf(answers[0])
+        if (affectedRows === 0) return { kind: 'unfit' }
+        if (insertId !== 0) kept = String(insertId)
+      }
     } catch (error) {
       const cause = causeOf(error)
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
-      const isBeforeCommit = error instanceof FailedStatement && error.index < before
+      const isBeforeCommit = error instanceof FailedStatement && error.index < this.#prepared.length
       // One statement that waited for a lock in vain was rolled back. A COMMIT waits for none.
-      const rolledBack =
-        oneTrip && before === 0 ? [...READ_ONLY, ...LOCKED, ...UNPREPARED, ...REFUSED] : READ_ONLY
+      const rolledBack = addition ? [...READ_ONLY, ...LOCKED, ...UNPREPARED, ...REFUSED] : READ_ONLY
       if (isBeforeCommit || isTooLarge(error) || hasErrorNumber(cause, ...rolledBack))
         return this.#failed(error)
       if (hasErrorNumber(cause, ...fence.ROLLED_BACK)) {
@@ -209,7 +223,7 @@ class FlushTransaction implements Transaction {
       }
       return this.#readFence(cause)
     }
-    if (oneTrip && kept === undefined) {
+    if (addition && kept === undefined) {
       try {
         kept = await fence.readKept(this.#fenced)
       } catch (error) {
@@ -221,9 +235,13 @@ class FlushTransaction implements Transaction {
   }
 
   #committed(kept: string | undefined): Outcome {
-    if (!this.#oneTrip) return { kind: 'committed' }
+    if (!this.#addition) return { kind: 'committed' }
     assertInvariant(kept !== undefined, 'what one trip has committed is kept with the fence')
-    return { kind: 'committed', reading: this.#oneTrip.read(kept) }
+    const counters = new Map([[this.#addition, added(Number(kept))]])
+    return {
+      kind: 'committed',
+      reading: { kind: 'read', counters, sequenceGroups: new Map(), earlier: [] },
+    }
   }
 
   /** Finds out on a new connection what came of a COMMIT whose answer doesn't show it. */
@@ -252,9 +270,7 @@ class FlushTransaction implements Transaction {
     await fence.rollBack(session)
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause, index } = error
-    // From `keep`.
-    if (this.#oneTrip && hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
-    if (this.#oneTrip && hasErrorNumber(cause, ...UNPREPARED)) {
+    if (this.#addition && hasErrorNumber(cause, ...UNPREPARED)) {
       session.canPrepare = false
       return { kind: 'unfit' }
     }
@@ -272,6 +288,32 @@ class FlushTransaction implements Transaction {
     const failure = failureOf(cause)
     return { kind: failure === 'refused' ? 'lost' : failure, cause }
   }
+}
+
+/**
+ * A statement that commits by itself may do so after it has waited for a lock, for 2 seconds at most. Calls whose deadline
+ * could pass meanwhile take two trips: then they are known not to be applied.
+ */
+const LOCK_PATIENCE_MS = 3000
+
+/**
+ * The addition of a flush that consists of it, if one statement can make it: to a row that surely has the running periods,
+ * so that nothing has to be decided before it commits. If the row does not fit after all, nothing is changed: it was deleted
+ * or redefined, its periods have ended, or a total is large. The statement can't have the condition with which a cluster
+ * commits, nor read what callers want besides the value.
+ *
+ * Beside two trips, a call took 0.62 of the processor time at one connection, and 0.86 at 64 on one counter; the rate was
+ * 1.17 and 1.16 (MariaDB 10.11 on the same two cores).
+ */
+function soleAddition({ session }: fence.Fenced, batch: Batch, clock: Clock): CoalescedWork | undefined {
+  const { calls, counters, sequenceGroups, precautions } = batch
+  const [work] = counters
+  if (!work || counters.length + sequenceGroups.length > 1 || !precautions.mayCommitAtOnce) return undefined
+  if (!isCoalesced(work) || wantsState(work)) return undefined
+  if (session.isGalera || session.identity.cluster !== '' || !session.canPrepare) return undefined
+  if (work.running.some(({ start }) => work.row.changedAt < start)) return undefined
+  const soon = clock.elapsedMs() + LOCK_PATIENCE_MS
+  return calls.some(({ deadline }) => deadline <= soon) ? undefined : work
 }
 
 function causeOf(error: unknown): unknown {

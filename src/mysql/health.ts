@@ -239,8 +239,8 @@ function reasonFor(error: unknown): Reason {
  * Invariant: a flush only uses rows that were read in the current incarnation.
  *
  * Numbers that were lost would be reissued. So a database that has lost some is not used, by any process, until an
- * operator accepts that, or has accepted it from the beginning. States: whole; lossy, noticed by this process, which has
- * yet to note it in the database; lossy, as noted there, by this process or by another.
+ * operator accepts that. States: whole; lossy, noticed by this process, which has yet to note it in the database; lossy,
+ * as noted there, by this process or by another.
  */
 export type FailoverDetector = ReturnType<typeof createFailoverDetector>
 
@@ -253,9 +253,9 @@ export interface Loss {
 }
 
 /**
- * @param acceptsLostCommits whether a database that has lost some is used nevertheless
+ * @param worksDespiteLoss whether a database that has lost some is used nevertheless, to make up for the loss
  */
-export function createFailoverDetector(notices: Notices, acceptsLostCommits = false) {
+export function createFailoverDetector(notices: Notices, worksDespiteLoss = false) {
   let incarnation = 0
   let loss: (Loss & { isNoted: boolean }) | undefined
   let latest: ServerIdentity | undefined
@@ -289,7 +289,7 @@ export function createFailoverDetector(notices: Notices, acceptsLostCommits = fa
      */
     lost(what: string) {
       loss = { id: randomInt(1, 2 ** 48 - 1), what, isNoted: false }
-      invalidate(`${textOf(loss)} ${acceptsLostCommits ? REISSUED : STOPPED}`)
+      invalidate(`${textOf(loss)} ${STOPPED}`)
     },
 
     /** The loss that this process still has to note in the database. */
@@ -310,19 +310,19 @@ export function createFailoverDetector(notices: Notices, acceptsLostCommits = fa
       const wasLossy = loss !== undefined
       const open = losses.find(({ isAccepted }) => !isAccepted)
       loss = open && { ...open, isNoted: true }
-      if (acceptsLostCommits) return
+      if (worksDespiteLoss) return
       if (loss) invalidate(`${textOf(loss)} Another process noticed this. ${STOPPED}`)
       else if (wasLossy) invalidate(ACCEPTED)
     },
 
     /** Why the database must not be used; undefined: it may. */
     get obstacle(): string | undefined {
-      return loss && !acceptsLostCommits ? textOf(loss) : undefined
+      return loss && !worksDespiteLoss ? textOf(loss) : undefined
     },
 
-    /** @throws {NthError} UNAVAILABLE if the database has lost changes, unless that is accepted: no retry mends that */
+    /** @throws {NthError} UNAVAILABLE if the database must not be used: no retry mends that */
     assertWhole() {
-      if (loss && !acceptsLostCommits) throw unavailable(textOf(loss))
+      if (loss && !worksDespiteLoss) throw unavailable(textOf(loss))
     },
   }
 }
@@ -333,7 +333,6 @@ function textOf({ what }: Loss): string {
 
 const ANOTHER_SERVER =
   'The connection reached another database server. All rows and definitions are read again.'
-const REISSUED = 'The lost numbers will be reissued, as NTH_ACCEPT_LOST_COMMITS allows.'
 const STOPPED =
   'All Nth processes stop using it, because numbers would be reissued. nth check says what to do.'
 const ACCEPTED = 'An operator has accepted that the database lost changes. It is used again.'

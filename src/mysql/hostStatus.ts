@@ -194,7 +194,6 @@ export interface ChoiceRules {
   hosts: number
   /** The cluster that was first reached; empty: it was in none. */
   cluster: string | undefined
-  acceptsLostCommits: boolean
 }
 
 /** A server that answered, and what it says of itself. */
@@ -207,13 +206,13 @@ export interface HostAnswer {
 export class PartedClusterError extends UnusableDatabaseError {}
 
 const NO_CLUSTER =
-  'DATABASE_URL has several servers, but they are not in a Galera cluster or replication group. When one takes over from another, it may lack commits, whose numbers would be issued again. Give one server, or set NTH_ACCEPT_LOST_COMMITS=1 to accept that'
+  'DATABASE_URL has several servers, but they are not in a Galera cluster or replication group. When one takes over from another, it may lack commits, whose numbers would be issued again. Give one server; a DNS name or a proxy can decide which one it is.'
 
 /** Why a server must not be used; undefined: it may. */
 export function problemOf(status: ServerStatus, rules: ChoiceRules): string | undefined {
   const { problem, members, isReadOnly } = status
-  const { hosts, cluster, acceptsLostCommits } = rules
-  if (cluster !== undefined && status.cluster !== cluster && !acceptsLostCommits)
+  const { hosts, cluster } = rules
+  if (cluster !== undefined && status.cluster !== cluster)
     return status.cluster === '' ? 'it has left its cluster' : 'it is in another cluster than before'
   if (problem) return problem
   const known = Math.max(status.knownMembers, hosts)
@@ -236,7 +235,8 @@ export function choose(
   rules: ChoiceRules,
 ): HostAnswer {
   const clustered = usable.filter(({ status }) => status.cluster !== '')
-  const candidates = clustered.length > 0 ? ofOneView(clustered) : theOnlyOne(usable, rules)
+  if (clustered.length === 0 && rules.hosts > 1) throw new MisconfiguredDatabaseError(NO_CLUSTER)
+  const candidates = clustered.length > 0 ? ofOneView(clustered) : usable
   const current = candidates.filter(({ status }) => !status.isBehind)
   // One that is behind, as another node copies it, serves if there is no other.
   const best = current.length > 0 ? current : candidates
@@ -246,24 +246,6 @@ export function choose(
 function ofOneView(clustered: readonly HostAnswer[]): readonly HostAnswer[] {
   const views = new Set(clustered.map(({ status }) => `${status.cluster} ${status.view}`))
   if (views.size === 1) return clustered
-  throw new PartedClusterError(
-    `The database servers ${listed(clustered)} disagree about the members of their cluster`,
-  )
-}
-
-/** Of servers that are not in a cluster, one must be writable: with two, numbers would be issued twice. */
-function theOnlyOne(
-  usable: readonly HostAnswer[],
-  { hosts, acceptsLostCommits }: ChoiceRules,
-): readonly HostAnswer[] {
-  if (hosts === 1) return usable
-  if (!acceptsLostCommits) throw new MisconfiguredDatabaseError(NO_CLUSTER)
-  if (usable.length === 1) return usable
-  throw new UnusableDatabaseError(
-    `The database servers ${listed(usable)} are all writable, but not in a cluster`,
-  )
-}
-
-function listed(answers: readonly HostAnswer[]): string {
-  return answers.map(({ target }) => hostOf(target)).join(', ')
+  const names = clustered.map(({ target }) => hostOf(target)).join(', ')
+  throw new PartedClusterError(`The database servers ${names} disagree about the members of their cluster`)
 }

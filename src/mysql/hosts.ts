@@ -24,8 +24,6 @@ import { connectionOptions, hostOf, openConnection, type Target, type Targets } 
 export type Host = Awaited<ReturnType<Hosts['current']>>
 
 export interface HostsOptions {
-  /** Whether commits may be lost: by replicas that were behind, and by databases that went back in time. */
-  acceptsLostCommits?: boolean | undefined
   notices?: Notices | undefined
 }
 
@@ -55,8 +53,8 @@ export function openHosts(targets: Targets, options: HostsOptions = {}): Hosts {
  * The server that all connections of a process lead to: one of those in its list, by the rules of `hostStatus.ts`.
  *
  * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
- * choice; the next connection queries all servers. They are queried every few seconds also while nothing fails: on servers that
- * are not a cluster, two processes that write to different ones would each continue the numbers by themselves.
+ * choice; the next connection queries all servers. Those of a cluster are queried every few seconds also while
+ * nothing fails: one that has left its cluster may serve as before.
  */
 export class Hosts {
   readonly targets: Targets
@@ -74,10 +72,10 @@ export class Hosts {
   #askedAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
 
-  constructor(targets: Targets, { acceptsLostCommits = false, notices = SILENT }: HostsOptions) {
+  constructor(targets: Targets, { notices = SILENT }: HostsOptions) {
     this.targets = targets
     this.#isOne = targets.length === 1
-    this.#rules = { hosts: targets.length, acceptsLostCommits, cluster: undefined }
+    this.#rules = { hosts: targets.length, cluster: undefined }
     this.#notices = notices
     if (this.#isOne) this.#chosen = this.#latest = targets[0]
   }
@@ -181,8 +179,7 @@ export class Hosts {
 
   #reached({ cluster }: ServerStatus): void {
     this.#rules.cluster ??= cluster
-    if (cluster !== '' || !this.#isOne)
-      this.#timer ??= setInterval(() => this.#askAgain(), ASK_AGAIN_MS).unref()
+    if (cluster !== '') this.#timer ??= setInterval(() => this.#askAgain(), ASK_AGAIN_MS).unref()
   }
 
   #askAgain(): void {

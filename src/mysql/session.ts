@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks'
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { tripMeasure } from '../operations/measures.ts'
 import { isRefusal, leavesConnection, withTimeout } from './errors.ts'
@@ -41,7 +40,6 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   })
   let isOpen = true
   let maxStatement = Number.POSITIVE_INFINITY
-  const distance = new Distance()
   const markClosed = () => {
     isOpen = false
   }
@@ -78,23 +76,11 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
 
   async function answered(sent: Promise<Answer[]>): Promise<Answer[]> {
     try {
-      const answers = await host.answer(timeLimitMs, sent)
-      // Now nobody has to wait for it, except what is sent next.
-      if (performance.now() >= distance.measureAt) measure().catch(drop)
-      return answers
+      return await host.answer(timeLimitMs, sent)
     } catch (error) {
       if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
       throw error
     }
-  }
-
-  /** Sends what needs no work, so that only the trip takes time. */
-  async function measure(): Promise<void> {
-    distance.measureAt = Number.POSITIVE_INFINITY
-    const sentAt = performance.now()
-    const idleBefore = performance.nodeTiming.idleTime
-    await query(connection, 'do 0', 1)
-    distance.note(performance.now() - sentAt, performance.nodeTiming.idleTime - idleBefore)
   }
 
   try {
@@ -104,9 +90,6 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
     const { values } = identity
     maxStatement = maxStatementIn(values)
     const isGalera = isGaleraNode(values)
-    for (let trip = 0; trip < MAX_FIRST_TRIPS && !distance.isNear && !distance.isFar; trip++) {
-      await host.answer(timeLimitMs, measure())
-    }
     // There a flush ends its transactions itself, and the server must not retry their statements.
     if (isGalera) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
     for (const statement of causalSettings(values)) await send([statement])
@@ -115,10 +98,6 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
       identity,
       /** Whether the server is one node of a Galera cluster. */
       isGalera,
-      /** Whether a round trip takes longer than some more statements. */
-      get isFar() {
-        return distance.isFar
-      },
       /** Whether the server, or a proxy, prepares statements: false once it has refused to. */
       canPrepare: true,
       isOpen: () => isOpen,
@@ -131,39 +110,6 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   } catch (error) {
     drop()
     throw error
-  }
-}
-
-/**
- * Next door, where a trip takes 0.1 ms, a transaction of 31 counters took 0.86 ms in two trips and 0.92 in one. With a trip
- * of 2.5 ms it was 5.8 and 3.9.
- */
-const FAR_MS = 1
-/** So many in a row. A database next door is slow at times. */
-const LONG_TRIPS = 5
-const MAX_FIRST_TRIPS = 2 * LONG_TRIPS
-/** When the next one is measured: after so long, and so many times its own time. */
-const MEASURE_AFTER_MS = 250
-const MEASURE_AFTER_TRIPS = 100
-
-/**
- * Decides whether a database is far, again and again, by trips of nothing but `do 0`. One below a millisecond shows that
- * it is near. As a busy Node reads answers late, one is long only if Node had nothing else to do for a millisecond. Next
- * door, on two busy cores, 1 of some 300 was long by that; at 256 connections, at least 4 of 19 in each second were short.
- */
-class Distance {
-  isFar = false
-  isNear = false
-  measureAt = Number.POSITIVE_INFINITY
-  #longTrips = 0
-
-  /** Notes a trip, and for how much of it Node was idle, in milliseconds. */
-  note(tripMs: number, idleMs: number): void {
-    this.measureAt = performance.now() + Math.max(MEASURE_AFTER_MS, MEASURE_AFTER_TRIPS * tripMs)
-    this.isNear = tripMs < FAR_MS
-    if (this.isNear) this.#longTrips = 0
-    else if (idleMs >= FAR_MS) this.#longTrips += 1
-    this.isFar = this.#longTrips >= LONG_TRIPS
   }
 }
 

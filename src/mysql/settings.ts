@@ -127,7 +127,6 @@ export const SETTINGS = {
   unique_checks: 'ON',
   // By so many bytes rows are sorted: a name has up to 764.
   max_sort_length: 1024,
-  group_concat_max_len: 1_000_000,
 } as const satisfies Record<string, string | number>
 
 /**

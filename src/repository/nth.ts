@@ -3,7 +3,7 @@ import { type Fence, writeFence } from '../commit/fence.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../commit/groupCommit.ts'
 import { openWriter } from '../commit/transaction.ts'
 import { createFailoverDetector, Health } from '../mysql/health.ts'
-import { type HostsOptions, openHosts } from '../mysql/hosts.ts'
+import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
 import { clockFault } from '../mysql/ready.ts'
 import { openSession } from '../mysql/session.ts'
@@ -33,9 +33,10 @@ export type Nth = Pick<
 }
 
 interface NthOptions
-  extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'health' | 'onApplied'>,
-    Pick<HostsOptions, 'acceptsLostCommits'> {
+  extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'health' | 'onApplied'> {
   now?: (() => Date) | undefined
+  /** Whether it works on a database that lost commits, too: only for what makes up for the loss. Default: false. */
+  worksDespiteLoss?: boolean | undefined
   /** Whether the disk of the database has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
   /** Whether reads, on a cluster, may be older than what was committed on another node. Default: false. */
@@ -54,10 +55,10 @@ const IDLE_LIMIT_S = 3
 const TRIP_LIMIT_MS = 4000
 
 export function openNth(targets: Targets, { now = () => new Date(), ...options }: NthOptions) {
-  const { notices, hasRoom, acceptsLostCommits, timeoutMs: timeLimitMs, maxPending } = options
-  const failover = createFailoverDetector(notices, acceptsLostCommits)
+  const { notices, hasRoom, worksDespiteLoss, timeoutMs: timeLimitMs, maxPending } = options
+  const failover = createFailoverDetector(notices, worksDespiteLoss)
   const fences = new Set<Fence>()
-  const hosts = openHosts(targets, { acceptsLostCommits, notices })
+  const hosts = openHosts(targets, { notices })
   const health = new Health({
     notices,
     hasRoom,

@@ -32,7 +32,7 @@ it.each([
   'takes its missing row, after %d days without a flush, for swept or for lost: %s',
   async (days, reported) => {
     const target = await freshDatabase()
-    const { counters, faults } = openTestNth(target, { acceptsLostCommits: true })
+    const { counters, faults } = openTestNth(target, { worksDespiteLoss: true })
     await counters.incrementBy(key, 1)
     await query(target, 'delete from fence')
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + days * 24 * 3_600_000 })
@@ -42,9 +42,9 @@ it.each([
   },
 )
 
-it('continues with a new row when its row is deleted, if lost commits are accepted', async () => {
+it('continues with a new row when its row is deleted, if it works despite a loss', async () => {
   const target = await freshDatabase()
-  const { counters } = openTestNth(target, { acceptsLostCommits: true })
+  const { counters } = openTestNth(target, { worksDespiteLoss: true })
   await counters.incrementBy(key, 1)
   await query(target, 'delete from fence')
   expect((await counters.incrementBy(key, 1)).value).toBe(2)
@@ -53,7 +53,7 @@ it('continues with a new row when its row is deleted, if lost commits are accept
 
 it('continues with a new row also when its row is deleted while it waits for a counter', async () => {
   const target = await freshDatabase()
-  const { counters } = openTestNth(target, { acceptsLostCommits: true })
+  const { counters } = openTestNth(target, { worksDespiteLoss: true })
   const other = { namespace: 'n', name: 'other' }
   await Promise.all([counters.incrementBy(key, 1), counters.incrementBy(other, 1)])
   const holder = await hold(target, 'c')

@@ -186,7 +186,7 @@ it.each(ENDS)(
       }
       return phase === 'cut' && NEW_SESSION.test(statement) ? 'is cut off' : 'passes'
     })
-    const { counters, faults } = openTestNth(target, { acceptsLostCommits: true })
+    const { counters, faults } = openTestNth(target, { worksDespiteLoss: true })
     await counters.reset(key, 0)
     phase = 'cutting'
     const answer = counters.incrementBy(key, 1, options).catch(({ code }) => code)

@@ -129,6 +129,18 @@ it('ignores what Kubernetes sets for Services of similar names, and says so', { 
   expect(nth.errors().split(said)).toHaveLength(2)
 })
 
+it('says at the start and in nth check that NTH_ACCEPT_LOST_COMMITS has no effect', {
+  tags: 'slow',
+}, async () => {
+  expect(readConfig({ NTH_ACCEPT_LOST_COMMITS: '0' })).toEqual(readConfig({}))
+  const environment = { DATABASE_URL: urlOf(await freshDatabase()), NTH_ACCEPT_LOST_COMMITS: '1' }
+  const said = 'NTH_ACCEPT_LOST_COMMITS no longer has an effect: after a loss of commits, Nth stops until'
+  const check = await runWith(environment, 'check')
+  expect(check.output).toMatch(new RegExp(`^warning +variables +${said}`, 'm'))
+  const nth = await startNth({ ...environment, WORKERS: '2' })
+  expect(nth.errors().split(said)).toHaveLength(2)
+})
+
 it('ignores no variable because of its value alone', () => {
   expect(() => readConfig({ NTH_ADMIN_KEY: 'tcp://short' })).toThrow(/^NTH_ADMIN_KEY must be at least 32/)
   expect(() => readConfig({ NTH_ADMINKEY: 'tcp://10.0.0.1:80' })).toThrow(

@@ -33,7 +33,7 @@ async function useOnOther(target: Target): Promise<void> {
 async function aheadOfReplica() {
   const [primary, replica] = [await server(), await server()]
   const { target, switchTo } = await openSwitchboard(primary)
-  const nth = openTestNth(target, { acceptsLostCommits: true })
+  const nth = openTestNth(target, { worksDespiteLoss: true })
   await nth.counters.incrementBy(key('a'), 1)
   await nth.sequences.next(group('A'), 1)
   await useOnOther(replica)
@@ -45,7 +45,7 @@ async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnT
   expect((await counters.incrementBy(key('a'), 1, { withRevision: true })).value).toBe(1)
   expect((await sequences.next(group('A'), 1)).issued.value).toBe(1)
   expect((await counters.read(key('b'))).value).toBe(100)
-  const other = openTestNth(target, { acceptsLostCommits: true })
+  const other = openTestNth(target, { worksDespiteLoss: true })
   expect((await other.counters.incrementBy(key('b'), 1)).value).toBe(101)
   expect((await other.sequences.next(group('B'), 1)).issued.value).toBe(4)
   expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(2)
@@ -70,7 +70,7 @@ it('counts in rows of their own after a restore that lost them, on a connection 
   tags: 'quick',
 }, async () => {
   const target = await freshDatabase()
-  const nth = openTestNth(target, { acceptsLostCommits: true })
+  const nth = openTestNth(target, { worksDespiteLoss: true })
   await nth.counters.incrementBy(key('a'), 1)
   await nth.sequences.next(group('A'), 1)
   const tables = [
@@ -159,7 +159,7 @@ it('stops all processes once one of them notices that commits were lost, until t
   const [noticing, other, accepting] = [
     openTestNth(target, { timeoutMs: 1000 }),
     openTestNth(target, { timeoutMs: 1000 }),
-    openTestNth(target, { acceptsLostCommits: true }),
+    openTestNth(target, { worksDespiteLoss: true }),
   ]
   for (let value = 1; value <= 3; value++) await noticing.counters.incrementBy(key('a'), 1)
   await query(target, ...GO_BACK)
@@ -234,10 +234,10 @@ it('refuses to start on a database that lost commits, and says how that is accep
   expect(check.output).toMatch(
     /error +lost commits +the database lacks changes .* nth check --accept-lost-commits/,
   )
-  // Accepted for one process.
-  const accepting = await startNth({ ...environment, NTH_ACCEPT_LOST_COMMITS: '1' })
-  expect((await accepting.ask(increment)).increment.value).toBe(2)
-  expect((await fetch(`${running.url}/ready`)).status).toBe(503)
+  // A variable of earlier versions.
+  const accepting = spawnNth({ ...environment, NTH_ACCEPT_LOST_COMMITS: '1' })
+  expect(await accepting.exited).toBe(1)
+  expect(accepting.errors()).toContain('NTH_ACCEPT_LOST_COMMITS no longer has an effect')
 
   // Moved on, and accepted for all.
   expect((await runCommand(target, ['restore', '--advance', '100'])).code).toBe(0)
@@ -247,7 +247,7 @@ it('refuses to start on a database that lost commits, and says how that is accep
     expect.stringMatching(/ok +lost commits .* has accepted this/),
   ])
   await expect.poll(async () => (await fetch(`${running.url}/ready`)).status).toBe(200)
-  expect((await running.ask(increment)).increment.value).toBe(103)
+  expect((await running.ask(increment)).increment.value).toBe(102)
   await startNth(environment)
 })
 

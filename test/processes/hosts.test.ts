@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { type HostsOptions, openHosts } from '../../src/mysql/hosts.ts'
+import { openHosts } from '../../src/mysql/hosts.ts'
 import { openDatabase } from '../../src/mysql/pool.ts'
 import { causalSettings, hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/settings.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
@@ -99,11 +99,10 @@ const member = (own: string, ...members: [id: string, state: string, role: strin
 const plain: Says = {}
 const readOnly: Says = { variables: { read_only: 'ON' } }
 
-function hostsOf(targets: readonly Target[], options: HostsOptions = {}) {
+function hostsOf(targets: readonly Target[]) {
   const said: string[] = []
   const hosts = openHosts(targets as readonly Target[] as Targets, {
     notices: { ...SILENT, warn: (line) => said.push(line) },
-    ...options,
   })
   onFinished(async () => hosts.close())
   return { hosts, said }
@@ -303,17 +302,6 @@ it('ends the wait for an answer when the server is left', async () => {
   expect((await hosts.current()).isLeft()).toBe(false)
 })
 
-it('leaves the server in use as soon as any caller finds that two can be written', async () => {
-  const database = await freshDatabase()
-  const [first, second] = [await server(database, plain), await server(database, readOnly)]
-  const { hosts } = hostsOf([first.target, second.target], { acceptsLostCommits: true })
-  const host = await hosts.current()
-  second.become(plain)
-  host.failed()
-  await expect(hosts.current()).rejects.toThrow('are all writable, but not in a cluster')
-  expect(host.isLeft()).toBe(true)
-})
-
 it('ends the wait for an answer when the members of the cluster change', async () => {
   const database = await freshDatabase()
   const only = await server(database, node())
@@ -439,21 +427,20 @@ async function endConnections({ database, ...server }: Target): Promise<void> {
     await query({ ...server, database: 'information_schema' }, `kill ${id}`).catch(() => undefined)
 }
 
-/** Starts an Nth with two servers that are not in a cluster. */
-async function pair(...says: [Says, Says]) {
-  const { database, ...rest } = await freshDatabase()
-  const servers = await Promise.all(says.map((one) => server({ ...rest, database }, one)))
-  const [first, second] = servers as [(typeof servers)[0], (typeof servers)[0]]
-  const hosts = servers.map(({ target }) => hostOf(target)).join(',')
-  return { first, second, url: `mysql://${rest.user}:${rest.password ?? ''}@${hosts}/${database}` }
-}
-
-it('refuses servers that are not in a cluster, unless lost commits are accepted', async () => {
-  const { url } = await pair(plain, readOnly)
-  const { exited, errors } = spawnNth({ DATABASE_URL: url })
-  expect(await exited).toBe(1)
-  expect(errors()).toContain('Give one server, or set NTH_ACCEPT_LOST_COMMITS=1 to accept that')
-})
+it.each(['0', '1'])(
+  'refuses servers that are not in a cluster, with NTH_ACCEPT_LOST_COMMITS=%s',
+  async (value) => {
+    const { database, ...rest } = await freshDatabase()
+    const servers = await Promise.all([plain, readOnly].map((says) => server({ ...rest, database }, says)))
+    const hosts = servers.map(({ target }) => hostOf(target)).join(',')
+    const { exited, errors } = spawnNth({
+      DATABASE_URL: `mysql://${rest.user}:${rest.password ?? ''}@${hosts}/${database}`,
+      NTH_ACCEPT_LOST_COMMITS: value,
+    })
+    expect(await exited).toBe(1)
+    expect(errors()).toContain('Give one server; a DNS name or a proxy can decide which one it is.')
+  },
+)
 
 it('ends the start at once if all servers deny access', async () => {
   const database = await freshDatabase()
@@ -463,29 +450,6 @@ it('ends the start at once if all servers deny access', async () => {
   })
   expect(await exited).toBe(1)
   expect(errors()).toMatch(/^No database server can be used \(.*Access denied.*; .*Access denied/)
-})
-
-it('follows the one that can be written, and uses none while several can', { tags: 'slow' }, async () => {
-  const { first, second, url } = await pair(plain, readOnly)
-  const nth = await startNth({
-    DATABASE_URL: url,
-    NTH_ACCEPT_LOST_COMMITS: '1',
-    NTH_WRITE_TIMEOUT_MS: '2000',
-  })
-  const ready = async () => (await fetch(`${nth.url}/ready`)).status
-  expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
-  expect(nth.errors()).toContain(
-    `Nth does not use the database server ${hostOf(second.target)}: it is read-only."`,
-  )
-  // Another process could use the second one.
-  second.become(plain)
-  const reasons = async () => ((await ready()) === 503 ? nth.errors() : '')
-  await expect.poll(reasons).toContain('are all writable, but not in a cluster')
-  expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
-  first.become(readOnly)
-  await expect.poll(ready).toBe(200)
-  expect((await nth.ask(INCREMENT)).increment.value).toBe(2)
-  expect(nth.errors()).toContain(`Nth uses the database server ${hostOf(second.target)}."`)
 })
 
 it('is not ready any more once its database went back in time', { tags: 'slow' }, async () => {

@@ -27,7 +27,6 @@ const HOSTILE = [
   'sql_auto_is_null = 1',
   'unique_checks = 0',
   'max_sort_length = 64',
-  'group_concat_max_len = 4',
 ]
 
 const TRANSACTION = 'transaction isolation level serializable, read only'

@@ -8,14 +8,13 @@ import { claimOf } from '../../src/rules/idempotency.ts'
 import { finds, search } from '../history/search.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
-import { farAway, startProxy } from '../support/database/proxy.ts'
+import { startProxy } from '../support/database/proxy.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from '../support/model/model.ts'
 import { execute, keyOf, observe, operations } from '../support/model/operations.ts'
 import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const OPERATIONS = runSize(500, 1200)
-const FAR_OPERATIONS = runSize(30, 100)
 
 /** A clock that stands still: no period ends. */
 const start = new Date()
@@ -78,16 +77,13 @@ const steps = fc.oneof(
 
 type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 
-it.each([
-  [`${OPERATIONS} random operations`, OPERATIONS, freshDatabase],
-  ['some that are sent far away', FAR_OPERATIONS, async () => farAway(await freshDatabase())],
-])('agrees with a model in memory over %s', async (_, count, open) => {
-  const { counters, sequences } = openTestNth(await open(), STILL)
+it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase(), STILL)
   let state: ModelState = emptyState
   const issued = new Map<string, number>()
   const taken = new Map<string, { request: string; first: number }>()
   const seen = new Map<string, number>()
-  const length = Math.min(count, 100)
+  const length = 100
   let run = 0
 
   function see(what: string): void {
@@ -158,9 +154,9 @@ it.each([
       for (const one of some) await check(one)
     }),
     // A failed run can't be repeated on the same database, so it isn't shrunk.
-    { numRuns: count / length, endOnFailure: true },
+    { numRuns: OPERATIONS / length, endOnFailure: true },
   )
-  expect(run).toBe(count)
+  expect(run).toBe(OPERATIONS)
   const outcomes = [
     'add',
     'many',
@@ -172,30 +168,25 @@ it.each([
     'BAD_USER_INPUT',
   ]
   const repeats = ['replayed', 'IDEMPOTENCY_KEY_REUSED', 'replayed by a sequence', 'reused by a sequence']
-  for (const what of meetsRareCases() && count === OPERATIONS ? [...outcomes, ...repeats] : [])
+  for (const what of meetsRareCases() ? [...outcomes, ...repeats] : [])
     expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
 })
 
 it.each([
   ['', 0, runSize(5, 15)],
   [', while connections are cut', 0.05, runSize(2, 5)],
-  [', far away', 0, runSize(1, 2)],
-  [', far away, while connections are cut', 0.05, runSize(1, 2)],
 ])(
   'gives answers that some order explains, whatever two processes do at the same time%s',
-  async (name, share, numRuns) => {
-    const database = await freshDatabase()
-    const isFar = name.includes('far')
-    const target = isFar ? await farAway(database) : database
+  async (_, share, numRuns) => {
+    const target = await freshDatabase()
     const random = createRandom()
     const deliveryOf = () => {
       if (random.fraction() > share) return 'passes'
       return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
     }
-    const cut = await (isFar ? farAway : startProxy)(database, deliveryOf)
+    const cut = await startProxy(target, deliveryOf)
     const processes = [openTestNth(share > 0 ? cut : target, STILL), openTestNth(target, STILL)]
-    // Far away, all of them overlap: the search of an order for 30 may take too long.
-    const length = isFar ? 20 : 30
+    const length = 30
     let clock = 0
     let state: ModelState = emptyState
     await fc.assert(

@@ -194,7 +194,6 @@ export class ServerSession {
   isEnded = false
   isInTransaction = false
   lastInsertId = 0
-  rowCount = 0
   /** When it last did something. */
   usedAt: number
   isRunning = false

@@ -21,7 +21,7 @@ export interface TripFault {
     | 'silent'
     /** The transaction is rolled back in favour of another. */
     | 'conflict'
-  /** Which texts: those with COMMIT, those that read a fence, or all. */
+  /** Which texts: those that commit, those that read a fence, or all. */
   text: 'commit' | 'look' | 'any'
   /** How late it is. */
   delayMs: number
@@ -34,7 +34,6 @@ export interface NetworkOptions {
   faults: TripFault[]
   /** Time of one way. */
   latencyMs: number
-  isFar: boolean
   /** Breaks the statements that are sent, to see that this is found. */
   breakStatement?: ((statement: string) => string) | undefined
 }
@@ -133,7 +132,6 @@ export function sessionsOf(options: NetworkOptions): ReconnectingSessionOptions[
       host,
       identity,
       isGalera: false,
-      isFar: options.isFar,
       canPrepare: true,
       isOpen: () => isOpen,
       /** One text after another, as the driver does. */
@@ -157,7 +155,8 @@ export function sessionsOf(options: NetworkOptions): ReconnectingSessionOptions[
 /** Takes the fault that a text meets, if any. */
 function takeFault(faults: TripFault[], statements: readonly string[]): TripFault | undefined {
   const isLook = statements.some((statement) => statement.includes('epoch = last_insert_id'))
-  const kind = isLook ? 'look' : statements.at(-1) === 'commit' ? 'commit' : 'any'
+  const commits = statements.at(-1) === 'commit' || statements[0]?.startsWith('update fence straight_join')
+  const kind = isLook ? 'look' : commits ? 'commit' : 'any'
   const index = faults.findIndex(({ text }) => text === kind || text === 'any')
   return index < 0 ? undefined : faults.splice(index, 1)[0]
 }

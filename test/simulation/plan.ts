@@ -7,7 +7,6 @@ export interface Plan {
   seed: number
   processes: number
   latencyMs: number
-  isFar: boolean
   timeoutMs: number
   /** Whether a session may end another: not behind some proxies. */
   mayKill: boolean
@@ -48,10 +47,11 @@ export function planOf(seed: number): Plan {
   const random = mulberry32(seed)
   const pick = <Item>(items: readonly [Item, ...Item[]]): Item =>
     items[random.below(items.length)] ?? items[0]
-  // A text that arrives late can only do harm if it has COMMIT, and its session still exists: rare, unless it is meant.
+  // A text that arrives late can only do harm if it commits by itself, and its session still exists: rare, unless it is
+  // meant. A flush with a deadline that is near commits in a text of its own.
   const isLate = random.below(4) === 0
-  const isFar = isLate || random.below(2) === 0
-  const latencyMs = isFar ? 2 + random.fraction() * 8 : 0.05 + random.fraction()
+  const isDistant = isLate || random.below(2) === 0
+  const latencyMs = isDistant ? 2 + random.fraction() * 8 : 0.05 + random.fraction()
   const processes = 1 + random.below(3)
   const lengthMs = pick([200, 1000, 4000])
   const names = NAMES.slice(0, 1 + random.below(4))
@@ -65,7 +65,7 @@ export function planOf(seed: number): Plan {
     const together = 1 + (random.below(2) === 0 ? 0 : random.below(8))
     for (let call = 0; call < together; call++) calls.push({ at, process, operation: operation() })
   }
-  const timeoutMs = pick([300, 1500, 6000, 12_000])
+  const timeoutMs = isLate ? pick([6000, 12_000]) : pick([300, 1500, 6000, 12_000])
   const faults = Array.from({ length: random.below(9) }, () => ({
     at: random.fraction() * lengthMs,
     ...(isLate ? lateness(random, processes, latencyMs) : faultOf(random, processes, [...names, ...groups])),
@@ -74,7 +74,6 @@ export function planOf(seed: number): Plan {
     seed,
     processes,
     latencyMs,
-    isFar,
     timeoutMs,
     mayKill: !isLate && random.below(2) === 0,
     calls: calls.toSorted((a, b) => a.at - b.at),

@@ -36,7 +36,7 @@ export interface Breakage extends Pick<NetworkOptions, 'breakStatement'> {
   breakWriter?: ((writer: Writer) => Writer) | undefined
 }
 
-export interface ProcessOptions extends Pick<NetworkOptions, 'server' | 'latencyMs' | 'isFar'>, Breakage {
+export interface ProcessOptions extends Pick<NetworkOptions, 'server' | 'latencyMs'>, Breakage {
   timeoutMs: number
   /** What the database lacks, as processes note it there. */
   losses: { id: number; what: string; isAccepted: boolean }[]

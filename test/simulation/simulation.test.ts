@@ -31,7 +31,6 @@ it('answers no more once a database lacks what one of its writers has committed,
     seed: 1,
     processes: 1,
     latencyMs: 1,
-    isFar: false,
     timeoutMs: 1500,
     mayKill: true,
     calls: [
@@ -58,7 +57,6 @@ it('delays others a few times only by a row that another session locks again and
     seed: 1,
     processes: 1,
     latencyMs: 1,
-    isFar: false,
     timeoutMs: 5000,
     mayKill: true,
     calls: ['free', 'held'].flatMap((name) =>

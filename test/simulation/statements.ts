@@ -86,20 +86,6 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
       failUnless((session.read(`fence ${id}`)?.epoch ?? session.lastInsertId) === session.lastInsertId),
   ],
   [
-    new RegExp(
-      `^update fence set found = if\\(row_count\\(\\) = (\\d+), \\( select group_concat\\(.*? ${BY_IDS} and slot = 0\\), null\\) ${LEFT}$`,
-    ),
-    async (session, count, ids, id = '', ...left) => {
-      const text = session.rowCount === Number(count) ? keptText(session, ids) : null
-      const row = await lockLeft(session, id, left)
-      return row ? write(session, `fence ${id}`, { ...row, found: text }) : changed(0)
-    },
-  ],
-  [
-    new RegExp(`^select if\\(\\(select found from fence ${LEFT}\\) is not null, .*$`),
-    (session, id = '', ...left) => failUnless(isLeft(session.read(`fence ${id}`), left)?.found != null),
-  ],
-  [
     new RegExp(`^select found from fence ${LEFT}$`),
     (session, id = '', ...left) => {
       const row = isLeft(session.read(`fence ${id}`), left)
@@ -110,20 +96,19 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
   // Counters.
   [
     new RegExp(
-      `^update counter_value force index \\(primary\\) set .*?\\bvalue = (.+?) ${BY_IDS} and slot = 0(?: and \\(counter_id, version\\) in \\(\\((.*?)\\)\\))?( and value between .*)?$`,
+      `^update counter_value force index \\(primary\\) set .*?\\bvalue = (.+?) ${BY_IDS} and slot = 0$`,
     ),
-    (session, value = '', ids, versions, isRoomy) =>
-      change(session, { value, ids: idsIn(ids), versions, isRoomy: isRoomy !== undefined }),
+    (session, value = '', ids) => change(session, value, idsIn(ids), () => true),
   ],
   [
     new RegExp(
       `^update fence straight_join counter_value set seq = (\\d+), found = value, .* value = (.+?) ${LEFT} and counter_id = (\\d+) and slot = 0 and version = (\\d+) and created_at is not null and value between .*$`,
     ),
-    async (session, next, value = '', id = '', seq = '', epoch = '', counterId, version) => {
+    async (session, next, value = '', id = '', seq = '', epoch, counterId, version) => {
       const fence = await lockLeft(session, id, [seq, epoch])
       if (!fence) return changed(0)
-      const versions = `${counterId}, ${version}`
-      const answer = await change(session, { value, ids: idsIn(counterId), versions, isRoomy: true })
+      const fits = (row: StoredRow) => row.version === Number(version) && Math.abs(Number(row.value)) <= ROOMY
+      const answer = await change(session, value, idsIn(counterId), fits)
       if (!answer.affectedRows) return answer
       write(session, `fence ${id}`, { ...fence, seq: Number(next), found: String(answer.insertId) })
       session.isHidden = answer.insertId === 0
@@ -350,26 +335,21 @@ export async function answerTo(session: ServerSession, statement: string): Promi
   for (const [shape, execute] of STATEMENTS) {
     const match = shape.exec(text)
     if (!match) continue
-    const answer = await execute(session, ...match.slice(1))
-    session.rowCount = Array.isArray(answer) ? -1 : answer.affectedRows
-    return answer
+    return execute(session, ...match.slice(1))
   }
   throw new Error(`The simulated server doesn't know this statement: ${text}`)
-}
-
-interface Change {
-  value: string
-  ids: number[]
-  /** `id, version` of each row, as in a list of rows; undefined: of any version. */
-  versions: string | undefined
-  isRoomy: boolean
 }
 
 /** Most of the safe range: a value that small additions can't take out of it. */
 const ROOMY = Number.MAX_SAFE_INTEGER - 2 ** 42
 
-async function change(session: ServerSession, { value, ids, versions, isRoomy }: Change) {
-  const wanted = versions === undefined ? undefined : new Set(versions.split('), ('))
+/** Sets the values of those rows that fit a condition. */
+async function change(
+  session: ServerSession,
+  value: string,
+  ids: number[],
+  fits: (row: StoredRow) => boolean,
+) {
   let count = 0
   let insertId = 0
   for (const id of ids) {
@@ -377,8 +357,7 @@ async function change(session: ServerSession, { value, ids, versions, isRoomy }:
     const hadLock = session.locks.has(key)
     await session.lock(key)
     const row = session.read(key)
-    const matches = wanted === undefined || wanted.has(`${id}, ${row?.version}`)
-    if (!row || !matches || (isRoomy && Math.abs(Number(row.value)) > ROOMY)) {
+    if (!row || !fits(row)) {
       // As at READ COMMITTED.
       if (!hadLock) session.server.unlock(session, key)
       continue
@@ -386,7 +365,7 @@ async function change(session: ServerSession, { value, ids, versions, isRoomy }:
     const name = session.read(`definition ${id}`)?.name
     if (session.server.refused.has(String(name))) throw new ServerError(REFUSED_BY_TRIGGER)
     if (value.includes('last_insert_id')) insertId = Number(row.value)
-    session.write(key, { ...row, value: sumIn(value, id, Number(row.value)) })
+    session.write(key, { ...row, value: sumIn(value, Number(row.value)) })
     count += 1
   }
   return changed(count, insertId)
@@ -399,24 +378,14 @@ function refuseIfTriggered(session: ServerSession, id: string | undefined): void
 }
 
 /** What an expression makes of the value of a row. */
-function sumIn(expression: string, id: number, before: number): number {
-  const [, base, rest = ''] =
-    /^(value|cast\(last_insert_id\(value\) as signed\))? ?(.*)$/.exec(expression) ?? []
-  const amount = rest.replace(/^\+ /, '')
-  for (const [, ids, then] of amount.matchAll(/when counter_id in \((.*?)\) then (-?\d+)/g))
-    if (idsIn(ids).includes(id)) return before + Number(then)
-  const [number] = /-?\d+(?= end$|$)/.exec(amount) ?? []
+function sumIn(expression: string, before: number): number {
+  const [, base, number] =
+    /^(?:(value|cast\(last_insert_id\(value\) as signed\)) \+ )?(-?\d+)$/.exec(expression) ?? []
   return (base === undefined ? 0 : before) + Number(number)
 }
 
-function keptText(session: ServerSession, ids: string | undefined): string {
-  return idsIn(ids)
-    .map((id) => `${id} ${session.read(`counter ${id}`)?.value} 0`)
-    .join(',')
-}
-
 /** Locks a fence. Undefined: it is not as its writer left it. */
-async function lockLeft(session: ServerSession, id: string, left: readonly string[]) {
+async function lockLeft(session: ServerSession, id: string, left: readonly (string | undefined)[]) {
   const hadLock = session.locks.has(`fence ${id}`)
   await session.lock(`fence ${id}`)
   const row = isLeft(session.read(`fence ${id}`), left)
@@ -424,7 +393,10 @@ async function lockLeft(session: ServerSession, id: string, left: readonly strin
   return row
 }
 
-function isLeft(row: StoredRow | undefined, [seq, epoch]: readonly string[]): StoredRow | undefined {
+function isLeft(
+  row: StoredRow | undefined,
+  [seq, epoch]: readonly (string | undefined)[],
+): StoredRow | undefined {
   const isSame = row?.seq === Number(seq) && (epoch === undefined || row.epoch === Number(epoch))
   return isSame ? row : undefined
 }

@@ -22,22 +22,13 @@ export type Delivery =
   /** The server doesn't get it; the client gets this error of the server's instead. */
   | { errno: number }
 
-/** A database to which a round trip takes so long that Nth saves one where it can. */
-export function farAway(target: Target, deliveryOf: (statement: string) => Delivery = () => 'passes') {
-  // Node must be idle for a millisecond of each trip, also on a busy machine.
-  return startProxy(target, deliveryOf, () => 5)
-}
-
 /**
  * Stands between Nth and its database, and decides over each statement, with the number of its connection: from 1 on, in
  * order of their opening. A statement waits for a decision that is a promise. Closed when the test has finished.
- *
- * @param delayMs returns by how much an answer is late
  */
 export async function startProxy(
   target: Target,
   deliveryOf: (statement: string, connection: number) => Delivery | Promise<Delivery>,
-  delayMs = () => 0,
 ): Promise<Target> {
   const sockets = new Set<Socket>()
   let late: { flushes: number; send: () => Promise<unknown> } | undefined
@@ -91,15 +82,11 @@ export async function startProxy(
       upstream.write(packet)
       return upstream.once('data', end)
     })
-    const pass = (packet: Buffer) => {
+    upstream.on('data', (packet) => {
       if (hasVanished) return
       client.write(packet.subarray(0, bytesLeft))
       bytesLeft -= packet.length
       if (bytesLeft <= 0) client.end(end)
-    }
-    upstream.on('data', (packet) => {
-      if (delayMs() > 0) setTimeout(pass, delayMs(), packet)
-      else pass(packet)
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -17,7 +17,7 @@ export interface TestNthOptions {
   now: () => Date
   /** Off, unless a test is about them: they count by the database's clock, and tests count statements. */
   runsJobs: boolean
-  acceptsLostCommits: boolean
+  worksDespiteLoss: boolean
   eventualReads: boolean
 }
 
@@ -32,7 +32,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     keyTtlMs = DAY_MS,
     runsJobs = false,
     now,
-    acceptsLostCommits,
+    worksDespiteLoss,
     eventualReads,
   } = options
   const faults: unknown[] = []
@@ -47,7 +47,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     maxPending,
     keyTtlMs,
     runsJobs,
-    acceptsLostCommits,
+    worksDespiteLoss,
     eventualReads,
     random: createRandom(opened++).fraction,
     notices,

@@ -30,7 +30,6 @@ export async function startService(
       port: 0,
       workers: 1,
       targets: [target],
-      acceptsLostCommits: false,
       eventualReads: false,
       dataDir: '',
       databaseMemoryMb: undefined,
