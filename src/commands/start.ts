@@ -187,8 +187,7 @@ export async function runAsWorker(): Promise<void> {
 
 /** Reports why the worker can't continue. The primary then ends it. */
 function reportWorkerFailure(error: unknown): void {
-  const { message, code, syscall } = error as NodeJS.ErrnoException
-  void report({ state: 'failed', message, code, syscall })
+  void report({ state: 'failed', message: (error as Error).message })
 }
 
 /** Returns when it was sent. If it can't be delivered, the primary has ended, and this process is about to end. */
