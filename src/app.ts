@@ -1,5 +1,6 @@
 import type { Config } from './config.ts'
 import { Gate } from './graphql/gate.ts'
+import { probe } from './http/address.ts'
 import { callerWithoutCredentials, isUnprotected } from './http/authentication.ts'
 import { isLoopback } from './http/origins.ts'
 import type { RateLimits } from './http/rateLimits.ts'
@@ -17,7 +18,7 @@ import { assertNothingLost } from './repository/lostCommits.ts'
 import { migrate } from './repository/migrate.ts'
 import { openNth } from './repository/nth.ts'
 import { isAllowed } from './rules/rights.ts'
-import { advise, openWorkers, probe } from './workers.ts'
+import { openWorkers } from './workers.ts'
 
 export interface ServerOptions {
   config: Config
@@ -51,12 +52,10 @@ export async function startApp(options: AppOptions) {
   const closers: Closer[] = []
   /** Shuts everything down in order, the database last. */
   const close = () => closeAll(closers)
-  const onAddress = advise('HOST', 'PORT')
-  const onMetricsAddress = advise('NTH_METRICS_HOST', 'NTH_METRICS_PORT')
   try {
     if (!options.config.targets) closers.push(await holdDirectory(dataDir))
-    const { address } = await probe(host, port).catch(onAddress)
-    if (metricsPort !== undefined) await probe(metricsHost, metricsPort).catch(onMetricsAddress)
+    const { address } = await probe(host, port)
+    if (metricsPort !== undefined) await probe(metricsHost, metricsPort, 'NTH_METRICS_')
     const { targets, target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
     await migrate(target)
@@ -65,13 +64,12 @@ export async function startApp(options: AppOptions) {
 
     // By the address that was checked: a name can stand for several.
     const config = { ...options.config, host: address }
-    const opening =
-      workers > 1 ? openWorkers(config, targets, notices) : openServer({ ...options, config, targets })
-    const front = await opening.catch(onAddress)
+    const front = await (workers > 1
+      ? openWorkers(config, targets, notices)
+      : openServer({ ...options, config, targets }))
     closers.push(front.close)
     if (metricsPort !== undefined) {
-      const opening = openMetricsServer(metricsHost, metricsPort, front.readMetrics)
-      const { close, port } = await opening.catch(onMetricsAddress)
+      const { close, port } = await openMetricsServer(metricsHost, metricsPort, front.readMetrics)
       closers.push(close)
       notices.info(`Metrics: http://${metricsHost}:${port}/metrics`)
     }

@@ -1,9 +1,8 @@
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Config } from './config.ts'
+import { probe } from './http/address.ts'
 import type { SpentChanges } from './http/rateLimits.ts'
 import type { Targets } from './mysql/settings.ts'
 import type { Notices } from './operations/log.ts'
@@ -16,7 +15,7 @@ import { backoffMs, RESTART } from './rules/errors.ts'
  * States of a worker: forked → started → serving → ended; it listens once it can serve. If one ends before all serve, the
  * startup fails. From then on, each worker that ends by itself is reported and replaced.
  *
- * @throws the system's error if the address is not available, such as EADDRINUSE
+ * @throws an error for the operator if the address is not available
  */
 export async function openWorkers(config: Config, targets: Targets, notices: Notices) {
   const { workers: count, host, port, shutdownTimeoutMs } = config
@@ -97,7 +96,7 @@ export type Report =
   | { state: 'measured'; metrics: MetricState[] }
   | { state: 'requests metrics' }
   | { state: 'allowed changes'; spent: SpentChanges }
-  | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
+  | { state: 'failed'; message: string }
 
 /** A message from the primary to a worker. */
 export type WorkerCommand =
@@ -155,7 +154,7 @@ function forkWorker(
           return onAllowed(report.spent)
         case 'failed':
           failure = report.message
-          reject(Object.assign(new Error(failure), report))
+          reject(new Error(failure))
       }
     })
     ended.then((reason) => reject(new Error(`Worker ${pid} ended (${reason}) before it served.`)))
@@ -213,43 +212,4 @@ function closeOnExit(worker: ClusterWorker): void {
     },
   })
   worker.on('exit', () => last?.close?.())
-}
-
-/**
- * Checks that an address is this machine's and that nobody listens there, before anything else is started. It doesn't
- * listen there itself: a proxy that knows the port would send requests, which would be lost.
- *
- * @returns the address that the host's name stands for, and the port; for port 0 a free one
- * @throws the system's error if it is not available, such as EADDRINUSE
- */
-export async function probe(host: string, port: number): Promise<AddressInfo> {
-  const server = createServer().listen(0, host)
-  await once(server, 'listening')
-  // It is bound to a port and an address, not to the path of a socket.
-  const free = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  if (port === 0) return free
-  const socket = connect(port, free.address)
-  const isTaken = await once(socket, 'connect').then(
-    () => true,
-    () => false,
-  )
-  socket.destroy()
-  if (!isTaken) return { ...free, port }
-  const message = `listen EADDRINUSE: address already in use ${host}:${port}`
-  throw Object.assign(new Error(message), { code: 'EADDRINUSE', syscall: 'listen' })
-}
-
-/** Rethrows an error, that of an address with the variables that choose another one. */
-export function advise(hostVariable: string, portVariable: string) {
-  return (error: unknown): never => {
-    const { code, message, syscall = '' } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') {
-      const text = `${message}: the port is in use. Choose another with ${portVariable}, or 0 for any free port.`
-      throw new Error(text, { cause: error })
-    }
-    if (!['listen', 'bind', 'getaddrinfo'].includes(syscall)) throw error
-    throw new Error(`${message}. Choose another ${hostVariable} or ${portVariable}.`, { cause: error })
-  }
 }

@@ -1,8 +1,8 @@
 // Runs the instructions of a Dockerfile without a container runtime: each stage is this machine's own root, which must
-// have what its base image has, under an overlay in memory that takes all changes. Needs root and a mount namespace of
-// its own, with which all of it disappears.
+// have what its base image has but for Node, under an overlay in memory that takes all changes. Needs root and a mount
+// namespace of its own, with which all of it disappears.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
 /** The instructions of a Dockerfile, without comments, each on one line. */
@@ -23,8 +23,9 @@ export function build({ dockerfile, context, directory, say }) {
   const instructions = {
     FROM(rest) {
       const [, image, , name = String(stages.size)] = /^(\S+)( AS (\S+))?$/i.exec(rest) ?? []
-      assertSimilar(image)
+      const node = nodeOf(image)
       stage = { root: overlay(join(directory, name)), environment: {}, workdir: '/' }
+      copyFileSync(node, join(stage.root, 'usr/local/bin/node'))
       stages.set(name, stage)
     },
     RUN: (rest) => execute(stage, ['/bin/sh', '-c', rest]),
@@ -103,14 +104,13 @@ function execute(stage, words) {
   execFileSync(command, others, { stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
-/** This machine stands for the image, so it must be like it. */
-function assertSimilar(image) {
-  const [, node, debian] = /^node:(\d+)-(\w+)-slim$/.exec(image) ?? []
-  const release = readFileSync('/etc/os-release', 'utf8')
-  if (!process.version.startsWith(`v${node}.`))
-    throw new Error(`${image} has another Node than ${process.version}`)
-  if (!release.includes(`VERSION_CODENAME=${debian}\n`))
+/** The program of Node that an image has. The rest of the image is this machine's, which must have the same Debian. */
+function nodeOf(image) {
+  const [, version, debian] = /^node:(\d+)-(\w+)-slim$/.exec(image) ?? []
+  if (!readFileSync('/etc/os-release', 'utf8').includes(`VERSION_CODENAME=${debian}\n`))
     throw new Error(`${image} is another Debian than this machine`)
+  const words = ['--yes', '--package', `node@${version}`, 'node', '--print', 'process.execPath']
+  return execFileSync('npx', words, { encoding: 'utf8' }).trim()
 }
 
 /** This machine's root, changes to which stay in memory. */

@@ -179,14 +179,10 @@ export async function runAsWorker(): Promise<void> {
     }
   }
 
-  process.on('message', (command: WorkerCommand) => void execute(command).catch(reportWorkerFailure))
+  // When one reports why it can't continue, the primary ends it.
+  const onFailure = ({ message }: Error) => report({ state: 'failed', message })
+  process.on('message', (command: WorkerCommand) => void execute(command).catch(onFailure))
   await report({ state: 'started' })
-}
-
-/** Reports why the worker can't continue. The primary then ends it. */
-function reportWorkerFailure(error: unknown): void {
-  const { message, code, syscall } = error as NodeJS.ErrnoException
-  void report({ state: 'failed', message, code, syscall })
 }
 
 /** Returns when it was sent. If it can't be delivered, the primary has ended, and this process is about to end. */

@@ -1,7 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { ApiKeys } from '../repository/apiKeys.ts'
-import { NthError } from '../rules/errors.ts'
 import {
   type ApiKey,
   anonymous,
@@ -13,7 +12,7 @@ import {
 } from '../rules/rights.ts'
 import { type Owner, ownerText } from '../rules/turns.ts'
 import type { Clients } from './clients.ts'
-import { type HeaderList, HttpError, httpErrorFor, invalidCredential } from './errors.ts'
+import { type HeaderList, HttpError, invalidCredential, rejectRequest } from './errors.ts'
 import type { Origins } from './origins.ts'
 import type { RateLimits } from './rateLimits.ts'
 import type { Identified, TokenSettings, Tokens } from './tokens.ts'
@@ -163,10 +162,10 @@ export function createAuthentication({
     if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash)) return ADMINISTRATOR
     if (!text.startsWith('nth_')) {
       if (!tokens) throw invalidCredential()
-      return tokens.verify(text).catch(asHttpError)
+      return tokens.verify(text).catch(rejectRequest)
     }
     const key = apiKeys.find(text, hashed, owner)
-    return key instanceof Promise ? key.then(identified, asHttpError) : identified(key)
+    return key instanceof Promise ? key.then(identified, rejectRequest) : identified(key)
   }
 
   return (request, credential) => {
@@ -227,11 +226,6 @@ function identified(key: ApiKey | undefined): Identified {
   if (!key) throw invalidCredential()
   const { id, grants, origins, perMinute, expiresAt } = key
   return { caller: { kind: 'KEY', identity: `key ${id}`, grants, key, expiresAt }, origins, perMinute }
-}
-
-/** A failure to read credentials, before anything was executed. */
-function asHttpError(error: unknown): never {
-  throw error instanceof NthError && !(error instanceof HttpError) ? httpErrorFor(error) : error
 }
 
 function isForwarded({ headers }: IncomingMessage): boolean {

@@ -16,6 +16,7 @@ import { isAllowed, refusal } from '../rules/rights.ts'
 import type { Authenticate, Credential } from './authentication.ts'
 import { isWrite, maskError, rejectWrite, reportFault, sendText, withHeaders } from './errors.ts'
 import { escaped } from './pages.ts'
+import { queryOf } from './parameters.ts'
 import { hasTag } from './requests.ts'
 
 /** How long caches may show a number, in seconds. */
@@ -76,9 +77,8 @@ function isLocale(text: string): boolean {
 }
 
 /** The parameters in the address of a badge. */
-function parse<Values>(schema: z.ZodType<Values>, { url = '' }: IncomingMessage): Values {
-  const sent = Object.fromEntries(new URLSearchParams(url.replace(/^[^?]*/, '')))
-  const { data, error } = schema.safeParse(sent)
+function parse<Values>(schema: z.ZodType<Values>, request: IncomingMessage): Values {
+  const { data, error } = schema.safeParse(Object.fromEntries(queryOf(request)))
   if (data) return data
   const [{ path: [name = 'parameter'] = [], message = '' } = {}] = error?.issues ?? []
   throw new NthError('BAD_USER_INPUT', `Invalid ${String(name)}; supported: ${message}`)

@@ -57,6 +57,11 @@ export function httpErrorFor({ code, message, details }: NthError): HttpError {
   return new HttpError(STATUSES[code] ?? 400, code, message, details)
 }
 
+/** Throws an error again, with a status if it is one of ours: the request is rejected as a whole. */
+export function rejectRequest(error: unknown): never {
+  throw error instanceof NthError && !(error instanceof HttpError) ? httpErrorFor(error) : error
+}
+
 /** The error 401 for credentials that are unknown, expired or malformed, all with the same text. */
 export function invalidCredential(): HttpError {
   const message =

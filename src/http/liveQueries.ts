@@ -17,7 +17,7 @@ import { ownerText } from '../rules/turns.ts'
 import { type ClientKey, type Clients, Counts } from './clients.ts'
 import { MemoryBudget } from './connections.ts'
 import { bytesOfDocument, type CompiledOperation } from './documents.ts'
-import { type HeaderList, httpErrorFor, httpOf, invalidCredential, serviceUnavailable } from './errors.ts'
+import { type HeaderList, httpOf, invalidCredential, rejectRequest, serviceUnavailable } from './errors.ts'
 import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
 import { contextOf } from './requests.ts'
 import { LEEWAY_MS } from './tokens.ts'
@@ -212,7 +212,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
         return { ...first, serve }
       } catch (error) {
         stream.close()
-        throw error instanceof NthError ? httpErrorFor(error) : error
+        return rejectRequest(error)
       }
     },
 

@@ -4,12 +4,11 @@ import type { GraphQLParams } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { TrustedDocuments } from '../repository/trustedDocuments.ts'
-import { NthError } from '../rules/errors.ts'
 import { roundedNumber } from '../rules/jsonNumbers.ts'
 import { type Caller, isUnrestricted } from '../rules/rights.ts'
 import { documentIdFault, plainDocumentId } from '../rules/trustedDocument.ts'
 import type { DocumentCache } from './documents.ts'
-import { HttpError, httpErrorFor } from './errors.ts'
+import { HttpError, rejectRequest } from './errors.ts'
 import { streamFormatFor } from './liveQuery.ts'
 
 const JSON_TYPE = 'application/json'
@@ -79,9 +78,14 @@ function parsed(json: string, name: string): unknown {
   }
 }
 
+/** What stands behind the path in the address of a request. */
+export function queryOf({ url = '' }: IncomingMessage): URLSearchParams {
+  return new URLSearchParams(url.replace(/^[^?]*/, ''))
+}
+
 /** The parameters in the address of a request. */
-export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams {
-  const given = new URLSearchParams(url.replace(/^[^?]*/, ''))
+export function paramsInAddress(request: IncomingMessage): GraphQLParams {
+  const given = queryOf(request)
   const params: Record<string, unknown> = {}
   for (const name of [...NAMES, ...ID_NAMES]) {
     const text = given.get(name)
@@ -148,7 +152,7 @@ export function openPersistedQueries({ cache, trusted, trustedOnly }: PersistedQ
       const query = await trusted.find(id)
       if (query !== undefined) return { ...params, query }
     } catch (error) {
-      throw error instanceof NthError ? httpErrorFor(error) : error
+      rejectRequest(error)
     }
     throw unknown()
   }

@@ -1,9 +1,9 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { errorOf } from '../rules/errors.ts'
 import { ALL_NAMES, isAllowed, refusal } from '../rules/rights.ts'
+import { listenOn } from './address.ts'
 import {
   type Access,
   type AccessSettings,
@@ -105,7 +105,7 @@ const HEALTH_PATH = /^\/(health|ready)(?:\?|$)/
 
 /**
  * Opens the server. It listens last, when it can answer: until then, the system refuses connections, and proxies take
- * another process at once. Throws the system's error if it can't listen.
+ * another process at once. Throws an error for the operator if it can't listen.
  */
 export async function listen(options: ListenOptions) {
   const { host, port, allowedOrigins, access, version, nth, gate, notices, trustedOnly } = options
@@ -245,12 +245,11 @@ export async function listen(options: ListenOptions) {
   }
 
   // Last, as a worker may receive connections before it is notified that it listens.
-  server.listen(port, host)
-  await once(server, 'listening')
+  const address = await listenOn(server, host, port)
 
   return {
-    /** Where it can be reached: `http://127.0.0.1:4000`. It is bound to a port, not to the path of a socket. */
-    url: urlOf(server.address() as AddressInfo),
+    /** Where it can be reached: `http://127.0.0.1:4000`. */
+    url: urlOf(address),
 
     subscribers: () => liveQueries.size,
 
@@ -310,17 +309,15 @@ function pathOf(request: IncomingMessage): string | undefined {
 
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Opens a server for the metrics alone, without a key. Throws the system's error if it can't listen. */
+/** Opens a server for the metrics alone, without a key. Throws an error for the operator if it can't listen. */
 export async function openMetricsServer(host: string, port: number, readMetrics: ReadMetrics) {
   const server = createServer((request, response) => {
     if (request.method === 'GET' && request.url === '/metrics') return void sendMetrics(response, readMetrics)
     sendError(response, new HttpError(404, 'BAD_REQUEST', 'Not found. The metrics are at /metrics.'))
   })
-  server.listen(port, host)
-  await once(server, 'listening')
+  const address = await listenOn(server, host, port, 'NTH_METRICS_')
   return {
-    // It is bound to a port, not to the path of a socket.
-    port: (server.address() as AddressInfo).port,
+    port: address.port,
 
     async close(): Promise<void> {
       server.closeAllConnections()

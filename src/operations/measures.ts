@@ -49,7 +49,7 @@ export const refusalMeasure: Measure<Limit> = channel('nth:refusal')
 
 /*
  * Work that takes time is published on Node's tracing channels, whose names begin with `tracing:nth:`. Unless somebody
- * subscribes, such as `src/tracing`, this costs one comparison.
+ * subscribes, such as `tracing.ts`, this costs one comparison.
  */
 
 type Trace<Work> = TracingChannel<unknown, Work & object>

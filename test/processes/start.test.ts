@@ -150,8 +150,18 @@ it.each([
     { NTH_ALLOWED_ORIGINS: 'https://shop.example/' },
     'NTH_ALLOWED_ORIGINS must be * or a comma-separated list of origins',
   ],
-  [{ HOST: '203.0.113.1', NTH_ANONYMOUS: 'READ' }, 'Choose another HOST or PORT'],
-  [{ HOST: 'no-such-host.invalid', NTH_ANONYMOUS: 'READ' }, 'Choose another HOST or PORT'],
+  [
+    { HOST: '203.0.113.1', NTH_ANONYMOUS: 'READ' },
+    '203.0.113.1 is not an address of this machine. Set HOST to one that is',
+  ],
+  [
+    { HOST: 'no-such-host.invalid', NTH_ANONYMOUS: 'READ' },
+    'The name no-such-host.invalid could not be resolved. Set HOST to an address of this machine',
+  ],
+  [
+    { NTH_METRICS_PORT: '0', NTH_METRICS_HOST: '203.0.113.1' },
+    '203.0.113.1 is not an address of this machine. Set NTH_METRICS_HOST to one that is',
+  ],
   [{ HOST: '0.0.0.0' }, 'HOST is 0.0.0.0, where other machines can reach this server: set NTH_ADMIN_KEY'],
   [{ HOST: 'nth.example', WORKERS: '2' }, 'or set NTH_ANONYMOUS to what everyone may do'],
   [{ NTH_DATA_DIR: '/dev/null/nth' }, 'Choose another directory with NTH_DATA_DIR'],
@@ -236,11 +246,30 @@ it('accepts no connection before it can answer a request on it', async () => {
   expect(failures).toEqual([])
 })
 
-it('says that a port is taken', async () => {
+/** What a start prints on its standard error when its port is taken. */
+const inUse = (port: number, variable = 'PORT') =>
+  `Port ${port} of 127.0.0.1 is in use. Set ${variable} to another one, or to 0 for any free port.\n`
+
+it.each(['1', '2'])('says that a port is taken, with %s workers', { tags: 'quick' }, async (WORKERS) => {
   const port = await occupy(0)
-  const nth = spawnNth({ NTH_DATA_DIR: await dataDirectory(), PORT: String(port) })
+  const nth = spawnNth({ NTH_DATA_DIR: await dataDirectory(), PORT: String(port), WORKERS })
   expect(await nth.exited).toBe(1)
-  expect(nth.output()).toContain(`127.0.0.1:${port}: the port is in use. Choose another with PORT`)
+  expect(nth.errors()).toBe(inUse(port))
+})
+
+/** Root may use any port unless it starts a program without this privilege. */
+const UNPRIVILEGED = process.getuid?.() === 0 ? ['setpriv', '--bounding-set=-net_bind_service'] : []
+
+it.each([
+  [{ PORT: '1', WORKERS: '1' }, 'PORT'],
+  [{ PORT: '1', WORKERS: '2' }, 'PORT'],
+  [{ NTH_METRICS_PORT: '1' }, 'NTH_METRICS_PORT'],
+])('says that it may not use a low port: %j', async (environment, variable) => {
+  const nth = spawnNth({ DATABASE_URL: urlOf(await freshDatabase()), ...environment }, UNPRIVILEGED)
+  expect(await nth.exited).toBe(1)
+  expect(nth.errors()).toBe(
+    `Nth may not listen on port 1 of 127.0.0.1: low ports need a privilege. Set ${variable} to 1024 or more.\n`,
+  )
 })
 
 it('knows which hosts other machines may reach', { tags: 'quick' }, () => {
@@ -253,9 +282,7 @@ it('says which port of the metrics is taken, before a database is made', async (
   const directory = await temporaryDirectory()
   const nth = spawnNth({ NTH_DATA_DIR: join(directory, 'data'), NTH_METRICS_PORT: String(port) })
   expect(await nth.exited).toBe(1)
-  expect(nth.errors()).toContain(
-    `127.0.0.1:${port}: the port is in use. Choose another with NTH_METRICS_PORT`,
-  )
+  expect(nth.errors()).toBe(inUse(port, 'NTH_METRICS_PORT'))
   expect(await readdir(join(directory, 'data'))).toEqual([])
 })
 
@@ -289,9 +316,7 @@ it.each(['1', '2'])('says that its port was taken while it started, with %s work
   const port = await freePort()
   const nth = await startBehindMigration({ PORT: String(port), WORKERS }, () => occupy(port))
   expect(await nth.exited).toBe(1)
-  expect(nth.errors().trim().split('\n')).toEqual([
-    expect.stringMatching(`127.0.0.1:${port}: the port is in use. Choose another with PORT`),
-  ])
+  expect(nth.errors()).toBe(inUse(port))
 })
 
 it.each(['1', '2'])(

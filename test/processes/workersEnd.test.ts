@@ -63,9 +63,12 @@ it('says once that its address can not be had, before a database is made', async
   const { port } = other.address() as { port: number }
   const directory = await temporaryDirectory()
   for (const [environment, line] of [
-    [{ PORT: String(port) }, `127.0.0.1:${port}: the port is in use. Choose another with PORT`],
-    [{ HOST: '203.0.113.1', NTH_ANONYMOUS: 'READ' }, 'Choose another HOST or PORT'],
-    [{ HOST: 'no-such-host.invalid', NTH_ANONYMOUS: 'READ' }, 'Choose another HOST or PORT'],
+    [{ PORT: String(port) }, `Port ${port} of 127.0.0.1 is in use. Set PORT to another one`],
+    [{ HOST: '203.0.113.1', NTH_ANONYMOUS: 'READ' }, '203.0.113.1 is not an address of this machine'],
+    [
+      { HOST: 'no-such-host.invalid', NTH_ANONYMOUS: 'READ' },
+      'The name no-such-host.invalid could not be resolved',
+    ],
   ] as const) {
     const nth = spawnNth({ NTH_DATA_DIR: join(directory, 'data'), WORKERS: '3', ...environment })
     expect(await nth.exited).toBe(1)
