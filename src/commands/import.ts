@@ -1,35 +1,21 @@
 import { isDeepStrictEqual, parseArgs } from 'node:util'
+import { MissingRow } from '../commit/call.ts'
 import { readDatabaseConfig } from '../config.ts'
-import { openHosts } from '../mysql/hosts.ts'
-import { type Database, openDatabase } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
-import { JOINED } from '../mysql/slots.ts'
 import { SILENT } from '../operations/log.ts'
 import { openNth } from '../repository/nth.ts'
-import { type PositionReading, readPositionsIn } from '../repository/sequenceGroups.ts'
 import { isKnownZone, isPeriodKey, periodKeyOf } from '../rules/calendar.ts'
-import {
-  apply,
-  type CounterKey,
-  type CounterOperation,
-  type CounterResult,
-  type CounterState,
-  DEFAULT_RETENTION,
-  type Definition,
-  keyText,
-  RowState,
-  UNBOUNDED,
-} from '../rules/counter.ts'
-import type { Entry, EntryOf, GroupPeriod, Placed } from '../rules/entries.ts'
-import { assertInvariant, NthError } from '../rules/errors.ts'
+import { apply, DEFAULT_RETENTION, type Definition, keyText, RowState, UNBOUNDED } from '../rules/counter.ts'
+import type { Entry, EntryOf, GroupPeriod } from '../rules/entries.ts'
+import { NthError } from '../rules/errors.ts'
 import { nameFault } from '../rules/names.ts'
-import type { SequenceGroupRow } from '../rules/rows.ts'
-import { applyToSequence, numberState, raiseRefusal, type SequenceOperation } from '../rules/sequence.ts'
+import { raiseRefusal } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition, union } from '../rules/sequenceDefinition.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
 import { partsOf } from './paging.ts'
-import { checkAll, described, openFile, type Source } from './source.ts'
+import { checkAll, described, openFile, placedIn, type Source } from './source.ts'
+import { type Outcome, Summary } from './summary.ts'
 
 export const USAGE = `Usage: nth import <file> [options]
 
@@ -89,15 +75,6 @@ export async function run(args: string[]): Promise<void> {
   }
 }
 
-/** What an import does with a namespace, counter, sequence or sequence group. */
-const OUTCOMES = ['created', 'raised', 'kept', 'refused'] as const
-
-/** `note`: why it was refused, or what differs. */
-interface Result {
-  outcome: (typeof OUTCOMES)[number]
-  note?: string | undefined
-}
-
 /** Notes that are shown; the others are only counted. */
 const MAX_NOTES = 20
 /** Entries that are applied together: about as many as a flush takes. */
@@ -108,36 +85,37 @@ const BATCH = 1000
  *
  * @throws {Error} that says up to where it was applied
  */
-async function importAll(target: Target, source: Source, isDryRun: boolean): Promise<number> {
-  const importer = new Importer(target, isDryRun)
+async function importAll(target: Target, source: Source, isTrial: boolean): Promise<number> {
+  const nth = openNth([target], {
+    timeoutMs: 60_000,
+    maxPending: 2 * BATCH,
+    keyTtlMs: readDatabaseConfig().keyTtlMs,
+    runsJobs: false,
+    rowCacheBytes: 2 ** 24,
+    random: Math.random,
+    notices: { ...SILENT, fault: console.error },
+  })
+  const importer = new Importer(nth, isTrial)
   const progress = createProgress(process.stderr)
-  /** How many entries of a type had an outcome, by both. */
-  const counts = new Map<string, number>()
-  const left = new LeftBehind()
+  const summary = new Summary()
   let [entries, notes, refusals] = [0, 0, 0]
   // The last lines of the last batch that was applied, and of the one that was begun.
   let [applied, begun] = [0, 0]
-
-  function note({ line, entry }: Placed, { outcome, note }: Result): void {
-    const key = `${entry.type} ${outcome}`
-    counts.set(key, (counts.get(key) ?? 0) + 1)
-    if (outcome === 'refused') refusals++
-    if (!note || ++notes > MAX_NOTES + 1) return
-    progress.clear()
-    console.error(
-      notes <= MAX_NOTES ? `Line ${line}: ${described(entry)}: ${note}` : 'More of these are not shown.',
-    )
-  }
 
   async function applyAll(): Promise<void> {
     for await (const [, batch] of partsOf(placedIn(source), BATCH, ({ entry }) => entry.type)) {
       begun = batch.at(-1)?.line ?? begun
       const results = await importer.apply(batch.map(({ entry }) => entry))
       applied = begun
-      for (const [index, placed] of batch.entries()) {
-        const result = results[index]
-        if (result) note(placed, result)
-        left.add(placed.entry, result !== undefined)
+      for (const [index, { line, entry }] of batch.entries()) {
+        const { outcome, note } = results[index] ?? { outcome: 'left behind' as const }
+        summary.add(entry.type, outcome, 'subjects' in entry ? entry.subjects.length : 1)
+        if ('history' in entry) summary.add('counterHistory', 'left behind', entry.history.length)
+        if (outcome === 'refused') refusals++
+        if (!note || ++notes > MAX_NOTES + 1) continue
+        progress.clear()
+        const text = `Line ${line}: ${described(entry)}: ${note}`
+        console.error(notes <= MAX_NOTES ? text : 'More of these are not shown.')
       }
       entries += batch.length
       progress.show(entries, source.fraction())
@@ -145,7 +123,7 @@ async function importAll(target: Target, source: Source, isDryRun: boolean): Pro
   }
 
   function progressText(): string {
-    if (isDryRun || begun === 0) return 'Nothing was applied.'
+    if (isTrial || begun === 0) return 'Nothing was applied.'
     const sure = applied > 0 ? `Applied up to line ${applied}` : 'Applied no line for certain'
     const uncertain = begun > applied ? `, and perhaps some lines up to ${begun}` : ''
     return `${sure}${uncertain}. Repeat the command to go on.`
@@ -154,92 +132,42 @@ async function importAll(target: Target, source: Source, isDryRun: boolean): Pro
   try {
     await withNotice(progressText, applyAll)
   } finally {
-    await importer.close()
+    await nth.close()
     progress.clear()
-    if (isDryRun) console.error('Dry run: nothing was changed.')
-    for (const [type, title] of Object.entries(TITLES)) {
-      const parts = OUTCOMES.flatMap((outcome) => {
-        const count = counts.get(`${type} ${outcome}`)
-        return count ? `${count} ${outcome}` : []
-      })
-      if (parts.length > 0) console.error(`${title}: ${parts.join(', ')}.`)
-    }
-    for (const line of left.lines()) console.error(line)
+    if (isTrial) console.error('Dry run: nothing was changed.')
+    for (const line of summary.lines()) console.error(line)
   }
   return refusals
 }
 
-const TITLES = {
-  namespace: 'Namespaces',
-  counter: 'Counters',
-  sequence: 'Sequences',
-  sequenceGroup: 'Sequence groups',
-  sequenceGroupPeriods: 'Further periods of sequence groups',
+/** What was done with an entry. `note`: why it was refused, or what differs. */
+interface Result {
+  outcome: Outcome
+  note?: string | undefined
 }
 
-async function* placedIn(source: Source): AsyncGenerator<Placed> {
-  for await (const part of source.parts()) {
-    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
-    yield part
-  }
-}
+type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
 
-/** Counts what an import leaves behind. */
-class LeftBehind {
-  readonly #counts = new Map<string, number>()
-
-  add(entry: Entry, isApplied: boolean): void {
-    if ('history' in entry) this.#count('totals of periods', entry.history.length)
-    else if ('subjects' in entry) this.#count('subjects', entry.subjects.length)
-    else if (entry.type === 'reservation') this.#count('reservations', 1)
-    else if (entry.type === 'apiKey') this.#count('API keys', 1)
-    else if (entry.type === 'trustedDocument') this.#count('trusted documents', 1)
-    else if (entry.type === 'idempotencyKey') this.#count('results of idempotency keys', 1)
-    else if (!isApplied) this.#count('sequence groups with numbers of past periods only', 1)
-  }
-
-  #count(what: string, count: number): void {
-    if (count > 0) this.#counts.set(what, (this.#counts.get(what) ?? 0) + count)
-  }
-
-  lines(): string[] {
-    const counts = [...this.#counts].map(([what, count]) => `${what} ${count}`)
-    return counts.length > 0 ? [`Left behind: ${counts.join(', ')}.`] : []
-  }
-}
-
-const TIME_LIMIT_MS = 60_000
-
-/** What raises the numbers of entries, or compares them with those that are there. */
+/** Raises the numbers of entries; in a trial, finds out what that would do. */
 class Importer {
   readonly #nth: ReturnType<typeof openNth>
-  /** For comparisons. */
-  readonly #database: Database
-  readonly #isDryRun: boolean
-  /** In a dry run: the definitions of the sequences that would be created. */
+  readonly #isTrial: boolean
+  /** In a trial: the definitions of sequences that would be created. */
   readonly #planned = new Map<string, SequenceDefinition>()
 
-  constructor(target: Target, isDryRun: boolean) {
-    this.#isDryRun = isDryRun
-    this.#database = openDatabase(openHosts([target]), { timeLimitMs: TIME_LIMIT_MS, maxPending: 10 })
-    this.#nth = openNth([target], {
-      timeoutMs: TIME_LIMIT_MS,
-      maxPending: 2 * BATCH,
-      keyTtlMs: readDatabaseConfig().keyTtlMs,
-      runsJobs: false,
-      random: Math.random,
-      notices: { ...SILENT, fault: console.error },
-    })
+  constructor(nth: ReturnType<typeof openNth>, isTrial: boolean) {
+    this.#nth = nth
+    this.#isTrial = isTrial
   }
 
-  /** Applies entries of one type. Returns a result for each; undefined: it is left behind. */
-  async apply(entries: readonly Entry[]): Promise<readonly (Result | undefined)[]> {
+  /** Applies entries of one type. Returns a result for each; none: all of them are left behind. */
+  async apply(entries: readonly Entry[]): Promise<Result[]> {
     // They are of the type of the first one.
     switch (entries[0]?.type) {
       case 'namespace':
         return this.#defineNamespaces(entries as EntryOf<'namespace'>[])
       case 'counter':
-        return this.#raiseCounters(entries as EntryOf<'counter'>[])
+        return each(entries as EntryOf<'counter'>[], (entry) => this.#raiseCounter(entry))
       case 'sequence':
         return this.#defineSequences(entries as EntryOf<'sequence'>[])
       case 'sequenceGroup':
@@ -254,28 +182,32 @@ class Importer {
     const existing = await this.#nth.namespaces.existing(entries.map(({ name }) => name))
     return each(entries, async ({ name, timeZone, periods, leaderboards }) => {
       if (existing.has(name)) return { outcome: 'kept' }
-      if (!this.#isDryRun) await this.#nth.namespaces.define(name, { timeZone, periods, leaderboards })
+      if (!this.#isTrial) await this.#nth.namespaces.define(name, { timeZone, periods, leaderboards })
       return { outcome: 'created' }
     })
   }
 
-  async #raiseCounters(entries: readonly EntryOf<'counter'>[]): Promise<Result[]> {
-    const states = this.#isDryRun ? await this.#nth.counters.readMany(entries.map(counterKeyIn)) : []
-    return each(entries, async (entry, index) => {
-      const { value, definition: change } = entry
-      const state = states[index]
-      const { isNew, previousValue, ...present } = state
-        ? raised(state, { kind: 'raise', to: value, change })
-        : await this.#nth.counters.raise(counterKeyIn(entry), value, change)
-      if (isNew) return { outcome: 'created' }
-      const isOther = change && present.definition && !isSame(change, present.definition)
-      const outcome = present.value > previousValue ? 'raised' : 'kept'
-      return { outcome, note: isOther ? OTHER_DEFINITION : undefined }
-    })
+  async #raiseCounter({ namespace, name, value: to, definition }: EntryOf<'counter'>): Promise<Result> {
+    const change = await this.#nth.counters
+      .raise({ namespace, name }, to, definition, this.#isTrial)
+      .catch((error) => {
+        if (!(error instanceof MissingRow)) throw error
+        const row = new RowState({ ...UNBOUNDED, ...DEFAULT_RETENTION })
+        row.isNew = true
+        const result = apply(row, { kind: 'raise', to, change: definition }, new Date())
+        if (result instanceof NthError) throw result
+        return result
+      })
+    if (change.isNew) return { outcome: 'created' }
+    const isOther = definition && change.definition && !isSame(definition, change.definition)
+    const outcome = change.value > change.previousValue ? 'raised' : 'kept'
+    return { outcome, note: isOther ? OTHER_DEFINITION : undefined }
   }
 
   async #defineSequences(entries: readonly EntryOf<'sequence'>[]): Promise<Result[]> {
-    const states = await this.#nth.sequences.readMany(entries.map(counterKeyIn))
+    const states = await this.#nth.sequences.readMany(
+      entries.map(({ namespace, name }) => ({ namespace, name })),
+    )
     return each(entries, async (entry, index) => {
       const { definition, formatHistory, pastFormats = [], hasMigratedRepeats = false } = entry
       const present = states[index]?.definition
@@ -284,75 +216,60 @@ class Importer {
         return { outcome: 'kept', note: isOther ? OTHER_DEFINITION : undefined }
       }
       const imported = { pastFormats: union(formatHistory, pastFormats), hasMigratedRepeats }
-      if (this.#isDryRun) this.#planned.set(keyText(entry), definition)
+      if (this.#isTrial) this.#planned.set(keyText(entry), definition)
       else await this.#nth.sequences.define(entry, definition, undefined, imported)
       return { outcome: 'created' }
     })
   }
 
-  async #raiseGroups(entries: readonly GroupEntry[]): Promise<(Result | undefined)[]> {
+  async #raiseGroups(entries: readonly GroupEntry[]): Promise<Result[]> {
     const keys = entries.map(({ namespace, sequence: name }) => ({ namespace, name }))
     const states = await this.#nth.sequences.readMany(keys)
-    const raises = entries.map((entry, index) => {
-      const key = { namespace: entry.namespace, name: entry.sequence }
-      const definition =
-        states[index]?.definition ?? this.#planned.get(keyText(key)) ?? defaultSequenceDefinition('UTC')
-      return { entry, definition, periods: ongoing(entry, definition) }
+    return each(entries, async (entry, index) => {
+      const planned = this.#planned.get(keyText({ namespace: entry.namespace, name: entry.sequence }))
+      return this.#raiseGroup(entry, states[index]?.definition ?? planned ?? defaultSequenceDefinition('UTC'))
     })
-    const places = raises.flatMap(({ entry, periods }) => periods.map(({ period }) => ({ ...entry, period })))
-    const readings = this.#isDryRun
-      ? await this.#database.withRetry(JOINED, (connection) => readPositionsIn(connection, places))
-      : undefined
-    const results = await each(raises, async ({ entry, definition, periods }) => {
-      const { namespace, sequence, group } = entry
-      // One that was raised but has issued no number has no time zone of its own, and nor has a CSV.
-      const isIssued = entry.type !== 'sequenceGroup' || entry.latest?.timeZone !== undefined
-      const outcomes: Result['outcome'][] = []
-      for (const { period, lastValue: last, nextValue: next } of periods) {
-        const position = { last, next }
-        // Refused before anything is created.
-        const refusal = raiseRefusal(definition, group, period, position)
-        if (refusal) throw refusal
-        const reading = readings?.(entry, period)
-        const operation = { kind: 'raise', period, position, isIssued } as const
-        outcomes.push(
-          reading
-            ? raisedGroup({ definition, group }, reading, operation)
-            : await this.#nth.sequences.raise({ namespace, sequence, group }, period, position, isIssued),
-        )
-      }
-      return { outcome: OUTCOMES.find((outcome) => outcomes.includes(outcome)) ?? 'kept' }
-    })
-    return results.map((result, index) => (raises[index]?.periods.length === 0 ? undefined : result))
   }
 
-  async close(): Promise<void> {
-    await Promise.all([this.#nth.close(), this.#database.close()])
+  async #raiseGroup(entry: GroupEntry, definition: SequenceDefinition): Promise<Result> {
+    const { namespace, sequence, group } = entry
+    // A CSV doesn't say by which definition its numbers were issued; nor does a group that was raised by one.
+    const isIssued = entry.type !== 'sequenceGroup' || entry.latest?.timeZone !== undefined
+    let result: Result = { outcome: 'left behind' }
+    for (const { period, lastValue: last, nextValue: next } of ongoing(entry, definition)) {
+      const position = { last, next }
+      // Refused before anything is created.
+      const refusal = raiseRefusal(definition, group, period, position)
+      if (refusal) throw refusal
+      const raise = { period, position, isIssued, isTrial: this.#isTrial }
+      const outcome = await this.#nth.sequences
+        .raise({ namespace, sequence, group }, raise)
+        .catch((error): 'created' => {
+          if (!(error instanceof MissingRow)) throw error
+          return 'created'
+        })
+      // Of several periods, the first one that changes says what was done.
+      if (outcome !== 'kept' || result.outcome === 'left behind')
+        result = result.outcome === 'created' ? result : { outcome }
+    }
+    return result
   }
 }
 
 const OTHER_DEFINITION = 'it has another definition here, which stays.'
 
-/** @throws {NthError} if the database can't be used; what refuses one entry is its result */
-function each<Item>(
-  items: readonly Item[],
-  work: (item: Item, index: number) => Promise<Result>,
-): Promise<Result[]> {
-  return Promise.all(
-    items.map((item, index) =>
-      work(item, index).catch((error): Result => {
-        const isRefusal = error instanceof NthError && !FAILURES.has(error.code)
-        if (!isRefusal) throw error
-        return { outcome: 'refused', note: error.message }
-      }),
-    ),
-  )
-}
-
 const FAILURES: ReadonlySet<string> = new Set(['UNAVAILABLE', 'OUTCOME_UNKNOWN', 'INTERNAL_SERVER_ERROR'])
 
-function counterKeyIn({ namespace, name }: CounterKey): CounterKey {
-  return { namespace, name }
+/** @throws {NthError} if the database can't be used; what refuses one entry is its result */
+function each<Item>(items: readonly Item[], work: (item: Item, index: number) => Promise<Result>) {
+  const results = items.map((item, index) =>
+    work(item, index).catch((error): Result => {
+      const isRefusal = error instanceof NthError && !FAILURES.has(error.code)
+      if (!isRefusal) throw error
+      return { outcome: 'refused', note: error.message }
+    }),
+  )
+  return Promise.all(results)
 }
 
 /** Whether callers see the same definition: not since when periods are tracked. */
@@ -363,18 +280,6 @@ function isSame(one: Definition, other: Definition): boolean {
   return isDeepStrictEqual(visible(one), visible(other))
 }
 
-/** What a counter would become. */
-function raised(state: CounterState, operation: CounterOperation): CounterResult {
-  const row = new RowState(state.definition ?? { ...UNBOUNDED, ...DEFAULT_RETENTION })
-  row.value = state.value
-  row.isNew = state.definition === undefined
-  const result = apply(row, operation, new Date())
-  if (result instanceof NthError) throw result
-  return result
-}
-
-type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
-
 /** The positions of an entry in the present and later periods; and in its latest one, if that can't be compared with them. */
 function ongoing(entry: GroupEntry, { restartEvery, timeZone }: SequenceDefinition): readonly GroupPeriod[] {
   const present = isKnownZone(timeZone) ? periodKeyOf(restartEvery, timeZone, new Date()) : 0
@@ -382,28 +287,4 @@ function ongoing(entry: GroupEntry, { restartEvery, timeZone }: SequenceDefiniti
   return entry.periods.filter(({ period }) =>
     isPeriodKey(period, restartEvery) ? period >= present : period === latest,
   )
-}
-
-/** What would be done with a sequence group. */
-function raisedGroup(
-  row: Pick<SequenceGroupRow, 'definition' | 'group'>,
-  reading: PositionReading,
-  operation: Extract<SequenceOperation, { kind: 'raise' }>,
-): Result['outcome'] {
-  const state = numberState({ row, periodKey: operation.period }, { ...NOTHING_READ, ...reading })
-  const result = applyToSequence(state, operation, new Date())
-  if (result instanceof NthError) throw result
-  assertInvariant(result.kind === 'raise', 'the result is that of the operation')
-  return result.outcome
-}
-
-/** What has no influence on a raise. */
-const NOTHING_READ = {
-  generation: 0,
-  now: 0,
-  free: [],
-  reservations: [],
-  confirmed: null,
-  subjects: undefined,
-  revision: undefined,
 }

@@ -178,6 +178,14 @@ export async function checkAll(source: Source): Promise<void> {
   throw new Error([...listed, `Nothing was applied. Faults: ${count}.`].join('\n'))
 }
 
+/** The entries of a source that was checked. */
+export async function* placedIn(source: Source): AsyncGenerator<Placed> {
+  for await (const part of source.parts()) {
+    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
+    yield part
+  }
+}
+
 /** What identifies an entry among those of its type; several lines may continue the same one. */
 function keyOf(entry: Entry): string {
   if ('token' in entry) return entry.token

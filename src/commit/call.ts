@@ -21,6 +21,8 @@ export interface Request {
   readonly wantsPeriodValues?: boolean | undefined
   /** Whether it returns the revision after each operation. */
   readonly withRevision?: boolean | undefined
+  /** Whether it is rolled back after its results are known. All calls of a process are, or none. */
+  readonly isTrial?: boolean | undefined
   /** Its deadline on the clock of `performance.now()`, in milliseconds; undefined: the default timeout from now. */
   readonly deadline?: number | undefined
 }

@@ -65,6 +65,8 @@ export interface FlushContext extends BatchContext {
 
 type AttemptOutcome =
   | { kind: 'committed'; results: readonly (Applied | NthError)[] }
+  /** Trials, which are rolled back. */
+  | { kind: 'tried'; results: readonly (Applied | NthError)[] }
   | Exclude<Outcome, { kind: 'committed' }>
   | Exclude<Decision, { kind: 'decided' }>
   /** A call was answered before COMMIT was sent. */
@@ -130,6 +132,9 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
         flushMeasure.publish({ operations, durationMs: clock.elapsedMs() - began })
         return true
       }
+      case 'tried':
+        for (const [index, result] of outcome.results.entries()) open[index]?.settle(result)
+        return true
       case 'unknown': {
         const reason = 'The connection to the database ended before it answered'
         for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
@@ -208,9 +213,10 @@ async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOut
   if (transaction.kind !== 'transaction') return transaction
   const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
   if (reading && reading.kind !== 'read') return reading
-  let decision: Decision | { kind: 'expired' } | { kind: 'broken'; cause: unknown } | undefined
+  let decision: Decision | Extract<AttemptOutcome, { kind: 'expired' | 'tried' | 'broken' }> | undefined
   try {
     if (reading) decision = decide(batch, reading, keyTtlMs)
+    if (decision?.kind === 'decided' && calls[0]?.request.isTrial) decision = { ...decision, kind: 'tried' }
     if (decision?.kind === 'decided') transaction.write(decision.writes)
     if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
     if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()

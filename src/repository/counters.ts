@@ -161,12 +161,17 @@ export function openCounters({
 
     /**
      * Raises a counter to a value, unless it is as high, as `reset` would set it. `definition`: that of one that was never
-     * written or defined.
+     * written or defined. A trial changes nothing.
      *
      * @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; BAD_USER_INPUT if the definition is invalid
+     * @throws {MissingRow} if it doesn't exist, in a trial
      */
-    raise: (key: CounterKey, to: number, definition?: DefinitionChange) =>
-      change(key, { kind: 'raise', to, change: definition }),
+    async raise(key: CounterKey, to: number, definition?: DefinitionChange, isTrial = false) {
+      const operations = [onCounter(rows, key, { kind: 'raise', to, change: definition })]
+      const missingRows = isTrial ? 'fail' : 'create'
+      const applied = await groupCommit.change({ operations, mode: 'one', isTrial, missingRows })
+      return changeOf(key, applied.results[0], applied)
+    },
 
     /**
      * Resets every counter of a namespace whose name starts with `prefix`, in batches of several hundred: each once, but

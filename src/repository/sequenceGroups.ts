@@ -13,13 +13,7 @@ import {
 import { periodKeyOf } from '../rules/calendar.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
-import {
-  type SequenceGroupKey,
-  type SequenceGroupReading,
-  type SequenceGroupState,
-  type SequenceKey,
-  sequenceGroupKeyText,
-} from '../rules/sequence.ts'
+import type { SequenceGroupKey, SequenceGroupState, SequenceKey } from '../rules/sequence.ts'
 import {
   defaultSequenceDefinition,
   nextNumber,
@@ -178,42 +172,6 @@ async function readPositions(connection: Connection, groups: readonly Used[]) {
   )
   const rows = await selectAll<Position & { id: number | null }>(connection, statements)
   return new Map(rows.map(({ id, ...position }) => [id, position]))
-}
-
-/** What is read of a sequence group in a period before it is raised. */
-export type PositionReading = Pick<SequenceGroupReading, 'last' | 'next' | 'isLost' | 'isNew' | 'isReserved'>
-
-const UNUSED: PositionReading = { last: null, next: null, isLost: false, isNew: true, isReserved: false }
-
-/** Reads sequence groups in some periods, without locks. Returns what finds the reading of each. */
-export async function readPositionsIn(
-  connection: Connection,
-  places: readonly (SequenceGroupKey & { period: number })[],
-): Promise<(key: SequenceGroupKey, period: number) => PositionReading> {
-  const selects = places.map(({ namespace, sequence, group, period }) => {
-    const key = integer(period)
-    return `select n.name as namespace, s.name as sequence, g.name as its_group, ${key} as period,
-                v.value as last, v.next_value as next, g.latest_period_key as latest,
-                exists (select 1 from reservation r where r.group_id = g.id and r.period_key = ${key}) as is_reserved
-           from namespace n
-           join sequence s on s.namespace_id = n.id
-           join sequence_group g on g.sequence_id = s.id
-           left join sequence_value v on v.group_id = g.id and v.period_key = ${key}
-          where n.name = ${bytes(namespace)} and s.name = ${bytes(sequence)} and g.name = ${bytes(group)}`
-  })
-  type Row = KeyRow & Position & { period: number; latest: number | null; is_reserved: number }
-  const rows = await selectAll<Row>(connection, selects)
-  const readings = new Map(
-    rows.map((row) => {
-      const { last, next, latest, period } = row
-      const isEmpty = last === null && next === null
-      const isLost = isEmpty && latest === period
-      const isNew = isEmpty && latest === null
-      const reading = { last, next, isLost, isNew, isReserved: row.is_reserved === 1 }
-      return [`${sequenceGroupKeyText(keyIn(row))} ${period}`, reading]
-    }),
-  )
-  return (key, period) => readings.get(`${sequenceGroupKeyText(key)} ${period}`) ?? UNUSED
 }
 
 /** The first released or expired numbers to reissue, by the ids of their sequence groups. */

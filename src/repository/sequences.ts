@@ -45,7 +45,7 @@ import {
   type SequenceState,
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
-import { groupRefusal, type Position, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import { groupRefusal, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import type { Owner } from '../rules/turns.ts'
 import { batchReads, createRowCache } from './batches.ts'
 import {
@@ -87,7 +87,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
   function change(
     key: SequenceGroupKey,
     operation: SequenceOperation,
-    options?: CallOptions & Pick<Request, 'missingRows'>,
+    options?: CallOptions & Pick<Request, 'isTrial' | 'missingRows'>,
   ): Promise<Applied> {
     const operations = [onSequenceGroup(rows, key, operation)]
     return groupCommit.change({ operations, mode: 'one', ...options })
@@ -176,13 +176,21 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
 
     /**
      * Moves a sequence group on to a position of another system in a period, unless it is as far. `isIssued`: its present
-     * definition has issued these numbers.
+     * definition has issued these numbers. A trial changes nothing.
      *
      * @throws {NthError} LIMIT_REACHED; BAD_USER_INPUT if the period is not one of the sequence, or a gapless group has
-     *   issued others in it; CONFLICT, UNAVAILABLE, OUTCOME_UNKNOWN
+     *   reserved numbers in it; CONFLICT, UNAVAILABLE, OUTCOME_UNKNOWN
+     * @throws {MissingRow} if it doesn't exist, in a trial
      */
-    async raise(key: SequenceGroupKey, period: number, position: Position, isIssued: boolean) {
-      const applied = await change(key, { kind: 'raise', period, position, isIssued })
+    async raise(
+      key: SequenceGroupKey,
+      {
+        isTrial,
+        ...raise
+      }: Omit<Extract<SequenceOperation, { kind: 'raise' }>, 'kind'> & { isTrial: boolean },
+    ) {
+      const missingRows = isTrial ? 'fail' : 'create'
+      const applied = await change(key, { kind: 'raise', ...raise }, { isTrial, missingRows })
       return resultAs('raise', applied).outcome
     },
 

@@ -176,11 +176,9 @@ export interface SequenceGroupReading extends Position {
 /** State of a sequence group while operations are applied to it in order, and what to write afterwards. */
 export type NumberState = ReturnType<typeof numberState>
 
-type NumberedGroup = { row: Pick<SequenceGroupRow, 'definition' | 'group'>; periodKey: number }
-
 /** State of a sequence group as read, before any operation. */
 export function numberState(
-  { row: { definition, group }, periodKey }: NumberedGroup,
+  { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
   reading: SequenceGroupReading,
 ) {
   const { generation, free, reservations, subjects } = reading
