@@ -93,7 +93,7 @@ async function compare(connection: Connection, migrations: readonly Migration[],
     const isLater = unknown > (migrations.at(-1)?.name ?? '')
     const version = isLater ? 'a later version of Nth' : 'Nth before 0.2.0'
     const todo = isLater
-      ? 'Start that version again, or copy everything: nth export with that version, then nth import with this one, with DATABASE_URL or NTH_DATA_DIR set to a new database.'
+      ? 'Start that version again, or copy everything: nth export with that version, then nth restore of its file with this one, with DATABASE_URL or NTH_DATA_DIR set to a new database.'
       : 'To copy its numbers, set DATABASE_URL or NTH_DATA_DIR to a new database, and follow CHANGELOG.md, "Before 0.2.0".'
     throw new Error(
       `The database ${database} is one of ${version}: this one doesn't have its migration ${unknown}. Nothing was changed. ${todo}`,
