@@ -3,7 +3,7 @@ import { calendarOf, HALF_MS, isKnownZone, type Period } from '../rules/calendar
 import type { Definition } from '../rules/counter.ts'
 import { historySourcesOf } from '../rules/periods.ts'
 import type { CounterRow } from '../rules/rows.ts'
-import { closePeriods, definitionColumns, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
+import { closePeriod, definitionColumns, NO_PERIODS, PERIOD_CODES, startSecond } from './periodStatements.ts'
 
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
 export function redefine(row: CounterRow, definition: Definition, at: Date) {
@@ -15,7 +15,7 @@ export function redefine(row: CounterRow, definition: Definition, at: Date) {
    set ${columns.map(([column, value]) => `${column} = ${value}`).join(',\n       ')},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
-    ...present.periods.map(({ period }) => closePeriods([id], period)),
+    ...present.periods.map(({ period }) => closePeriod(id, period)),
     ...(slots === present.slots ? [renew(row, at)] : spread(row, slots, at)),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
     ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, at.getTime())),

@@ -191,13 +191,13 @@ on duplicate key update value = value + values(value)`,
   ]
 }
 
-/** Adds the columns of a period to the history, from all slots of counters, which are locked. */
-export function closePeriods(ids: readonly number[], period: Period): string {
+/** Adds the columns of a period to the history, from all slots of a counter, which are locked. */
+export function closePeriod(id: number, period: Period): string {
   const { start, added } = COLUMNS[period]
   return `insert into counter_history (counter_id, period, start, value)
 select counter_id, ${PERIOD_CODES[period]}, ${start}, ${added}
   from counter_value force index (primary)
- where counter_id in (${list(ids, integer)}) and ${added} <> 0
+ where counter_id = ${integer(id)} and ${added} <> 0
    for update
 on duplicate key update counter_history.value = counter_history.value + values(value)`
 }

@@ -67,11 +67,11 @@ export const isAbandoned = (lock = '') => `r.generation < (select v.generation
          where v.group_id = r.group_id and v.period_key = r.period_key ${lock})`
 
 /** Locks and reads reservations. Those that a restart has abandoned have expired. */
-export function lockReservations(index: 'primary' | 'reservation_free', condition: string): string {
+export function lockReservations(tokens: readonly string[]): string {
   return `select token, group_id, period_key, generation, value, formatted, is_free, expires_at,
        if(state = ${OPEN} and ${isAbandoned('for update')}, ${codeOf('EXPIRED')}, state) as state
-  from reservation r force index (${index})
- where ${condition}
+  from reservation r force index (primary)
+ where ${isToken(tokens)}
  order by token
    for update`
 }

@@ -7,7 +7,6 @@ import type { SequenceGroupWrite, SequenceGroupWork as Work } from './batch.ts'
 import {
   codeOf,
   inOrder,
-  isToken,
   lockConfirmed,
   lockReservations,
   lockReserved,
@@ -87,13 +86,13 @@ function isOpen({ row, periodKey }: Work): boolean {
   return row.issuedIn === periodKey
 }
 
-export type PositionRow = Position & Record<'id' | 'period' | 'identity' | 'generation', number>
+type PositionRow = Position & Record<'id' | 'period' | 'identity' | 'generation', number>
 
 /**
  * Creates missing rows of one period for sequence groups. The insert also locks the existing ones, so that the lock order
  * is always the same.
  */
-export function createPositions(groupIds: string, periodKey: number): string {
+function createPositions(groupIds: string, periodKey: number): string {
   return `insert into sequence_value (group_id, period_key, identity)
 select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
@@ -103,7 +102,7 @@ select id, ${integer(periodKey)}, identity
 }
 
 /** Locks and reads the rows of one period. */
-export function lockPositionsOf(groupIds: string, periodKey: number): string {
+function lockPositionsOf(groupIds: string, periodKey: number): string {
   return `select group_id as id, period_key as period, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
  where group_id in (${groupIds}) and period_key = ${integer(periodKey)}
@@ -130,7 +129,7 @@ function readReservations(
   const reservedAt = isRaised ? text.add(lockReserved(place)) : -1
   const free = count > 0 ? readFree(place, count) : []
   const freeAt = free.map((statement) => text.add(statement))
-  const tokensAt = tokens.length > 0 ? text.add(lockReservations('primary', isToken(tokens))) : -1
+  const tokensAt = tokens.length > 0 ? text.add(lockReservations(tokens)) : -1
   return (answers) => {
     const numbers = freeAt.flatMap((index) => rowsOf<{ value: number }>(answers[index]))
     return {
@@ -193,12 +192,10 @@ const LATEST = 'latest_period_key'
  * After their numbers of the current period are locked or changed. `latest`: the period of the number that was issued last,
  * also if the clock of its process is behind or ahead.
  */
-export function raiseRevisions(
-  raised: readonly { row: SequenceGroupRow; raise: number; latest?: string }[],
-): string {
+function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number; latest: string }[]): string {
   return `update sequence_group force index (primary)
    set revision = revision + ${eachOf(raised, 'id', ({ raise }) => integer(raise))},
-       ${LATEST} = ${eachOf(raised, 'id', ({ latest = LATEST }) => latest)},
+       ${LATEST} = ${eachOf(raised, 'id', ({ latest }) => latest)},
        is_used = true
  where id in (${idsOf(raised)})`
 }
@@ -228,14 +225,11 @@ function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWri
   ]
 }
 
-/** `closedAt`: when it was closed, as an expression; by default now. */
-type WrittenReservation = StoredReservation & { closedAt?: string }
-
 /** Writes reservations: new ones, which may already be closed again, and the final state of others. */
-export function storeReservations(groupId: number, stored: readonly WrittenReservation[]): string {
+function storeReservations(groupId: number, stored: readonly StoredReservation[]): string {
   const values = list(stored, (reservation) => {
     const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = reservation
-    const closedAt = reservation.closedAt ?? (state === 'RESERVED' ? 'null' : 'utc_timestamp(3)')
+    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
     const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
     return `(${hex(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
   })
