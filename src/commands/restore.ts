@@ -120,7 +120,7 @@ function faultOf(entry: Entry): string | undefined {
   if (entry.type !== 'sequence') return undefined
   const { definition } = entry
   const checked = changedSequenceDefinition({ ...UNUSED, definition }, definition)
-  return checked instanceof NthError ? checked.message : undefined
+  return checked instanceof NthError ? checked.message.replace(/\. Nothing was changed\.$/, '') : undefined
 }
 
 /** What is counted, and the table that has it. Lines that only continue another one are part of it. */
