@@ -119,7 +119,7 @@ function faultOf(entry: Entry): string | undefined {
   if (entry.type !== 'sequence') return undefined
   const { definition } = entry
   const checked = changedSequenceDefinition({ ...UNUSED, definition }, definition)
-  return checked instanceof NthError ? checked.message : undefined
+  return checked instanceof NthError ? checked.message.replace(/\. Nothing was changed\.$/, '') : undefined
 }
 
 /** What is counted, and the table that has it. Lines that only continue another one are part of it. */
@@ -156,28 +156,31 @@ async function restoreAll(target: Target, source: Source, continues: boolean): P
     line = batch.at(-1)?.line ?? line
     entries += batch.length
     progress.show(entries, source.fraction())
-    for (const entry of restored)
-      counts.set(
-        entry.type,
-        (counts.get(entry.type) ?? 0) + ('subjects' in entry ? entry.subjects.length : 1),
-      )
+    for (const entry of restored) {
+      const count = 'subjects' in entry ? entry.subjects.length : 1
+      counts.set(entry.type, (counts.get(entry.type) ?? 0) + count)
+    }
   }
 
-  const readCounts = () => database.select<Record<string, number>>(JOBS, COUNT_ROWS)
+  /** How many rows there are, by the type of their entries; undefined: nobody needs to know. */
+  async function countRows(): Promise<Record<string, number> | undefined> {
+    return continues ? (await database.select<Record<string, number>>(JOBS, COUNT_ROWS))[0] : undefined
+  }
+
   const progressText = () =>
     `Restored up to line ${line}, and perhaps some lines after it. Repeat the command with --continue.`
   try {
     await withNotice(progressText, async () => {
-      const [before] = continues ? await readCounts() : []
+      const before = await countRows()
       for await (const batch of ahead(batchesOf(source))) await restoreBatch(batch)
       // Earlier versions let named sequence groups use a format that doesn't show them.
       await migrateAgain(target, '0009_past_formats.sql')
-      const [after] = continues ? await readCounts() : []
+      const after = await countRows()
       progress.clear()
       for (const { type, title } of KINDS) {
-        const missing =
-          before && after ? `, of which ${Number(after[type]) - Number(before[type])} were missing` : ''
-        if (counts.has(type)) console.error(`${title}: ${counts.get(type)}${missing}.`)
+        const missing = (after?.[type] ?? 0) - (before?.[type] ?? 0)
+        const part = continues ? `, of which ${missing} were missing` : ''
+        if (counts.has(type)) console.error(`${title}: ${counts.get(type)}${part}.`)
       }
     })
   } finally {
@@ -188,7 +191,7 @@ async function restoreAll(target: Target, source: Source, continues: boolean): P
 
 const COUNT_ROWS = `select ${KINDS.map(({ type, table }) => `(select count(*) from ${table}) as ${type}`).join(',\n       ')}`
 
-/** Gives items of which the next one is already made while one is worked on. */
+/** Reads the next batch while the database works on one: two of three seconds are its, the third is this process's. */
 async function* ahead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
   let next = items.next()
   for (let { done, value } = await next; !done; { done, value } = await next) {

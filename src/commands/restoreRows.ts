@@ -21,7 +21,7 @@ import {
 import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { insertKey } from '../repository/apiKeys.ts'
 import { readCounterRows } from '../repository/counters.ts'
-import { type NamespaceRow, namespaceSet, readNamespaces, retentionOf } from '../repository/namespaces.ts'
+import { namespaceSet, readNamespaces, retentionOf } from '../repository/namespaces.ts'
 import {
   STORED_SEQUENCE,
   type StoredSequenceRow,
@@ -31,10 +31,11 @@ import {
 import { readSequenceGroups } from '../repository/sequences.ts'
 import { insertDocuments } from '../repository/trustedDocuments.ts'
 import { type CounterKey, keyText, UNBOUNDED } from '../rules/counter.ts'
-import type { Entry, EntryOf, EntryType, GroupPeriod } from '../rules/entries.ts'
+import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { type SequenceGroupKey, sequenceGroupKeyText } from '../rules/sequence.ts'
 import { union } from '../rules/sequenceDefinition.ts'
 import { createSalt } from '../rules/subjects.ts'
+import { described } from './import.ts'
 
 /**
  * Inserts entries of one type, in their order. Rows that exist stay as they are: so a batch may run again, also after
@@ -84,12 +85,16 @@ on duplicate key update ${columns[0]} = ${table}.${columns[0]}`,
   }
 }
 
-/** Returns a function that finds what belongs to an entry. It throws an error where the file has no line for that. */
+/**
+ * Returns a function that finds the row to which an entry belongs.
+ *
+ * @throws {Error} from that function, if no line of the file has created it
+ */
 function finder<Key, Row>(rows: ReadonlyMap<string, Row>, textOf: (key: Key) => string) {
-  return (key: Key): Row => {
-    const row = rows.get(textOf(key))
-    if (!row) throw new Error(`A line belongs to ${JSON.stringify(key)}, for which no line comes before.`)
-    return row
+  return (entry: Entry & Key): Row => {
+    const row = rows.get(textOf(entry))
+    if (row) return row
+    throw new Error(`${described(entry)}: no line before has what this line belongs to.`)
   }
 }
 
@@ -104,23 +109,21 @@ async function insertNamespaces(connection: Connection, entries: readonly EntryO
     )
 }
 
-/** Finds namespaces. One without a line is created with the defaults. */
+/** Finds the namespaces of entries. One without a line is created with the defaults. */
 async function findNamespaces(connection: Connection, entries: readonly CounterKey[]) {
   const names = [...new Set(entries.map(({ namespace }) => namespace))]
-  const readAll = async () =>
-    new Map(
-      (await readNamespaces(connection, `where n.name in (${list(names, bytes)})`)).map(
-        (row): [string, NamespaceRow] => [row.name.toString(), row],
-      ),
-    )
-  const present = await readAll()
-  const missing = names.filter((name) => !present.has(name))
-  const toRow = (name: string) => ({ name: bytes(name) })
-  await insert(connection, 'namespace', missing.map(toRow))
-  return finder(missing.length > 0 ? await readAll() : present, (name: string) => name)
+  const isNamed = `where n.name in (${list(names, bytes)})`
+  let rows = await readNamespaces(connection, isNamed)
+  if (rows.length < names.length) {
+    const all = names.map((name) => ({ name: bytes(name) }))
+    await insert(connection, 'namespace', all)
+    rows = await readNamespaces(connection, isNamed)
+  }
+  const named = new Map(rows.map((row) => [row.name.toString(), row]))
+  return finder(named, ({ namespace }: CounterKey) => namespace)
 }
 
-/** The first revision of new rows: above the mark, which readers may have seen. */
+/** The revision of new rows: above the mark, which readers may have seen. */
 async function firstRevision(connection: Connection): Promise<string> {
   return integer(1 + (await readValue(connection, FIRST_REVISION)))
 }
@@ -131,50 +134,50 @@ async function findCounters(connection: Connection, entries: readonly CounterKey
 
 async function insertCounters(connection: Connection, entries: readonly EntryOf<'counter'>[]) {
   const namespaceOf = await findNamespaces(connection, entries)
-  const definitions = entries.map(({ namespace, name, definition, subjectSalt = createSalt() }) => {
-    const { id, time_zone, periods } = namespaceOf(namespace)
+  const counters = entries.map((entry) => {
+    const { id, time_zone, periods } = namespaceOf(entry)
+    const { definition = { ...UNBOUNDED, ...retentionOf(time_zone, periods) } } = entry
     return {
       namespace_id: integer(id),
-      name: bytes(name),
+      name: bytes(entry.name),
       version: integer(firstVersion()),
-      subject_salt: hex(subjectSalt),
-      ...definitionColumns(definition ?? { ...UNBOUNDED, ...retentionOf(time_zone, periods) }),
+      subject_salt: hex(entry.subjectSalt ?? createSalt()),
+      ...definitionColumns(definition),
     }
   })
-  await insert(connection, 'counter', definitions)
-  const counters = findCounters(connection, entries)
-  const counterOf = await counters
+  await insert(connection, 'counter', counters)
+  const counterOf = await findCounters(connection, entries)
   const [revision, now] = [await firstRevision(connection), await timeOf(connection)]
-  const slots = entries.flatMap(({ value, createdAt = now, updatedAt = now, ...key }) => {
-    const { id, version, definition } = counterOf(key)
-    const row = { counter_id: integer(id), slot: '0', version: integer(version), value: integer(value) }
-    const first = {
-      ...row,
-      revision,
-      created_at: instant(createdAt),
-      updated_at: orNull(updatedAt, instant),
-    }
-    const empty = { ...row, value: '0', revision: '0', created_at: 'null', updated_at: 'null' }
-    const others = Array.from({ length: definition.slots - 1 }, (_, index) => ({
-      ...empty,
-      slot: integer(index + 1),
+  const values = entries.flatMap((entry) => {
+    const { id, version, definition } = counterOf(entry)
+    const { value, createdAt = now, updatedAt = now } = entry
+    return Array.from({ length: definition.slots }, (_, slot) => ({
+      counter_id: integer(id),
+      slot: integer(slot),
+      version: integer(version),
+      value: slot === 0 ? integer(value) : '0',
+      revision: slot === 0 ? revision : '0',
+      created_at: slot === 0 ? instant(createdAt) : 'null',
+      updated_at: slot === 0 ? orNull(updatedAt, instant) : 'null',
     }))
-    return [first, ...others]
   })
-  await insert(connection, 'counter_value', slots)
-  await insertHistory(connection, entries, counters)
+  await insert(connection, 'counter_value', values)
+  await insertTotals(connection, entries, counterOf)
 }
 
-/** Also totals of running periods go to the history: the next addition takes them up from there. */
-async function insertHistory(
+async function insertHistory(connection: Connection, entries: readonly EntryOf<'counterHistory'>[]) {
+  await insertTotals(connection, entries, await findCounters(connection, entries))
+}
+
+/** Inserts also totals of running periods: the next addition takes them up from the history. */
+async function insertTotals(
   connection: Connection,
-  entries: readonly (EntryOf<'counter'> | EntryOf<'counterHistory'>)[],
-  counters = findCounters(connection, entries),
+  entries: readonly EntryOf<'counter' | 'counterHistory'>[],
+  counterOf: Awaited<ReturnType<typeof findCounters>>,
 ) {
-  const counterOf = await counters
-  const rows = entries.flatMap(({ history, namespace, name }) => {
-    const counter_id = integer(counterOf({ namespace, name }).id)
-    return history.map(({ period, start, value }) => ({
+  const rows = entries.flatMap((entry) => {
+    const counter_id = integer(counterOf(entry).id)
+    return entry.history.map(({ period, start, value }) => ({
       counter_id,
       period: integer(PERIOD_CODES[period]),
       start: integer(start),
@@ -187,52 +190,55 @@ async function insertHistory(
 async function insertSequences(connection: Connection, entries: readonly EntryOf<'sequence'>[]) {
   const namespaceOf = await findNamespaces(connection, entries)
   const rows = entries.map((entry) => {
-    const { namespace, name, definition, subjectSalt = createSalt(), hasMigratedRepeats = false } = entry
+    const { definition, hasMigratedRepeats = false } = entry
     const pastFormats = union(entry.formatHistory, entry.pastFormats ?? [])
     return {
-      namespace_id: integer(namespaceOf(namespace).id),
-      name: bytes(name),
+      namespace_id: integer(namespaceOf(entry).id),
+      name: bytes(entry.name),
       // Above the first one, so that its groups can have an earlier one.
       version: integer(1 + firstVersion()),
       created_at: instant(entry.createdAt),
       is_defined: String(entry.isDefined),
-      subject_salt: hex(subjectSalt),
+      subject_salt: hex(entry.subjectSalt ?? createSalt()),
       ...sequenceColumns({ definition, hasMigratedRepeats, pastFormats }),
     }
   })
   await insert(connection, 'sequence', rows)
 }
 
-async function insertGroups(connection: Connection, entries: readonly EntryOf<'sequenceGroup'>[]) {
-  const sequences = entries.map(({ namespace, sequence: name }) => ({ namespace, name }))
-  const unique = new Map(sequences.map((key) => [keyText(key), key]))
-  const found = await select<StoredSequenceRow & NamedRow>(
-    connection,
-    selectByName(
-      [...unique.values()],
-      's.name',
-      (isNamed) => `select n.name as namespace, s.name, ${STORED_SEQUENCE}, s.subject_salt as salt
+const sequenceText = ({ namespace, sequence: name }: SequenceGroupKey) => keyText({ namespace, name })
+
+async function findSequences(connection: Connection, entries: readonly EntryOf<'sequenceGroup'>[]) {
+  const keys = new Map(entries.map((entry) => [sequenceText(entry), entry]))
+  const named = [...keys.values()].map(({ namespace, sequence: name }) => ({ namespace, name }))
+  const selectNamed = (isNamed: string) =>
+    `select n.name as namespace, s.name, ${STORED_SEQUENCE}, s.subject_salt as salt
        from namespace n
        join sequence s on s.namespace_id = n.id
-      where ${isNamed}`,
-    ),
-  )
-  const stored = new Map(found.map((row) => [keyText(nameIn(row)), storedSequenceIn(row)]))
-  const sequenceOf = finder(stored, keyText)
+      where ${isNamed}`
+  const statement = selectByName(named, 's.name', selectNamed)
+  const rows = await select<StoredSequenceRow & NamedRow>(connection, statement)
+  const sequences = new Map(rows.map((row) => [keyText(nameIn(row)), storedSequenceIn(row)]))
+  return finder(sequences, sequenceText)
+}
+
+async function insertGroups(connection: Connection, entries: readonly EntryOf<'sequenceGroup'>[]) {
+  const sequenceOf = await findSequences(connection, entries)
   const revision = await firstRevision(connection)
-  const rows = entries.map(({ namespace, sequence, group, latest }) => {
-    const { id, version, definition } = sequenceOf({ namespace, name: sequence })
-    const { format = definition.format, timeZone = definition.timeZone } = latest ?? {}
-    // An earlier version is that of numbers that were issued before the last change of the definition.
-    const isCurrent = latest?.isCurrent && format === definition.format && timeZone === definition.timeZone
+  const rows = entries.map((entry) => {
+    const { id, version, definition } = sequenceOf(entry)
+    const { latest } = entry
+    const { format = definition.format, timeZone = definition.timeZone, isCurrent } = latest ?? {}
+    const isUnchanged = isCurrent && format === definition.format && timeZone === definition.timeZone
     return {
       sequence_id: integer(id),
-      name: bytes(group),
+      name: bytes(entry.group),
       identity: integer(firstVersion()),
       revision,
       is_used: 'true',
       latest_period_key: latest ? integer(latest.period) : 'null',
-      version: latest ? integer(isCurrent ? version : version - 1) : 'null',
+      // An earlier one, if the sequence was redefined since its latest number.
+      version: latest ? integer(isUnchanged ? version : version - 1) : 'null',
       format: latest ? orNull(format, bytes) : 'null',
       time_zone: latest ? bytes(timeZone) : 'null',
     }
@@ -242,27 +248,27 @@ async function insertGroups(connection: Connection, entries: readonly EntryOf<'s
 }
 
 async function findGroups(connection: Connection, entries: readonly SequenceGroupKey[]) {
-  const unique = new Map(entries.map((key) => [sequenceGroupKeyText(key), key]))
+  const unique = new Map(entries.map((entry) => [sequenceGroupKeyText(entry), entry]))
   return finder(await readSequenceGroups(connection, [...unique.values()]), sequenceGroupKeyText)
 }
 
 async function insertPositions(
   connection: Connection,
-  entries: readonly (SequenceGroupKey & { periods: readonly GroupPeriod[] })[],
+  entries: readonly EntryOf<'sequenceGroup' | 'sequenceGroupPeriods'>[],
 ) {
   const groupOf = await findGroups(connection, entries)
   const now = await timeOf(connection)
-  const rows = entries.flatMap(({ periods, namespace, sequence, group }) => {
-    const { id, identity } = groupOf({ namespace, sequence, group })
-    return periods.map(({ period, lastValue, nextValue, generation, createdAt = now, updatedAt = now }) => ({
+  const rows = entries.flatMap((entry) => {
+    const { id, identity } = groupOf(entry)
+    return entry.periods.map(({ period, generation, ...position }) => ({
       group_id: integer(id),
       period_key: integer(period),
       identity: integer(identity),
-      value: orNull(lastValue, integer),
-      next_value: orNull(nextValue, integer),
+      value: orNull(position.lastValue, integer),
+      next_value: orNull(position.nextValue, integer),
       generation: integer(generation),
-      created_at: orNull(createdAt, instant),
-      updated_at: orNull(updatedAt, instant),
+      created_at: orNull(position.createdAt === undefined ? now : position.createdAt, instant),
+      updated_at: orNull(position.updatedAt === undefined ? now : position.updatedAt, instant),
     }))
   })
   await insert(connection, 'sequence_value', rows)
@@ -270,41 +276,32 @@ async function insertPositions(
 
 async function insertReservations(connection: Connection, entries: readonly EntryOf<'reservation'>[]) {
   const groupOf = await findGroups(connection, entries)
-  const rows = entries.map(({ namespace, sequence, group, ...reservation }) => ({
-    token: hex(reservation.token),
-    group_id: integer(groupOf({ namespace, sequence, group }).id),
-    period_key: integer(reservation.period),
-    generation: integer(reservation.generation),
-    value: integer(reservation.value),
-    formatted: bytes(reservation.formatted),
-    state: integer(codeOf(reservation.state)),
-    is_free: String(reservation.isFree),
-    expires_at: instant(reservation.expiresAt),
-    closed_at: orNull(reservation.closedAt, instant),
+  const rows = entries.map((entry) => ({
+    token: hex(entry.token),
+    group_id: integer(groupOf(entry).id),
+    period_key: integer(entry.period),
+    generation: integer(entry.generation),
+    value: integer(entry.value),
+    formatted: bytes(entry.formatted),
+    state: integer(codeOf(entry.state)),
+    is_free: String(entry.isFree),
+    expires_at: instant(entry.expiresAt),
+    closed_at: orNull(entry.closedAt, instant),
   }))
   await insert(connection, 'reservation', rows)
 }
 
-/** @throws {Error} if the row would not find its subjects: their hashes are keyed by its salt */
-function assertSalt({ salt }: { salt: string | undefined }, subjectSalt: string, key: object): void {
-  if (salt !== subjectSalt)
-    throw new Error(`The subjects of ${JSON.stringify(key)} in the file have another salt than the database.`)
-}
-
-/** Pairs the columns of a table with the values of a row. */
-function columnsOf(names: readonly string[], values: readonly string[]): Columns {
-  return Object.fromEntries(names.map((name, index) => [name, values[index] ?? 'null']))
-}
-
 async function insertCounterSubjects(connection: Connection, entries: readonly EntryOf<'counterSubjects'>[]) {
   const counterOf = await findCounters(connection, entries)
-  const rows = entries.flatMap(({ namespace, name, period, start, subjects, subjectSalt }) => {
-    const counter = counterOf({ namespace, name })
-    assertSalt(counter, subjectSalt, { namespace, name })
-    const since = period === null ? integer(counter.forgottenSecond) : startSecond(start.getTime())
-    const place = [integer(counter.id), periodCode(period), since]
-    const names = [...COUNTS.key, ...COUNTS.columns]
-    return subjects.map((one) => columnsOf(names, [...place, hex(one.subject), ...COUNTS.valuesOf(one)]))
+  const rows = entries.flatMap((entry) => {
+    const { id, salt, forgottenSecond } = counterOf(entry)
+    assertSalt(entry, salt)
+    const { period, start, subjects } = entry
+    const since = period === null ? integer(forgottenSecond) : startSecond(start.getTime())
+    const place = [integer(id), periodCode(period), since]
+    return subjects.map((one) =>
+      subjectColumns(COUNTS, [...place, hex(one.subject), ...COUNTS.valuesOf(one)]),
+    )
   })
   await insert(connection, COUNTS.table, rows)
 }
@@ -314,18 +311,35 @@ async function insertGroupSubjects(
   entries: readonly EntryOf<'sequenceGroupSubjects'>[],
 ) {
   const groupOf = await findGroups(connection, entries)
-  const rows = entries.flatMap(({ namespace, sequence, group, period, subjects, subjectSalt }) => {
-    const key = { namespace, sequence, group }
-    const row = groupOf(key)
-    assertSalt(row, subjectSalt, key)
-    const place = [integer(row.id), integer(period)]
-    const names = [...NUMBERS.key, ...NUMBERS.columns]
-    return subjects.map(({ issuedAt, ...one }) => {
+  const rows = entries.flatMap((entry) => {
+    const { id, salt } = groupOf(entry)
+    assertSalt(entry, salt)
+    const place = [integer(id), integer(entry.period)]
+    return entry.subjects.map(({ issuedAt, ...one }) => {
       const values = NUMBERS.valuesOf({ ...one, issuedAt: issuedAt.getTime() })
-      return columnsOf(names, [...place, hex(one.subject), ...values])
+      return subjectColumns(NUMBERS, [...place, hex(one.subject), ...values])
     })
   })
   await insert(connection, NUMBERS.table, rows)
+}
+
+/** @throws {Error} if the subjects would not be found: their hashes are keyed by the salt */
+function assertSalt(
+  entry: EntryOf<'counterSubjects' | 'sequenceGroupSubjects'>,
+  salt: string | undefined,
+): void {
+  if (entry.subjectSalt !== salt)
+    throw new Error(`${described(entry)}: its subjects have another salt than in the database.`)
+}
+
+/** The columns of a subject, by the values in their order. */
+function subjectColumns(
+  table: Record<'key' | 'columns', readonly string[]>,
+  values: readonly string[],
+): Columns {
+  return Object.fromEntries(
+    [...table.key, ...table.columns].map((name, index) => [name, values[index] ?? 'null']),
+  )
 }
 
 async function insertTrustedDocuments(
@@ -340,9 +354,9 @@ async function insertTrustedDocuments(
 async function insertApiKeys(connection: Connection, entries: readonly EntryOf<'apiKey'>[]) {
   for (const key of entries) {
     const isKey = `hash = ${hex(key.hash)}`
-    const present = await select<{ id: number; isSame: number }>(
+    const present = await select<{ isSame: number }>(
       connection,
-      `select id, ${isKey} as isSame from api_key where ${isKey} or id = ${integer(key.id)}`,
+      `select ${isKey} as isSame from api_key where ${isKey} or id = ${integer(key.id)}`,
     )
     if (present.some(({ isSame }) => isSame)) continue
     await connection.query(insertKey(key, present.length > 0 ? null : key.id))

@@ -148,7 +148,9 @@ async function lockedDatabase() {
   const holder = await createConnection(server)
   onTestFinished(() => holder.destroy())
   await holder.query('begin')
-  await holder.query(`insert into ${database}.counter (namespace_id, name) values (1, 'c1234')`)
+  await holder.query(
+    `insert into ${database}.counter (namespace_id, name) select id, 'c1234' from ${database}.namespace`,
+  )
   return {
     target,
     release: () => holder.query('rollback'),
@@ -283,7 +285,7 @@ it.each<[string, Line[], string]>([
         createdAt: AT,
       },
     ],
-    'Line 2: definition.startValue makes startValue 9 higher than maxValue 3.',
+    'Line 2: Argument "definition.startValue" makes startValue 9 higher than maxValue 3.\n',
   ],
 ])('applies nothing if a file has %s', async (_, lines, message) => {
   const target = await freshDatabase()
