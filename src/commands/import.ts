@@ -15,7 +15,7 @@ import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
 import { partsOf } from './paging.ts'
 import { checkAll, described, openFile, placedIn, type Source } from './source.ts'
-import { type Outcome, Summary } from './summary.ts'
+import { type EntryOutcome, Summary } from './summary.ts'
 
 export const USAGE = `Usage: nth import <file> [options]
 
@@ -142,7 +142,7 @@ async function importAll(target: Target, source: Source, isTrial: boolean): Prom
 
 /** What was done with an entry. `note`: why it was refused, or what differs. */
 interface Result {
-  outcome: Outcome
+  outcome: EntryOutcome
   note?: string | undefined
 }
 

@@ -1,4 +1,4 @@
-import { access, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -11,20 +11,20 @@ import { integer, REVISION_OF_NOW, raiseMark, readValue } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { migrateAgain } from '../repository/migrate.ts'
 import { openNth } from '../repository/nth.ts'
-import { UNUSED } from '../repository/sequenceDefinition.ts'
-import { crossed, keyText } from '../rules/counter.ts'
-import type { Entry, EntryOf, Placed } from '../rules/entries.ts'
+import { keyText } from '../rules/counter.ts'
+import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
-import { changedSequenceDefinition, MAX_BLOCK } from '../rules/sequenceDefinition.ts'
+import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
 import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
-import { type LineFault, NO_EXPORT } from './formats.ts'
+import { NO_EXPORT } from './formats.ts'
 import { partsOf } from './paging.ts'
 import { restoreRows } from './restoreRows.ts'
 import { type Snapshot, withSnapshot } from './snapshot.ts'
-import { checkAll, described, openFile, type Source } from './source.ts'
+import { checkAll, described, openFile, placedIn, type Source } from './source.ts'
+import { Summary } from './summary.ts'
 
 export const USAGE = `Usage: nth restore <path> [--advance <n>] [--continue]
        nth restore --advance <n>
@@ -77,10 +77,10 @@ async function restore(path: string, advanceBy: number | undefined, continues: b
   const { at, revision = 0 } = source
   try {
     if (!at) throw new Error(`${file}: ${NO_EXPORT}`)
-    await checkAll({ ...source, parts: () => storable(source.parts()) })
+    await checkAll(source)
     await withDatabase(async (target) => {
       await prepare(target, continues, Math.max(revision, 1000 * (at.getTime() - Date.UTC(2020, 0))))
-      await restoreAll(target, source, continues)
+      await restoreAll(target, source)
       console.log(`Restored as of ${at.toISOString()}.`)
       console.error(LATER)
       if (advanceBy === undefined) console.error(NOT_ADVANCED)
@@ -93,141 +93,75 @@ async function restore(path: string, advanceBy: number | undefined, continues: b
 
 /** The file of a backup, which may also be given as its directory. */
 async function fileAt(path: string): Promise<string> {
-  const file = (await stat(path).catch(() => undefined))?.isDirectory() ? join(path, BACKUP_FILE) : path
-  await access(file).catch((cause) => {
-    throw new Error(`There is no ${file}. Give the directory of a backup, or the file of an export.`, {
-      cause,
-    })
-  })
-  return file
+  const stats = await stat(path).catch(() => undefined)
+  return stats?.isDirectory() ? join(path, BACKUP_FILE) : path
 }
 
-/** Entries of a file, and faults in place of those that no database had. */
-async function* storable(parts: AsyncIterable<Placed | LineFault>): AsyncGenerator<Placed | LineFault> {
-  for await (const part of parts) {
-    const fault = 'entry' in part ? faultOf(part.entry) : undefined
-    yield fault ? { line: part.line, fault } : part
-  }
-}
+/** The tables of what is counted. Lines that only continue another one are part of it. */
+const TABLES = {
+  namespace: 'namespace',
+  counter: 'counter',
+  sequence: 'sequence',
+  sequenceGroup: 'sequence_group',
+  reservation: 'reservation',
+  counterSubjects: 'counter_subject',
+  sequenceGroupSubjects: 'sequence_subject',
+  trustedDocument: 'trusted_document',
+  apiKey: 'api_key',
+  idempotencyKey: 'idempotency_key',
+} as const
 
-function faultOf(entry: Entry): string | undefined {
-  if (entry.type === 'counter' && entry.definition) {
-    const beyond = crossed(entry.definition, entry.value)
-    const side = beyond?.side === 'maxValue' ? 'above its maximum' : 'below its minimum'
-    return beyond && `its value ${entry.value} is ${side} of ${beyond.limit}`
-  }
-  if (entry.type !== 'sequence') return undefined
-  const { definition } = entry
-  const checked = changedSequenceDefinition({ ...UNUSED, definition }, definition)
-  return checked instanceof NthError ? checked.message.replace(/\. Nothing was changed\.$/, '') : undefined
-}
-
-/** What is counted, and the table that has it. Lines that only continue another one are part of it. */
-const KINDS = [
-  { type: 'namespace', title: 'Namespaces', table: 'namespace' },
-  { type: 'counter', title: 'Counters', table: 'counter' },
-  { type: 'sequence', title: 'Sequences', table: 'sequence' },
-  { type: 'sequenceGroup', title: 'Sequence groups', table: 'sequence_group' },
-  { type: 'reservation', title: 'Reservations', table: 'reservation' },
-  { type: 'counterSubjects', title: 'Subjects of counters', table: 'counter_subject' },
-  { type: 'sequenceGroupSubjects', title: 'Subjects of sequence groups', table: 'sequence_subject' },
-  { type: 'trustedDocument', title: 'Trusted documents', table: 'trusted_document' },
-  { type: 'apiKey', title: 'API keys', table: 'api_key' },
-  { type: 'idempotencyKey', title: 'Idempotency keys', table: 'idempotency_key' },
-] as const
+const KINDS = Object.entries(TABLES) as [keyof typeof TABLES, string][]
 
 /** Time limit of a batch, with its retries after lost connections. */
 const BATCH_LIMIT_MS = 120_000
-/** Entries and rows of one transaction. */
-const MAX_ENTRIES = 500
-const MAX_ROWS = 5000
+/** Entries of one transaction. */
+const BATCH = 200
 
-/** Inserts all entries of a file, and prints how many there are of each kind, and how many of them were missing. */
-async function restoreAll(target: Target, source: Source, continues: boolean): Promise<void> {
+/** Inserts all entries of a file, and prints how many of each kind were missing. */
+async function restoreAll(target: Target, source: Source): Promise<void> {
   const options = { timeLimitMs: BATCH_LIMIT_MS, maxPending: 1, isForChanges: true }
   const database = openDatabase(openHosts([target]), options)
   const progress = createProgress(process.stderr)
-  const counts = new Map<string, number>()
+  const counts: { [Type in EntryType]?: number } = {}
   let [entries, line] = [0, 1]
 
-  async function restoreBatch(batch: readonly Placed[]): Promise<void> {
-    const restored = batch.map(({ entry }) => entry)
-    await database.withRetry(JOBS, (connection) => restoreRows(connection, restored))
-    line = batch.at(-1)?.line ?? line
-    entries += batch.length
-    progress.show(entries, source.fraction())
-    for (const entry of restored) {
-      const count = 'subjects' in entry ? entry.subjects.length : 1
-      counts.set(entry.type, (counts.get(entry.type) ?? 0) + count)
+  async function insertAll(): Promise<void> {
+    const batches = partsOf(placedIn(source), BATCH, ({ entry }) => entry.type)
+    for await (const [, batch] of batches) {
+      const restored = batch.map(({ entry }) => entry)
+      await database.withRetry(JOBS, (connection) => restoreRows(connection, restored))
+      line = batch.at(-1)?.line ?? line
+      entries += batch.length
+      progress.show(entries, source.fraction())
+      for (const entry of restored)
+        counts[entry.type] = (counts[entry.type] ?? 0) + ('subjects' in entry ? entry.subjects.length : 1)
     }
   }
 
-  /** How many rows there are, by the type of their entries; undefined: nobody needs to know. */
-  async function countRows(): Promise<Record<string, number> | undefined> {
-    return continues ? (await database.select<Record<string, number>>(JOBS, COUNT_ROWS))[0] : undefined
-  }
-
-  const progressText = () =>
+  const noticeOf = () =>
     `Restored up to line ${line}, and perhaps some lines after it. Repeat the command with --continue.`
   try {
-    await withNotice(progressText, async () => {
-      const before = await countRows()
-      for await (const batch of ahead(batchesOf(source))) await restoreBatch(batch)
-      // Earlier versions let named sequence groups use a format that doesn't show them.
-      await migrateAgain(target, '0009_past_formats.sql')
-      const after = await countRows()
-      progress.clear()
-      for (const { type, title } of KINDS) {
-        const missing = (after?.[type] ?? 0) - (before?.[type] ?? 0)
-        const part = continues ? `, of which ${missing} were missing` : ''
-        if (counts.has(type)) console.error(`${title}: ${counts.get(type)}${part}.`)
-      }
-    })
+    const [before = {}] = await database.select<Record<string, number>>(JOBS, COUNT_ROWS)
+    await withNotice(noticeOf, insertAll)
+    // Earlier versions let named sequence groups use a format that doesn't show them.
+    await migrateAgain(target, '0009_past_formats.sql')
+    const [after = {}] = await database.select<Record<string, number>>(JOBS, COUNT_ROWS)
+    progress.clear()
+    const summary = new Summary()
+    for (const [type] of KINDS) {
+      const created = (after[type] ?? 0) - (before[type] ?? 0)
+      summary.add(type, 'created', created)
+      summary.add(type, 'kept', Math.max(0, (counts[type] ?? 0) - created))
+    }
+    for (const sentence of summary.lines()) console.error(sentence)
   } finally {
     progress.clear()
     await database.close()
   }
 }
 
-const COUNT_ROWS = `select ${KINDS.map(({ type, table }) => `(select count(*) from ${table}) as ${type}`).join(',\n       ')}`
-
-/** Reads the next batch while the database works on one: two of three seconds are its, the third is this process's. */
-async function* ahead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
-  let next = items.next()
-  for (let { done, value } = await next; !done; { done, value } = await next) {
-    next = items.next()
-    // It is thrown when it is waited for.
-    next.catch(() => undefined)
-    yield value
-  }
-}
-
-/** Entries of one type that are restored together. */
-async function* batchesOf(source: Source): AsyncGenerator<readonly Placed[]> {
-  let batch: Placed[] = []
-  let rows = 0
-  for await (const part of source.parts()) {
-    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
-    const [{ entry: first } = part, size] = [batch[0], sizeOf(part.entry)]
-    const isFull = batch.length === MAX_ENTRIES || rows + size > MAX_ROWS || first.type !== part.entry.type
-    if (isFull && batch.length > 0) {
-      yield batch
-      batch = []
-      rows = 0
-    }
-    batch.push(part)
-    rows += size
-  }
-  if (batch.length > 0) yield batch
-}
-
-/** About how many rows an entry has. */
-function sizeOf(entry: Entry): number {
-  const slots = entry.type === 'counter' ? (entry.definition?.slots ?? 1) : 0
-  if ('history' in entry) return entry.history.length + slots
-  if ('subjects' in entry) return entry.subjects.length
-  return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
-}
+const COUNT_ROWS = `select ${KINDS.map(([type, table]) => `(select count(*) from ${table}) as ${type}`).join(',\n       ')}`
 
 const LATER = `Everything after that instant is missing: new names, definitions, deletions, and revocations of API keys (see nth keys
 list). Names that were first used later start again.`
@@ -267,7 +201,7 @@ const OTHER_SESSIONS = `(select count(*)
                 from information_schema.processlist
                where db = database() and id <> connection_id())`
 
-const HAS_ROWS = KINDS.map(({ table }) => `exists (select 1 from ${table})`).join(' or ')
+const HAS_ROWS = KINDS.map(([, table]) => `exists (select 1 from ${table})`).join(' or ')
 
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500

@@ -9,7 +9,6 @@ import {
   hex,
   instant,
   integer,
-  list,
   type NamedRow,
   nameIn,
   orNull,
@@ -35,17 +34,17 @@ import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { type SequenceGroupKey, sequenceGroupKeyText } from '../rules/sequence.ts'
 import { union } from '../rules/sequenceDefinition.ts'
 import { createSalt } from '../rules/subjects.ts'
-import { described } from './import.ts'
+import { described } from './source.ts'
 
 /**
  * Inserts entries of one type, in their order. Rows that exist stay as they are: so a batch may run again, also after
  * `--advance` has moved its numbers on.
  */
-export function restoreRows(connection: Connection, entries: readonly Entry[]): Promise<void> {
+export async function restoreRows(connection: Connection, entries: readonly Entry[]): Promise<void> {
   const [first] = entries
-  if (!first) return Promise.resolve()
-  // All entries are of the same type.
-  return inTransaction(connection, () => INSERTS[first.type](connection, entries as readonly never[]))
+  // All entries are of the type of the first one.
+  if (first)
+    await inTransaction(connection, () => INSERTS[first.type](connection, entries as readonly never[]))
 }
 
 const INSERTS: Record<EntryType, (connection: Connection, entries: readonly never[]) => Promise<void>> = {
@@ -63,18 +62,19 @@ const INSERTS: Record<EntryType, (connection: Connection, entries: readonly neve
   idempotencyKey: insertIdempotencyKeys,
 }
 
-/** The values of a row's columns, as literals. All rows of an insert have the same columns. */
-type Columns = Record<string, string>
-
 /** Length of a statement at which it gets no more rows: far below what any server accepts. */
 const STATEMENT_LENGTH = 200_000
 
-/** Inserts the rows that don't exist. */
-async function insert(connection: Connection, table: string, rows: readonly Columns[]): Promise<void> {
-  const columns = Object.keys(rows[0] ?? {})
+/** Inserts the rows that don't exist, given as the values of columns, as literals. */
+async function insertValues(
+  connection: Connection,
+  table: string,
+  columns: readonly string[],
+  rows: readonly (readonly string[])[],
+): Promise<void> {
   let values = ''
   for (const [index, row] of rows.entries()) {
-    values += `${values && ',\n'}(${Object.values(row).join(', ')})`
+    values += `${values && ',\n'}(${row.join(', ')})`
     if (values.length < STATEMENT_LENGTH && index < rows.length - 1) continue
     await connection.query(
       `insert into ${table} (${columns.join(', ')})
@@ -83,6 +83,15 @@ on duplicate key update ${columns[0]} = ${table}.${columns[0]}`,
     )
     values = ''
   }
+}
+
+/** The same for rows with the same columns, by their names. */
+function insert(
+  connection: Connection,
+  table: string,
+  rows: readonly Record<string, string>[],
+): Promise<void> {
+  return insertValues(connection, table, Object.keys(rows[0] ?? {}), rows.map(Object.values))
 }
 
 /**
@@ -111,14 +120,14 @@ async function insertNamespaces(connection: Connection, entries: readonly EntryO
 
 /** Finds the namespaces of entries. One without a line is created with the defaults. */
 async function findNamespaces(connection: Connection, entries: readonly CounterKey[]) {
-  const names = [...new Set(entries.map(({ namespace }) => namespace))]
-  const isNamed = `where n.name in (${list(names, bytes)})`
-  let rows = await readNamespaces(connection, isNamed)
-  if (rows.length < names.length) {
-    const all = names.map((name) => ({ name: bytes(name) }))
-    await insert(connection, 'namespace', all)
-    rows = await readNamespaces(connection, isNamed)
-  }
+  const names = [...new Set(entries.map(({ namespace }) => bytes(namespace)))]
+  await insertValues(
+    connection,
+    'namespace',
+    ['name'],
+    names.map((name) => [name]),
+  )
+  const rows = await readNamespaces(connection, `where n.name in (${names.join(', ')})`)
   const named = new Map(rows.map((row) => [row.name.toString(), row]))
   return finder(named, ({ namespace }: CounterKey) => namespace)
 }
@@ -227,20 +236,20 @@ async function insertGroups(connection: Connection, entries: readonly EntryOf<'s
   const revision = await firstRevision(connection)
   const rows = entries.map((entry) => {
     const { id, version, definition } = sequenceOf(entry)
-    const { latest } = entry
-    const { format = definition.format, timeZone = definition.timeZone, isCurrent } = latest ?? {}
+    const { period, format = null, timeZone, isCurrent } = entry.latest ?? {}
     const isUnchanged = isCurrent && format === definition.format && timeZone === definition.timeZone
+    // An earlier one, if the sequence was redefined since its latest number. None, if that was not issued.
+    const issued = timeZone === undefined ? undefined : isUnchanged ? version : version - 1
     return {
       sequence_id: integer(id),
       name: bytes(entry.group),
       identity: integer(firstVersion()),
       revision,
       is_used: 'true',
-      latest_period_key: latest ? integer(latest.period) : 'null',
-      // An earlier one, if the sequence was redefined since its latest number.
-      version: latest ? integer(isUnchanged ? version : version - 1) : 'null',
-      format: latest ? orNull(format, bytes) : 'null',
-      time_zone: latest ? bytes(timeZone) : 'null',
+      latest_period_key: orNull(period, integer),
+      version: orNull(issued, integer),
+      format: orNull(format, bytes),
+      time_zone: orNull(timeZone, bytes),
     }
   })
   await insert(connection, 'sequence_group', rows)
@@ -294,16 +303,13 @@ async function insertReservations(connection: Connection, entries: readonly Entr
 async function insertCounterSubjects(connection: Connection, entries: readonly EntryOf<'counterSubjects'>[]) {
   const counterOf = await findCounters(connection, entries)
   const rows = entries.flatMap((entry) => {
-    const { id, salt, forgottenSecond } = counterOf(entry)
-    assertSalt(entry, salt)
+    const { id, forgottenSecond } = counterOf(entry)
     const { period, start, subjects } = entry
     const since = period === null ? integer(forgottenSecond) : startSecond(start.getTime())
     const place = [integer(id), periodCode(period), since]
-    return subjects.map((one) =>
-      subjectColumns(COUNTS, [...place, hex(one.subject), ...COUNTS.valuesOf(one)]),
-    )
+    return subjects.map((one) => [...place, hex(one.subject), ...COUNTS.valuesOf(one)])
   })
-  await insert(connection, COUNTS.table, rows)
+  await insertValues(connection, COUNTS.table, [...COUNTS.key, ...COUNTS.columns], rows)
 }
 
 async function insertGroupSubjects(
@@ -312,34 +318,13 @@ async function insertGroupSubjects(
 ) {
   const groupOf = await findGroups(connection, entries)
   const rows = entries.flatMap((entry) => {
-    const { id, salt } = groupOf(entry)
-    assertSalt(entry, salt)
-    const place = [integer(id), integer(entry.period)]
+    const place = [integer(groupOf(entry).id), integer(entry.period)]
     return entry.subjects.map(({ issuedAt, ...one }) => {
       const values = NUMBERS.valuesOf({ ...one, issuedAt: issuedAt.getTime() })
-      return subjectColumns(NUMBERS, [...place, hex(one.subject), ...values])
+      return [...place, hex(one.subject), ...values]
     })
   })
-  await insert(connection, NUMBERS.table, rows)
-}
-
-/** @throws {Error} if the subjects would not be found: their hashes are keyed by the salt */
-function assertSalt(
-  entry: EntryOf<'counterSubjects' | 'sequenceGroupSubjects'>,
-  salt: string | undefined,
-): void {
-  if (entry.subjectSalt !== salt)
-    throw new Error(`${described(entry)}: its subjects have another salt than in the database.`)
-}
-
-/** The columns of a subject, by the values in their order. */
-function subjectColumns(
-  table: Record<'key' | 'columns', readonly string[]>,
-  values: readonly string[],
-): Columns {
-  return Object.fromEntries(
-    [...table.key, ...table.columns].map((name, index) => [name, values[index] ?? 'null']),
-  )
+  await insertValues(connection, NUMBERS.table, [...NUMBERS.key, ...NUMBERS.columns], rows)
 }
 
 async function insertTrustedDocuments(
@@ -350,17 +335,10 @@ async function insertTrustedDocuments(
   for (const document of entries) await connection.query(insertDocuments([document], document.addedAt))
 }
 
-/** With the same ids, where they are free: they are part of callers' identities, to which idempotency keys belong. */
+/** With the same ids: they are part of callers' identities, to which idempotency keys belong. */
 async function insertApiKeys(connection: Connection, entries: readonly EntryOf<'apiKey'>[]) {
-  for (const key of entries) {
-    const isKey = `hash = ${hex(key.hash)}`
-    const present = await select<{ isSame: number }>(
-      connection,
-      `select ${isKey} as isSame from api_key where ${isKey} or id = ${integer(key.id)}`,
-    )
-    if (present.some(({ isSame }) => isSame)) continue
-    await connection.query(insertKey(key, present.length > 0 ? null : key.id))
-  }
+  for (const key of entries)
+    await connection.query(`${insertKey(key, key.id)} on duplicate key update hash = api_key.hash`)
 }
 
 async function insertIdempotencyKeys(connection: Connection, entries: readonly EntryOf<'idempotencyKey'>[]) {

@@ -18,13 +18,13 @@ const TITLES: Partial<Record<EntryType, string>> = {
 /** What is done with an entry of a file, in the order in which they are listed. */
 const OUTCOMES = ['created', 'raised', 'kept', 'refused', 'left behind'] as const
 
-export type Outcome = (typeof OUTCOMES)[number]
+export type EntryOutcome = (typeof OUTCOMES)[number]
 
 /** Counts what a command does with the entries of a file. */
 export class Summary {
   readonly #counts = new Map<string, number>()
 
-  add(type: EntryType, outcome: Outcome, count = 1): void {
+  add(type: EntryType, outcome: EntryOutcome, count = 1): void {
     const key = `${type} ${outcome}`
     this.#counts.set(key, (this.#counts.get(key) ?? 0) + count)
   }

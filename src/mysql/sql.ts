@@ -17,8 +17,8 @@ export function bytes(value: string | Buffer): string {
   return `x'${buffer.toString('hex')}'`
 }
 
-export function orNull<Value>(value: Value | null, literalOf: (value: Value) => string): string {
-  return value === null ? 'null' : literalOf(value)
+export function orNull<Value>(value: Value | null | undefined, literalOf: (value: Value) => string): string {
+  return value == null ? 'null' : literalOf(value)
 }
 
 /** A list for `in (…)` or `values …`, of at least one item. */

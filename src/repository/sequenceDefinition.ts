@@ -12,12 +12,12 @@ import { claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
 import {
   changedSequenceDefinition,
-  defaultSequenceDefinition,
   type History,
   type PastFormat,
   pastFormatsOf,
   type SequenceDefinitionChange,
   type StoredDefinition,
+  UNUSED,
   union,
 } from '../rules/sequenceDefinition.ts'
 import { createSalt } from '../rules/subjects.ts'
@@ -243,15 +243,6 @@ export async function storeSequence(
 }
 
 const BY_VERSION = 'sequence_group_version'
-
-/** A sequence that does not exist. */
-export const UNUSED: History = {
-  definition: defaultSequenceDefinition('UTC'),
-  pastFormats: [],
-  hasMigratedRepeats: false,
-  used: { isNamed: false, isUnnamed: false },
-  isUsedSince: false,
-}
 
 /** Which groups of a locked sequence have issued numbers. */
 export async function useOf(connection: Connection, id: number, version: number) {

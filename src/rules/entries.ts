@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { PERIODS, type Period, timeZoneNamed } from './calendar.ts'
-import { MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
+import { crossed, MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
+import { NthError } from './errors.ts'
 import { parseFormat } from './format.ts'
 import { type Fault, nameFault, textFault } from './names.ts'
 import { type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from './rights.ts'
-import { pastFormatsOf } from './sequenceDefinition.ts'
+import { changedSequenceDefinition, pastFormatsOf, UNUSED } from './sequenceDefinition.ts'
 import { documentIdFault } from './trustedDocument.ts'
 
 /** Format of the lines. A file of a later one is refused. A file without subjects has the one before. */
@@ -143,18 +144,23 @@ const counterDefinition = z
     'a counter with slots cannot have bounds',
   )
 
-const sequenceDefinition = z.strictObject({
-  startValue: integer,
-  step: integer,
-  minValue: integerOrNull,
-  maxValue: integerOrNull,
-  cycle: flag,
-  format: textOrEmpty.nullable(),
-  restartEvery: period.nullable(),
-  allowRepeats: flag,
-  timeZone,
-  gapless: flag,
-})
+const sequenceDefinition = z
+  .strictObject({
+    startValue: integer,
+    step: integer,
+    minValue: integerOrNull,
+    maxValue: integerOrNull,
+    cycle: flag,
+    format: textOrEmpty.nullable(),
+    restartEvery: period.nullable(),
+    allowRepeats: flag,
+    timeZone,
+    gapless: flag,
+  })
+  .superRefine((definition, context) => {
+    const checked = changedSequenceDefinition({ ...UNUSED, definition }, definition)
+    if (checked instanceof NthError) context.addIssue(checked.message.replace(/\. Nothing .*/, ''))
+  })
 
 const format = text((written) => {
   const parsed = parseFormat(written)
@@ -203,8 +209,6 @@ const latestNumbers = z.strictObject({
   // Whether the sequence was not redefined since.
   isCurrent: flag,
 })
-
-export type LatestNumbers = z.output<typeof latestNumbers>
 
 const grant = z
   .strictObject({
@@ -269,16 +273,21 @@ const line = z.discriminatedUnion('type', [
       .optional(),
   }),
   // From other systems only its value is known: undefined parts stay as they are.
-  z.strictObject({
-    type: z.literal('counter'),
-    ...key,
-    value: integer,
-    definition: counterDefinition.optional(),
-    createdAt: instant.optional(),
-    updatedAt: instant.nullable().optional(),
-    subjectSalt: digits32.optional(),
-    history: history.default([]),
-  }),
+  z
+    .strictObject({
+      type: z.literal('counter'),
+      ...key,
+      value: integer,
+      definition: counterDefinition.optional(),
+      createdAt: instant.optional(),
+      updatedAt: instant.nullable().optional(),
+      subjectSalt: digits32.optional(),
+      history: history.default([]),
+    })
+    .refine(
+      ({ definition, value }) => !definition || !crossed(definition, value),
+      'its value is outside of its bounds',
+    ),
   // More totals of a counter whose line would be too long with all. `timeZone`: that of its definition.
   z.strictObject({ type: z.literal('counterHistory'), ...key, timeZone, history }),
   z.strictObject({

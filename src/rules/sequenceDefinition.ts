@@ -69,6 +69,15 @@ export function defaultSequenceDefinition(timeZone: string): SequenceDefinition 
   }
 }
 
+/** A sequence that does not exist. */
+export const UNUSED: History = {
+  definition: defaultSequenceDefinition('UTC'),
+  pastFormats: [],
+  hasMigratedRepeats: false,
+  used: { isNamed: false, isUnnamed: false },
+  isUsedSince: false,
+}
+
 export function isDescending({ step }: SequenceDefinition): boolean {
   return step < 0
 }

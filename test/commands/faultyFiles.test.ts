@@ -188,7 +188,7 @@ it('refuses a directory, a file that is not there, and what is no text or too lo
   const missing = join(directory, 'missing')
   expect(await run('import', missing)).toBe(`There is no file ${missing}.\n`)
   expect(await run('import', directory)).toBe(`${directory} is a directory; give a file.\n`)
-  expect(await run('restore', missing)).toContain(`There is no ${missing}.`)
+  expect(await run('restore', missing)).toBe(`There is no file ${missing}.\n`)
   expect(await run('restore', await fileOf('name,value\na,1\n'))).toContain(
     'Line 1 is not the first line of an export of Nth.',
   )

@@ -133,7 +133,7 @@ it('lets a running server and its caches continue from what was imported', async
   await ask(count)
   const before = await ask('{ counter(name: "a") { revision } }')
   const start = `${new Date().toISOString().slice(0, 10)}T00:00:00Z`
-  const definition = { ...(counterLine('b', 0).definition as object), maxValue: 51 }
+  const definition = { ...(counterLine('b', 0).definition as object), maxValue: 30 }
   const group = {
     type: 'sequenceGroup',
     namespace: 'default',
@@ -144,22 +144,23 @@ it('lets a running server and its caches continue from what was imported', async
   }
   const file = fileWith([
     counterLine('a', 41, { history: { DAY: [[start, 11]] } }),
-    counterLine('b', 50, { definition }),
+    counterLine('b', 50),
+    counterLine('c', 30, { definition }),
     group,
   ])
-  expect((await imported(target, file, '--overwrite')).code).toBe(0)
+  expect((await imported(target, file)).code).toBe(0)
   expect((await ask('{ counter(name: "a") { revision } }')).counter.revision).toBeGreaterThan(
     before.counter.revision,
   )
   expect(await ask('{ counter(name: "a") { value valueIn(period: DAY) } }')).toEqual({
-    counter: { value: 41, valueIn: 11 },
+    counter: { value: 41, valueIn: 1 },
   })
   expect(await ask(count)).toEqual({
-    increment: { value: 42, valueIn: 12 },
+    increment: { value: 42, valueIn: 2 },
     x: { value: 51 },
     nextInSequence: { formatted: 'g-71' },
   })
-  expect((await send('mutation { increment(name: "b") { value } }')).errors?.[0]?.extensions.code).toBe(
+  expect((await send('mutation { increment(name: "c") { value } }')).errors?.[0]?.extensions.code).toBe(
     'LIMIT_REACHED',
   )
   expect(await ask('{ namespace { counters(orderBy: VALUE_DESC) { nodes { name value } } } }')).toEqual({
@@ -168,6 +169,7 @@ it('lets a running server and its caches continue from what was imported', async
         nodes: [
           { name: 'b', value: 51 },
           { name: 'a', value: 42 },
+          { name: 'c', value: 30 },
         ],
       },
     },
