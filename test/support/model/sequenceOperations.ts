@@ -27,7 +27,7 @@ export function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | und
 
 export const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
   startValue: some(number),
-  step: some(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
+  step: some(fc.oneof(fc.integer({ min: -6, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
   minValue: some(number),
   maxValue: some(number),
   cycle: some(fc.boolean()),
@@ -103,13 +103,16 @@ export const operation: fc.Arbitrary<PlannedOperation> = fc.oneof(
     }),
   },
   {
-    weight: 4,
+    weight: 5,
     arbitrary: fc.record({
       kind: fc.constant('raise' as const),
       group: fc.constantFrom(...GROUPS),
       ahead: fc.constantFrom(0, 0, 0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
-      every: fc.option(fc.constantFrom(null, ...PERIODS), { nil: undefined, freq: 9 }),
-      position: fc.record({ last: fc.option(number, { freq: 3 }), next: fc.option(number, { freq: 1 }) }),
+      every: fc.oneof(
+        { weight: 9, arbitrary: fc.constant(undefined) },
+        { weight: 1, arbitrary: fc.constantFrom(null, ...PERIODS) },
+      ),
+      position: fc.record({ last: fc.option(number, { freq: 4 }), next: fc.option(number, { freq: 2 }) }),
       isIssued: fc.boolean(),
     }),
   },
