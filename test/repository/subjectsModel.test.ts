@@ -44,7 +44,7 @@ const operations = fc.oneof(
     }),
   },
   {
-    weight: 2,
+    weight: 4,
     arbitrary: fc.record({
       kind: fc.constant('raise' as const),
       to: fc.integer({ min: -2, max: 7 }),
@@ -52,7 +52,7 @@ const operations = fc.oneof(
     }),
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
-  { weight: 1, arbitrary: fc.constant({ kind: 'delete' as const }) },
+  { weight: 2, arbitrary: fc.constant({ kind: 'delete' as const }) },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -142,7 +142,7 @@ it('agrees with a plain map, through two processes, over changes of the hour, da
   )
   const rare = [
     ...['counted', 'already counted', 'refused', 'replayed', 'uncounted', 'not counted'],
-    ...['forgotten', 'reset refused', 'raised', 'raised anew', 'not raised', 'raise refused'],
+    ...['forgotten', 'reset refused', 'raised', 'not raised', 'raise refused'],
   ]
   if (meetsRareCases()) for (const what of rare) expect([what, seen.has(what)]).toEqual([what, true])
 })
