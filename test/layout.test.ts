@@ -117,3 +117,94 @@ it('reads the environment in config.ts only', async () => {
   const readers = (await files).filter(({ text }) => text.includes('process.env'))
   expect(readers.map(({ path }) => path)).toEqual(['config.ts'])
 })
+
+/** The tables that hold numbers. */
+const NUMBER_TABLES = [
+  'counter',
+  'counter_value',
+  'counter_history',
+  'counter_subject',
+  'sequence',
+  'sequence_group',
+  'sequence_value',
+  'sequence_subject',
+  'reservation',
+]
+
+/**
+ * The files outside `commit` that write these tables, and how. All other files use operations of the group commit,
+ * which alone have its fence, its order of locks and its rules. Where the text of a statement has the name of a table as a
+ * variable, these are the names in the file.
+ */
+const WRITERS = {
+  'commands/restoreRows.ts': [
+    // Into an empty database.
+    'insert into counter',
+    'insert into counter_history',
+    'insert into counter_subject',
+    'insert into counter_value',
+    'insert into reservation',
+    'insert into sequence',
+    'insert into sequence_group',
+    'insert into sequence_subject',
+    'insert into sequence_value',
+  ],
+  'repository/counters.ts': [
+    // Creates counters, at 0.
+    'insert into counter',
+    'insert into counter_value',
+  ],
+  'repository/jobs.ts': [
+    // What is old, or belongs to something deleted.
+    'delete from counter_history',
+    'delete from counter_subject',
+    'delete from reservation',
+    'delete from sequence_group',
+    'delete from sequence_subject',
+    'delete from sequence_value',
+  ],
+  'repository/sequenceDefinition.ts': [
+    // A definition holds no number. On a cluster, a change of it conflicts with flushes on other nodes.
+    'delete from sequence',
+    'insert into sequence',
+    'update sequence',
+    'update sequence_group',
+    'update sequence_value',
+  ],
+  'repository/sequences.ts': [
+    // Creates sequence groups without a number.
+    'insert into sequence_group',
+  ],
+  'repository/subjects.ts': [
+    // The salt of one that an older version created.
+    'update counter',
+    'update sequence',
+  ],
+}
+
+/** Those of `commit/subjectStatements.ts` that have the names of tables. */
+const CONSTANTS: Record<string, string> = { counter_subject: 'COUNTS', sequence_subject: 'NUMBERS' }
+
+const WRITE =
+  /(?<!\b(?:for|key) )\b(insert(?: ignore)? into|replace into|update|delete from|delete \w+ from|truncate|alter table)\s+((?:[\w`]|\$\{\w+\})[^;]*?)(?=\bset\b|\bvalues\b|\bselect\b|\bwhere\b|[('`;]|$)/gi
+
+/** How a file writes the tables that hold numbers. */
+function writesIn({ text }: SourceFile): string[] {
+  const code = text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
+  const isNamed = (table: string) => code.includes(`'${table}'`) || code.includes(`${CONSTANTS[table]}.table`)
+  const named = NUMBER_TABLES.filter(isNamed)
+  const writes = [...code.matchAll(WRITE)].flatMap(([, verb = '', target = '']) => {
+    const words: string[] = target.match(/\w+|\$\{/g) ?? []
+    const tables = words.includes('${') ? named : NUMBER_TABLES.filter((table) => words.includes(table))
+    return tables.map((table) => `${verb.replace(/^delete \w+ from/, 'delete from').toLowerCase()} ${table}`)
+  })
+  return [...new Set(writes)].toSorted()
+}
+
+it('writes numbers in commit only, but for what creates, restores and sweeps rows', async () => {
+  const writers = (await files)
+    .filter(({ room }) => room !== 'commit')
+    .map((file) => [file.path, writesIn(file)] as const)
+    .filter(([, writes]) => writes.length > 0)
+  expect(Object.fromEntries(writers)).toEqual(WRITERS)
+})

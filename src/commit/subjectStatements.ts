@@ -86,7 +86,6 @@ on duplicate key update ${updates.join(', ')}`
     ...options,
     select,
     firstsIn,
-    insert,
 
     /**
      * Reads the subjects of rows that are locked: nobody else changes them. A locking read: a plain one may miss the

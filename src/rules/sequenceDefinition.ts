@@ -330,11 +330,13 @@ export function blockAt(definition: SequenceDefinition, position: Position, coun
 
 /** Whether a position is further than another one in the direction of the sequence, whatever the bounds. */
 export function isFurther(definition: SequenceDefinition, position: Position, other: Position): boolean {
-  const { step } = definition
-  const followingOf = ({ last, next }: Position) => next ?? (last === null ? null : last + step)
+  const step = BigInt(definition.step)
+  // Exact, also outside the safe range: otherwise the number after another one could be the same.
+  const followingOf = ({ last, next }: Position) =>
+    next !== null ? BigInt(next) : last !== null ? BigInt(last) + step : null
   const [following, present] = [followingOf(position), followingOf(other)]
   if (following === null || present === null) return following !== null
-  return isBeyond(following, present, step)
+  return step > 0n ? following > present : following < present
 }
 
 /** The number that would be issued next; null: the sequence is exhausted. */

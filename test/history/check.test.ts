@@ -5,8 +5,8 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
-import { emptyState, type ModelOperation, type ModelOutcome, step } from '../support/model/model.ts'
-import { operations } from '../support/model/operations.ts'
+import { emptyState, type ModelOutcome, step } from '../support/model/model.ts'
+import { type ApiModelOperation, apiOperations } from '../support/model/operations.ts'
 import { openOnce } from '../support/openOnce.ts'
 import { createRandom, runSize } from '../support/random.ts'
 import { startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
@@ -50,7 +50,7 @@ it.each(Object.entries(MUTATIONS))('refuses a history in which %s', async (_, mu
 })
 
 /** An operation of the model as the API has it. */
-function apiOperationOf({ key: idempotencyKey, ...operation }: ModelOperation): ApiOperation {
+function apiOperationOf({ key: idempotencyKey, ...operation }: ApiModelOperation): ApiOperation {
   switch (operation.kind) {
     case 'add':
       return { kind: 'incrementBy', name: operation.name, delta: operation.delta, idempotencyKey }
@@ -65,7 +65,7 @@ function apiOperationOf({ key: idempotencyKey, ...operation }: ModelOperation): 
   }
 }
 
-function callOutcomeOf({ kind }: ModelOperation, outcome: ModelOutcome): CallOutcome {
+function callOutcomeOf({ kind }: ApiModelOperation, outcome: ModelOutcome): CallOutcome {
   if ('code' in outcome) return { kind: 'refused', ...outcome }
   const answers = outcome.answers.map(({ value, previousValue, appliedDelta }): Answer => {
     if (kind === 'define') return { value }
@@ -77,7 +77,7 @@ function callOutcomeOf({ kind }: ModelOperation, outcome: ModelOutcome): CallOut
 it('accepts every history in which calls overlap, some without an answer, and each has an effect at one instant', () => {
   const calls = fc.array(
     fc.record({
-      operation: operations,
+      operation: apiOperations,
       before: fc.nat({ max: 6 }),
       after: fc.nat({ max: 6 }),
       luck: fc.nat({ max: 9 }),

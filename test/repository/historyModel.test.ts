@@ -25,6 +25,7 @@ const scenarios = fc.record({
   day: fc.nat({ max: 1 }),
   startsBefore: fc.integer({ min: -10 * HOUR_MS, max: 60 * HOUR_MS }),
   kept: fc.uniqueArray(fc.constantFrom(...PERIODS), { minLength: 1 }),
+  isRaised: fc.boolean(),
   hits: fc.array(
     fc.record({
       after: fc.oneof(
@@ -32,6 +33,8 @@ const scenarios = fc.record({
         { weight: 1, arbitrary: fc.integer({ min: 0, max: 40 * 24 * HOUR_MS }) },
       ),
       delta: fc.integer({ min: -3, max: 9 }),
+      /** Raised after it to so much more. */
+      more: fc.option(fc.integer({ min: -5, max: 99 }), { freq: 3 }),
     }),
     { minLength: 1, maxLength: 25 },
   ),
@@ -68,16 +71,20 @@ it('returns the history that a list of all hits gives, whatever the zone, the cl
   let names = 0
   let answered = 0
   await fc.assert(
-    fc.asyncProperty(scenarios, async ({ place, day, startsBefore, kept, hits, requested, ...range }) => {
+    fc.asyncProperty(scenarios, async (scenario) => {
+      const { place, day, startsBefore, kept, isRaised, hits, requested, ...range } = scenario
       const { timeZone, days } = place
       const key = { namespace: 'n', name: `c${names++}` }
       now =
         Temporal.PlainDate.from(days[day] ?? '').toZonedDateTime(timeZone).epochMilliseconds - startsBefore
-      await counters.define(key, { timeZone, periods: kept.map((period) => ({ period })) })
+      const definition = { timeZone, periods: kept.map((period) => ({ period })) }
+      // What it is raised to counts in no period.
+      await (isRaised ? counters.raise(key, 1000, definition) : counters.define(key, definition))
       const list: { at: number; delta: number }[] = []
-      for (const { after, delta } of hits) {
+      for (const { after, delta, more } of hits) {
         now += after
-        await counters.incrementBy(key, delta)
+        const { value } = await counters.incrementBy(key, delta)
+        if (more !== null) await counters.raise(key, value + more)
         list.push({ at: now, delta })
       }
       const counter = await counters.read(key)

@@ -33,18 +33,35 @@ const name = fc.constantFrom('a', 'A', 'á', 'a ', "'", '😀')
 const wide: fc.Arbitrary<ModelOperation> = fc.oneof(
   fc.record({ kind: fc.constant('add' as const), name, delta: number }),
   fc.record({ kind: fc.constant('reset' as const), name, to: number }),
+  fc.record({ kind: fc.constant('raise' as const), name, to: number }),
 )
 
+const slots = fc.constantFrom(undefined, null, 1, 2, 7)
+
 /** Read one after another, values that are spread over slots are exact, too. */
-const spread: fc.Arbitrary<ModelOperation> = fc.record({
-  kind: fc.constant('define' as const),
-  name: fc.constantFrom('a', 'b', 'c'),
-  change: fc.record({
-    slots: fc.constantFrom(undefined, null, 1, 2, 7),
-    minValue: fc.constantFrom(undefined, null),
-    maxValue: fc.constantFrom(undefined, null),
-  }),
-})
+const spread: fc.Arbitrary<ModelOperation> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('define' as const),
+      name: fc.constantFrom('a', 'b', 'c'),
+      change: fc.record({
+        slots,
+        minValue: fc.constantFrom(undefined, null),
+        maxValue: fc.constantFrom(undefined, null),
+      }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('raise' as const),
+      name: fc.constantFrom('a', 'b', 'c'),
+      to: number,
+      change: fc.record({ slots }),
+    }),
+  },
+)
 
 const steps = fc.oneof(
   { weight: 6, arbitrary: operations.map((operation) => ({ kind: 'counter' as const, operation })) },
@@ -144,7 +161,9 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     const [after, outcome] = step(state, one.operation)
     expect(await execute(counters, one.operation)).toEqual(outcome)
     state = after
-    see('code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : one.operation.kind)
+    const isNew = 'answers' in outcome && outcome.answers.some((answer) => answer.isNew)
+    const what = isNew ? 'raised anew' : one.operation.kind
+    see('code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : what)
     const { name } = { name: 'a', ...one.operation }
     expect(await present(counters, name)).toEqual(held(state, name))
   }
@@ -161,6 +180,8 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     'add',
     'many',
     'reset',
+    'raise',
+    'raised anew',
     'define',
     'delete',
     'LIMIT_REACHED',

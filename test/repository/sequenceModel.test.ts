@@ -14,13 +14,23 @@ import { startProxy } from '../support/database/proxy.ts'
 import {
   emptySequence,
   forecast,
+  isUsed,
+  latestOf,
   type SequenceModel,
   type SequenceOperation,
   type SequenceOutcome,
   stepSequence,
 } from '../support/model/sequenceModel.ts'
-import { deletion, FOR_EVER, GROUPS, HOUR, operation, START } from '../support/model/sequenceOperations.ts'
-import { held, present } from '../support/model/sequenceStates.ts'
+import {
+  deletion,
+  FOR_EVER,
+  GROUPS,
+  HOUR,
+  operation,
+  START,
+  sent,
+} from '../support/model/sequenceOperations.ts'
+import { held, periodKeyIn, present } from '../support/model/sequenceStates.ts'
 import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -43,6 +53,11 @@ async function execute(
       case 'restart':
         await sequences.restart({ namespace, sequence: 's', group: request.group }, request.nextValue)
         return { done: true }
+      case 'raise': {
+        const { group, period, position, isIssued } = request
+        const key = { namespace, sequence: 's', group }
+        return { raise: await sequences.raise(key, periodKeyIn(period), position, isIssued) }
+      }
       case 'define':
         await sequences.define({ namespace, name: 's' }, request.change)
         return { done: true }
@@ -71,8 +86,7 @@ function after(
 ): SequenceModel | undefined {
   const [next, expected] = stepSequence(model, request, at)
   if (request.kind === 'define' && 'code' in result && result.mayRepeat) {
-    const isUsed = Object.values(model.groups).some(({ latest }) => latest)
-    return isUsed && !('code' in expected) && !isHarmless(request.change) ? model : undefined
+    return isUsed(model) && !('code' in expected) && !isHarmless(request.change) ? model : undefined
   }
   return isDeepStrictEqual(result, expected) || areBothFaulty(result, expected) ? next : undefined
 }
@@ -118,15 +132,17 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
         clock.at = START
         let model = emptySequence
         const namespace = `n ${++run}`
-        for (const { request, later } of steps) {
+        for (const { request: planned, later } of steps) {
           clock.at += later
+          const request = sent(planned, model, clock.at)
           const result = await execute(sequences, namespace, request)
           const next = after(model, request, result, clock.at)
           if (!next)
             expect([request, model.definition, result]).toEqual(stepSequence(model, request, clock.at)[1])
           expect(repeats(model, request, result)).toEqual([])
           model = next ?? model
-          const what = 'code' in result ? (result.mayRepeat ? 'mayRepeat' : result.code) : request.kind
+          const done = 'raise' in result ? result.raise : request.kind
+          const what = 'code' in result ? (result.mayRepeat ? 'mayRepeat' : result.code) : done
           seen.set(what, (seen.get(what) ?? 0) + 1)
           for (const group of GROUPS) {
             const { lastValue, lastFormatted, nextValue } = await sequences.readSequenceGroup({
@@ -134,8 +150,7 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
               sequence: 's',
               group,
             })
-            const latest = model.groups[group]?.latest
-            expect([lastValue, lastFormatted]).toEqual([latest?.value ?? null, latest?.text ?? null])
+            expect([lastValue, lastFormatted]).toEqual(latestOf(model, group))
             expect(nextValue).toBe(forecast(model, group, clock.at))
           }
         }
@@ -152,7 +167,8 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
     'IDEMPOTENCY_KEY_REUSED',
   ]
   const rare = meetsRareCases() ? ['mayRepeat', ...codes] : []
-  for (const what of ['next', 'define', 'restart', 'delete', ...rare]) {
+  const raises = ['created', 'raised', 'kept']
+  for (const what of ['next', 'define', 'restart', 'delete', ...raises, ...rare]) {
     expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
   }
 })
@@ -192,7 +208,8 @@ it.each([
           clock.at += later
           const { at } = clock
           const events = await Promise.all(
-            requests.map(async ({ request, process, delay }): Promise<Observed | undefined> => {
+            requests.map(async ({ request: planned, process, delay }): Promise<Observed | undefined> => {
+              const request = sent(planned, model, at)
               const sequences = processes[process]?.sequences
               if (!sequences) throw new Error('There are two')
               for (const _ of upTo(delay)) await sequences.read({ namespace: 'n', name: 's' })
@@ -242,9 +259,10 @@ interface Observed extends Step<SequenceModel> {
 function comparable({ definition, groups, keys }: SequenceModel): SequenceModel {
   return {
     definition,
-    groups: inOrder(groups, ({ rows, latest }) => ({
+    groups: inOrder(groups, ({ rows, latest, issuedBy }) => ({
       rows: inOrder(rows, (row) => row),
       latest,
+      issuedBy,
       texts: {},
       isRestarted: false,
     })),

@@ -43,8 +43,16 @@ const operations = fc.oneof(
       forgets: fc.boolean(),
     }),
   },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('raise' as const),
+      to: fc.integer({ min: -2, max: 7 }),
+      change: fc.option(change, { nil: undefined }),
+    }),
+  },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
-  { weight: 1, arbitrary: fc.constant({ kind: 'delete' as const }) },
+  { weight: 2, arbitrary: fc.constant({ kind: 'delete' as const }) },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -78,6 +86,8 @@ function startOf(period: Period | null, timeZone: string, at: number): number {
 class Model {
   at = Date.parse('2026-03-27T22:00:00Z')
   value = 0
+  /** Whether it was never written or defined. */
+  isNew = true
   definition = UNDEFINED
   readonly counted = new Map<string, CounterChange>()
   readonly replays = new Map<string, unknown>()
@@ -132,7 +142,7 @@ it('agrees with a plain map, through two processes, over changes of the hour, da
   )
   const rare = [
     ...['counted', 'already counted', 'refused', 'replayed', 'uncounted', 'not counted'],
-    ...['forgotten', 'reset refused'],
+    ...['forgotten', 'reset refused', 'raised', 'not raised', 'raise refused'],
   ]
   if (meetsRareCases()) for (const what of rare) expect([what, seen.has(what)]).toEqual([what, true])
 })
@@ -145,6 +155,7 @@ async function check(model: Model, counters: Counters, operation: Operation): Pr
     case 'delete':
       await counters.delete(key)
       model.value = 0
+      model.isNew = true
       model.definition = UNDEFINED
       model.counted.clear()
       break
@@ -153,6 +164,7 @@ async function check(model: Model, counters: Counters, operation: Operation): Pr
       const after = await counters.reset(key, to, {}, {}, forgets).catch(() => undefined)
       if (!after) return 'reset refused'
       model.value = after.value
+      model.isNew = false
       if (!forgets) break
       const wereCounted = model.counted.size > 0
       model.counted.clear()
@@ -161,17 +173,48 @@ async function check(model: Model, counters: Counters, operation: Operation): Pr
     case 'add': {
       const after = await counters.incrementBy(key, operation.delta).catch(() => undefined)
       if (after) model.value = after.value
+      if (after) model.isNew = false
       break
     }
+    case 'raise':
+      return checkRaise(model, counters, operation)
     case 'define': {
       const after = await counters.define(key, operation.change).catch(() => undefined)
       if (after) model.definition = { ...model.definition, ...operation.change }
+      if (after) model.isNew = false
       break
     }
     default:
       return checkCounting(model, counters, operation)
   }
   return operation.kind
+}
+
+/** The subjects that have counted stay counted. */
+async function checkRaise(
+  model: Model,
+  counters: Counters,
+  { to, change = {} }: Extract<Operation, { kind: 'raise' }>,
+): Promise<string> {
+  const { isNew } = model
+  const { minValue, maxValue } = model.definition
+  const bounds = isNew ? { minValue, maxValue, ...change } : { minValue, maxValue }
+  const isWithin = to >= (bounds.minValue ?? -Infinity) && to <= (bounds.maxValue ?? Infinity)
+  const raised = counters.raise(key, to, change)
+  if (!isNew && to <= model.value) {
+    expect(await raised).toMatchObject({ value: model.value, previousValue: model.value, isNew: undefined })
+    return 'not raised'
+  }
+  if (!isWithin) {
+    await expect(raised).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+    return 'raise refused'
+  }
+  const previousValue = model.value
+  expect(await raised).toMatchObject({ value: to, previousValue, ...(isNew && { isNew }) })
+  model.value = to
+  model.isNew = false
+  if (isNew) model.definition = { ...model.definition, ...change }
+  return isNew ? 'raised anew' : 'raised'
 }
 
 async function checkCounting(
@@ -216,6 +259,7 @@ async function checkCounting(
   const appliedDelta = value - model.value
   expect(done).toMatchObject({ value, previousValue: model.value, appliedDelta, isAlreadyCounted: false })
   model.value = value
+  model.isNew = false
   if (kind === 'uncount') {
     model.counted.delete(place)
     return keep(appliedDelta === 0 ? 'nothing left to subtract' : 'uncounted')

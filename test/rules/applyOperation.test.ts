@@ -140,3 +140,54 @@ it('forgets subjects only in a reset that is applied', () => {
   expect(apply(row, { ...forgetting, to: 1 }, AT)).toMatchObject({ value: 1, previousValue: 2 })
   expect(row.newSalt).toBe('ab')
 })
+
+it.each<[string, Partial<RowState>, number, Partial<Definition>, unknown]>([
+  ['to more', { value: 4 }, 5, {}, 5],
+  ['to the same', { value: 4 }, 4, {}, 'kept'],
+  ['to less', { value: 4 }, 3, {}, 'kept'],
+  ['from below 0 to 0', { value: -4 }, 0, {}, 0],
+  ['to 0 if there is none', { isNew: true }, 0, {}, 0],
+  ['to below 0 if there is none', { isNew: true }, -4, {}, -4],
+  ['to the end of the range', { value: -MAX }, MAX, {}, MAX],
+  ['to the other end of the range if there is none', { isNew: true }, -MAX, {}, -MAX],
+  ['to a bound', { value: 4 }, 9, { maxValue: 9 }, 9],
+  ['beyond a bound', { value: 4 }, 10, { maxValue: 9 }, 'LIMIT_REACHED'],
+  [
+    'beyond a bound, where additions end there',
+    { value: 4 },
+    10,
+    { maxValue: 9, overflow: 'SATURATE' },
+    'LIMIT_REACHED',
+  ],
+  ['to less, which is out of bounds', { value: 4 }, 0, { minValue: 1 }, 'kept'],
+  ['to more from out of bounds', { value: -4 }, 0, { minValue: 1 }, 'LIMIT_REACHED'],
+])('raises a counter %s, and no total of a period', (_, before, to, definition, expected) => {
+  const row = { ...rowWith(0), ...before, definition: { ...PLAIN, ...definition }, periodTotals: { DAY: 7 } }
+  const { value: previousValue, isNew } = row
+  const result = apply(row, { kind: 'raise', to }, AT)
+  const isApplied = expected === to
+  if (isApplied)
+    expect(result).toMatchObject({ value: to, previousValue, appliedDelta: null, valuesIn: { DAY: 7 } })
+  else if (result instanceof NthError) expect(result.code).toBe(expected)
+  else expect([expected, result]).toMatchObject(['kept', { value: previousValue, previousValue }])
+  const value = isApplied ? to : previousValue
+  const written = Number(isApplied)
+  expect(row).toMatchObject({ value, periodTotals: { DAY: 7 }, added: 0n, counted: written, raised: written })
+  expect(result).toEqual(
+    isNew ? expect.objectContaining({ isNew }) : expect.not.objectContaining({ isNew: true }),
+  )
+})
+
+it('raises a counter that is not there with a definition, which the value must suit, and no other', () => {
+  const change = { minValue: 5, maxValue: 9 }
+  const row = { ...rowWith(0), isNew: true }
+  expect(apply(row, { kind: 'raise', to: 4, change }, AT)).toMatchObject({ code: 'LIMIT_REACHED' })
+  expect(apply(row, { kind: 'raise', to: 7, change: { minValue: 8, maxValue: 5 } }, AT)).toMatchObject({
+    code: 'BAD_USER_INPUT',
+  })
+  expect(row).toMatchObject({ definition: PLAIN, isNew: true, isDefined: false, counted: 0, raised: 0 })
+  expect(apply(row, { kind: 'raise', to: 7, change }, AT)).toMatchObject({ value: 7, isNew: true })
+  expect(row).toMatchObject({ definition: change, isNew: false, isDefined: true, counted: 1 })
+  expect(apply(row, { kind: 'raise', to: 8, change: { maxValue: null } }, AT)).toMatchObject({ value: 8 })
+  expect(row).toMatchObject({ definition: change })
+})

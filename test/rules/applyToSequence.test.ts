@@ -6,6 +6,7 @@ import {
   numberState,
   type StoredReservation,
 } from '../../src/rules/sequence.ts'
+import type { Position, SequenceDefinition } from '../../src/rules/sequenceDefinition.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 
 const AT = new Date(0)
@@ -105,4 +106,92 @@ it('closes a reservation that was open when its group is restarted in the same f
   applyToSequence(state, { kind: 'restart', nextValue: 1 }, AT)
   const refusal = applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)
   expect(refusal).toMatchObject({ code: 'RESERVATION_CLOSED', details: { state: 'EXPIRED' } })
+})
+
+const MAX = Number.MAX_SAFE_INTEGER
+
+/** What a raise changes in a sequence group that has a position and a definition. */
+function raised(
+  [before, to]: readonly [Partial<NumberState>, Partial<Position>],
+  definition: Partial<SequenceDefinition> = {},
+  group = '',
+) {
+  const state = { ...found(justExpired), last: null, next: null, ...before, group }
+  state.definition = { ...defaults, ...definition }
+  const position = { last: null, next: null, ...to }
+  const result = applyToSequence(state, { kind: 'raise', period: 0, position, isIssued: true }, AT)
+  if (result instanceof NthError) {
+    expect(state).toMatchObject({ last: null, next: null, ...before, isMoved: false, raised: 0 })
+    return result.code
+  }
+  if (result.kind !== 'raise') throw new Error('It is the result of a raise')
+  const { last, next, isMoved } = state
+  expect(isMoved).toBe(result.outcome !== 'kept')
+  return [result.outcome, last, next]
+}
+
+const UP = { step: 2 }
+const DOWN = { step: -3, startValue: 10 }
+const ROUND = { minValue: 1, maxValue: 9, cycle: true }
+
+it.each<[string, readonly [Partial<NumberState>, Partial<Position>], Partial<SequenceDefinition>, unknown]>([
+  ['to nothing', [{ isNew: true }, {}], {}, ['kept', null, null]],
+  ['from nothing', [{ isNew: true }, { last: 4 }], {}, ['created', 4, null]],
+  ['from nothing to below the start', [{}, { last: -7 }], { startValue: 50 }, ['raised', -7, null]],
+  ['from nothing to a next number', [{}, { next: 4 }], UP, ['raised', null, 4]],
+  ['to the same', [{ last: 4 }, { last: 4 }], {}, ['kept', 4, null]],
+  ['to the same next number', [{ last: 4 }, { next: 6 }], UP, ['kept', 4, null]],
+  ['to the next number after that', [{ last: 4 }, { next: 7 }], UP, ['raised', null, 7]],
+  ['behind a restart', [{ last: 90, next: 3 }, { last: 2 }], {}, ['kept', 90, 3]],
+  ['beyond a restart', [{ last: 90, next: 3 }, { last: 3 }], {}, ['raised', 3, null]],
+  ['to a restart', [{ last: 4 }, { last: 90, next: 3 }], {}, ['kept', 4, null]],
+  ['downwards', [{ last: 4 }, { last: 3 }], DOWN, ['raised', 3, null]],
+  ['upwards in one that descends', [{ last: 4 }, { last: 5 }], DOWN, ['kept', 4, null]],
+  ['downwards from a restart', [{ last: 4, next: 8 }, { last: 10 }], DOWN, ['raised', 10, null]],
+  ['to the bound', [{ last: 4 }, { last: 9 }], ROUND, ['raised', 9, null]],
+  ['beyond a bound', [{ last: 4 }, { last: 10 }], ROUND, 'LIMIT_REACHED'],
+  ['to before the first number of a cycle', [{ last: 4 }, { last: 0 }], ROUND, 'LIMIT_REACHED'],
+  ['backwards in a cycle', [{ last: 9 }, { last: 1 }], ROUND, ['kept', 9, null]],
+  ['to a valid number after an invalid one', [{ last: 4 }, { last: 99, next: 8 }], ROUND, ['raised', 99, 8]],
+  ['to an invalid number after a valid one', [{ last: 4 }, { last: 8, next: 99 }], ROUND, 'LIMIT_REACHED'],
+  ['into bounds that were changed', [{ last: 90 }, { last: 4 }], ROUND, ['kept', 90, null]],
+  ['to the end of the range', [{ last: MAX - 1 }, { last: MAX }], UP, ['raised', MAX, null]],
+  ['at the end of the range', [{ last: MAX }, { last: MAX - 1 }], UP, ['kept', MAX, null]],
+  ['past a next number at the end', [{ next: MAX }, { last: MAX - 1 }], UP, ['raised', MAX - 1, null]],
+  ['by less than rounding', [{ last: 4 }, { last: 5 }], { step: MAX }, ['raised', 5, null]],
+  ['down to the end', [{ last: 1 - MAX }, { last: -MAX }], { step: -2 }, ['raised', -MAX, null]],
+  ['down by less than rounding', [{ last: -4 }, { last: -5 }], { step: -MAX }, ['raised', -5, null]],
+  ['whose position is lost', [{ isLost: true }, { last: 4 }], {}, 'CONFLICT'],
+  [
+    'without gaps, with its own',
+    [{ last: 4, isReserved: true }, { last: 5 }],
+    { gapless: true },
+    'BAD_USER_INPUT',
+  ],
+  [
+    'without gaps, to the same',
+    [{ last: 4, isReserved: true }, { last: 4 }],
+    { gapless: true },
+    ['kept', 4, null],
+  ],
+  ['without gaps', [{ last: 4 }, { last: 5 }], { gapless: true }, ['raised', 5, null]],
+])('raises a sequence group %s', (_, positions, definition, expected) => {
+  expect(raised(positions, definition)).toEqual(expected)
+})
+
+it('raises no named sequence group that its format does not show, and no period of other sequences', () => {
+  expect(raised([{}, { last: 4 }], { format: 'A-{value}' }, 'g')).toBe('BAD_USER_INPUT')
+  expect(raised([{}, { last: 4 }], { format: 'A-{value}' })).toEqual(['raised', 4, null])
+  expect(raised([{}, { last: 4 }], { format: '{yyyy}/{value}', restartEvery: 'YEAR' })).toBe('BAD_USER_INPUT')
+})
+
+it('keeps the generation of a raised sequence group, its free numbers and its reservations', () => {
+  const state = { ...found(justExpired), generation: 7 }
+  const position = { last: 20, next: null }
+  expect(applyToSequence(state, { kind: 'raise', period: 0, position, isIssued: false }, AT)).toEqual({
+    kind: 'raise',
+    outcome: 'raised',
+  })
+  expect(state).toMatchObject({ generation: 7, free: [5], last: 20, isIssued: false, isRaised: true })
+  expect(state.reservations.get('first')?.state).toBe('EXPIRED')
 })

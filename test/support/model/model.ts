@@ -18,6 +18,7 @@ export type ModelOperation = { key?: string | undefined } & (
   | { kind: 'add'; name: string; delta: number }
   | { kind: 'many'; changes: { name: string; delta: number }[] }
   | { kind: 'reset'; name: string; to: number; expectedValue?: number | undefined }
+  | { kind: 'raise'; name: string; to: number; change?: ModelChange | undefined }
   | { kind: 'define'; name: string; change: ModelChange }
   | { kind: 'delete'; name: string }
 )
@@ -36,6 +37,8 @@ export interface ModelAnswer {
   appliedDelta: number | null
   /** What was added in the current period; undefined if it isn't returned. */
   added?: number | undefined
+  /** Of a raised counter: it was never written or defined before. */
+  isNew?: true | undefined
 }
 
 /** What a caller receives. */
@@ -87,6 +90,8 @@ export function run(rows: ModelState['rows'], operation: ModelOperation): Done {
       return addAll(rows, operation.changes, true)
     case 'reset':
       return reset(rows, operation.name, operation.to, operation.expectedValue)
+    case 'raise':
+      return raise(rows, operation.name, operation.to, operation.change)
     case 'define':
       return define(rows, operation.name, operation.change)
     case 'delete': {
@@ -132,6 +137,16 @@ function reset(
   if (limit !== null) return { code: 'LIMIT_REACHED', limit, value: row.value }
   const answers = [{ value: to, previousValue: row.value, appliedDelta: null, added: row.added }]
   return { rows: { ...rows, [name]: { ...row, value: to } }, answers }
+}
+
+/** A counter that is not there becomes what is given, whatever that is. */
+function raise(rows: ModelState['rows'], name: string, to: number, change: ModelChange = {}): Done {
+  const row = rows[name]
+  if (row && to > row.value) return reset(rows, name, to)
+  if (row) return { rows, answers: [{ value: row.value, previousValue: row.value, appliedDelta: null }] }
+  const done = define({ ...rows, [name]: { ...rowOf(rows, name), value: to } }, name, change)
+  if ('code' in done) return done
+  return { ...done, answers: [{ value: to, previousValue: 0, appliedDelta: null, isNew: true }] }
 }
 
 function define(rows: ModelState['rows'], name: string, change: ModelChange): Done {

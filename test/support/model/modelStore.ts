@@ -75,6 +75,8 @@ export interface Stored {
   value: number
   added: number
   definition: Definition
+  /** Whether it was ever written or defined. */
+  isWritten: boolean
 }
 
 export const TRACKED: Definition = { ...PLAIN, periods: [{ period: 'DAY', keepDays: null, since: null }] }
@@ -102,6 +104,7 @@ export function modelRows(table: Table): Rows<CounterKey, CounterRow> {
       value: 0,
       added: 0,
       definition: TRACKED,
+      isWritten: false,
     }
     table.rows.set(name, stored)
     const { id, version, definition } = stored
@@ -211,13 +214,13 @@ class ModelTransaction implements Transaction {
   }
 
   #reading(): Reading {
-    const counters = [...this.#stored].map(([work, { value, added }]) => {
+    const counters = [...this.#stored].map(([work, { value, added, isWritten }]) => {
       const isAdded = isMade(work, added)
       const running = { period: 'DAY', start: 0 } as const
       const columns = { ...running, added: BigInt(added) }
       const isRead = !isAdded || work.wantsPeriodValues
       const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
-      return [work, { value, isAdded, periods, revision: undefined, now: 0 }] as const
+      return [work, { value, isAdded, periods, revision: undefined, now: 0, isNew: !isWritten }] as const
     })
     const earlier = this.#batch.claims.flatMap(({ hash }) => {
       const stored = this.#table.keys.get(hash)
@@ -270,10 +273,11 @@ class ModelTransaction implements Transaction {
         // Exact, as in the database: a sum of additions may leave the safe range.
         const added = Number(BigInt(before.added) + after.added)
         const version = isDefined ? before.version + 1 : before.version
-        rows.set(name, { ...before, value, added, version, definition })
+        rows.set(name, { ...before, value, added, version, definition, isWritten: true })
       } else if (isCoalesced(work) && isMade(work, before.added)) {
         const { sum } = work.path
-        rows.set(name, { ...before, value: before.value + sum, added: before.added + sum })
+        const [value, added] = [before.value + sum, before.added + sum]
+        rows.set(name, { ...before, value, added, isWritten: true })
       }
     }
     for (const one of this.#writes?.toStore ?? []) keys.set(one.claim.hash, one)

@@ -7,17 +7,20 @@ import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPer
 
 const NAMESPACE = 'n'
 
+export type ApiModelOperation = Exclude<ModelOperation, { kind: 'raise' }>
+
 /** Executes an operation of the model on counters, and returns its outcome as the model does. Throws unexpected errors. */
 export async function execute(counters: Counters, operation: ModelOperation): Promise<ModelOutcome> {
   try {
     const changes = await changesOf(counters, operation)
     return {
-      answers: changes.map(({ value, previousValue, appliedDelta, valuesIn }) => ({
+      answers: changes.map(({ value, previousValue, appliedDelta, valuesIn, isNew }) => ({
         value,
         previousValue,
         appliedDelta,
         // A caller who doesn't request it receives it if another caller of the batch does.
         added: wantsPeriodValues(operation) ? valuesIn?.DAY : undefined,
+        isNew,
       })),
       isReplayed: changes.every(({ isReplayed }) => isReplayed),
     }
@@ -41,6 +44,8 @@ async function changesOf(counters: Counters, operation: ModelOperation): Promise
       const { name, to, expectedValue: value } = operation
       return [await counters.reset(keyOf(name), to, options, { value })]
     }
+    case 'raise':
+      return [await counters.raise(keyOf(operation.name), operation.to, operation.change)]
     case 'define':
       return [await counters.define(keyOf(operation.name), operation.change)]
     case 'delete':
@@ -87,7 +92,13 @@ export async function observe(
 /** An outcome as a text, whatever the order of its parts. */
 function text(outcome: ModelOutcome): string {
   if ('answers' in outcome) {
-    const answers = outcome.answers.map((one) => [one.value, one.previousValue, one.appliedDelta, one.added])
+    const answers = outcome.answers.map((one) => [
+      one.value,
+      one.previousValue,
+      one.appliedDelta,
+      one.added,
+      one.isNew,
+    ])
     return JSON.stringify([answers, outcome.isReplayed])
   }
   const { code, value, limit, index } = outcome
@@ -105,11 +116,17 @@ const delta = fc.oneof(
 
 const bound = fc.constantFrom(undefined, null, -4, 0, 10, 20)
 
+const change = fc.record({
+  minValue: bound,
+  maxValue: bound,
+  overflow: fc.constantFrom(undefined, null, 'REJECT' as const, 'SATURATE' as const),
+})
+
 // Few, so that some are used again, with the same arguments and with others.
 const key = fc.option(fc.constantFrom('k1', 'k2', 'k3', 'k4'), { nil: undefined, freq: 2 })
 
-/** Any operation on a few counters. */
-export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
+/** Operations of the API on a few counters. */
+export const apiOperations: fc.Arbitrary<ApiModelOperation> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('add' as const), name, delta, key }) },
   {
     weight: 3,
@@ -134,18 +151,14 @@ export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('define' as const),
       name,
-      change: fc.record({
-        minValue: bound,
-        maxValue: bound,
-        overflow: fc.constantFrom(undefined, null, 'REJECT' as const, 'SATURATE' as const),
-      }),
+      change,
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), name }) },
   // What is sent again.
   {
     weight: 3,
-    arbitrary: fc.constantFrom<ModelOperation>(
+    arbitrary: fc.constantFrom<ApiModelOperation>(
       { kind: 'add', name: 'a', delta: 1, key: 'again' },
       {
         kind: 'many',
@@ -157,5 +170,19 @@ export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
       },
       { kind: 'reset', name: 'c', to: 5, key: 'start' },
     ),
+  },
+)
+
+/** Any operation on a few counters. */
+export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
+  { weight: 19, arbitrary: apiOperations },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('raise' as const),
+      name,
+      to: fc.integer({ min: -5, max: 25 }),
+      change: fc.option(change, { nil: undefined }),
+    }),
   },
 )

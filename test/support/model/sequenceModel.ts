@@ -10,10 +10,24 @@ export interface SequenceModel {
 }
 
 export interface ModelGroup {
-  rows: Record<string, { last: number | null; next: number | null }>
-  latest: { value: number; text: string } | null
+  rows: Record<string, ModelPosition>
+  /** Null: it has issued no number, and was not raised. */
+  latest: ModelLatest | null
+  /** The definition of the numbers that it issued last; null: it has issued none. */
+  issuedBy: SequenceDefinition | null
   texts: Record<string, true>
   isRestarted: boolean
+}
+
+interface ModelPosition {
+  last: number | null
+  next: number | null
+}
+
+interface ModelLatest {
+  /** Null: it was raised to a number that comes next. */
+  value: number | null
+  at: number
 }
 
 export interface ModelNumbers {
@@ -25,6 +39,8 @@ export interface ModelNumbers {
 export type SequenceOperation =
   | { kind: 'next'; group: string; count: number; key?: string | undefined }
   | { kind: 'restart'; group: string; nextValue: number | null }
+  /** `period`: by its key in the model. */
+  | { kind: 'raise'; group: string; period: string; position: ModelPosition; isIssued: boolean }
   | { kind: 'define'; change: SequenceDefinitionChange }
   | { kind: 'delete' }
 
@@ -32,6 +48,7 @@ export type SequenceOperation =
 export type SequenceOutcome =
   | { numbers: ModelNumbers; isReplayed: boolean }
   | { done: true }
+  | { raise: 'created' | 'raised' | 'kept' }
   | { code: string; mayRepeat?: boolean }
 
 export const defaults: SequenceDefinition = {
@@ -63,6 +80,8 @@ export function stepSequence(
       return next(model, operation, at)
     case 'restart':
       return restart(model, operation, at)
+    case 'raise':
+      return raise(model, operation, at)
     case 'delete':
       return [{ ...emptySequence, keys: model.keys }, { done: true }]
     case 'define': {
@@ -79,6 +98,18 @@ export function forecast({ definition, groups }: SequenceModel, group: string, a
   const row = rowOf(groups[group], definition, at)
   const number = following(definition, row)
   return number === null ? null : Number(number)
+}
+
+/** The last number of a group, as it was issued, or as the present definition would write it. */
+export function latestOf({ definition, groups }: SequenceModel, group: string) {
+  const { latest = null, issuedBy = null } = groups[group] ?? {}
+  if (latest === null || latest.value === null) return [null, null]
+  return [latest.value, textOf(issuedBy ?? definition, group, latest.value, latest.at)]
+}
+
+/** Whether a sequence has issued numbers. */
+export function isUsed({ groups }: SequenceModel): boolean {
+  return Object.values(groups).some(({ issuedBy }) => issuedBy !== null)
 }
 
 export function textOf(definition: SequenceDefinition, group: string, value: number, at: number): string {
@@ -112,7 +143,7 @@ function changed(
   })
   // The parts of one.
   const definition = Object.fromEntries(entries) as SequenceDefinition
-  const used = Object.entries(groups).filter(([, { latest }]) => latest !== null)
+  const used = Object.entries(groups).filter(([, { issuedBy }]) => issuedBy !== null)
   const isOnlyUnnamed = used.length > 0 && used.every(([name]) => name === '')
   const isFormatDropped = definition.format === null && present.format !== null
   if (isOnlyUnnamed && isFormatDropped && !definition.allowRepeats) definition.format = '{value}'
@@ -146,7 +177,7 @@ function startsInVain(
   { definition: present, groups }: SequenceModel,
   definition: SequenceDefinition,
 ): boolean {
-  const used = Object.entries(groups).flatMap(([name, { latest }]) => (latest === null ? [] : [name]))
+  const used = Object.entries(groups).flatMap(([name, { issuedBy }]) => (issuedBy === null ? [] : [name]))
   const { startValue, minValue, maxValue, restartEvery, cycle } = definition
   const isAhead = restartEvery !== null || cycle || used.some((name) => name !== '')
   const mayStay =
@@ -172,7 +203,8 @@ function isSound(definition: SequenceDefinition): boolean {
   ]
 }
 
-function periodKeyOf({ restartEvery, timeZone }: SequenceDefinition, at: number): string {
+/** Key of the period of an instant. */
+export function periodKeyOf({ restartEvery, timeZone }: SequenceDefinition, at: number): string {
   const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
   const text = date.toPlainDateTime().toString()
   switch (restartEvery) {
@@ -190,6 +222,8 @@ function periodKeyOf({ restartEvery, timeZone }: SequenceDefinition, at: number)
       return text.slice(0, 13)
   }
 }
+
+const UNUSED: ModelGroup = { rows: {}, latest: null, issuedBy: null, texts: {}, isRestarted: false }
 
 function rowOf(group: ModelGroup | undefined, definition: SequenceDefinition, at: number) {
   return group?.rows[periodKeyOf(definition, at)] ?? { last: null, next: null }
@@ -225,7 +259,7 @@ function next(
   const { definition } = model
   if (looksLikeOthers(definition, group)) return [model, { code: 'BAD_USER_INPUT' }]
   if (definition.cycle && BigInt(count) > longest(definition)) return [model, { code: 'BAD_USER_INPUT' }]
-  const held = model.groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
+  const held = model.groups[group] ?? UNUSED
   const values: number[] = []
   let row = rowOf(held, definition, at)
   while (values.length < count) {
@@ -242,7 +276,8 @@ function next(
   const answer = { value, lastValue, texts }
   const after: ModelGroup = {
     rows: { ...held.rows, [periodKeyOf(definition, at)]: row },
-    latest: { value: lastValue, text: texts.at(-1) ?? '' },
+    latest: { value: lastValue, at },
+    issuedBy: definition,
     texts: { ...held.texts, ...Object.fromEntries(texts.map((text) => [text, true])) },
     isRestarted: held.isRestarted,
   }
@@ -272,8 +307,49 @@ function restart(
   if ((minValue !== null && value < minValue) || (maxValue !== null && value > maxValue)) {
     return [model, { code: 'LIMIT_REACHED' }]
   }
-  const held = groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
+  const held = groups[group] ?? UNUSED
   const row = { ...rowOf(held, definition, at), next: value }
   const after = { ...held, rows: { ...held.rows, [periodKeyOf(definition, at)]: row }, isRestarted: true }
   return [{ ...model, groups: { ...groups, [group]: after } }, { done: true }]
+}
+
+/** The forms of period keys. */
+const FORMS: Record<NonNullable<SequenceDefinition['restartEvery']>, RegExp> = {
+  YEAR: /^\d{4}$/,
+  MONTH: /^\d{4}-\d\d$/,
+  WEEK: /week/,
+  DAY: /^\d{4}-\d\d-\d\d$/,
+  HOUR: /T/,
+}
+
+function raise(
+  model: SequenceModel,
+  { group, period, position, isIssued }: Extract<SequenceOperation, { kind: 'raise' }>,
+  at: number,
+): [SequenceModel, SequenceOutcome] {
+  const { definition, groups } = model
+  const { minValue, maxValue, restartEvery, step } = definition
+  if (!(restartEvery === null ? /^$/ : FORMS[restartEvery]).test(period))
+    return [model, { code: 'BAD_USER_INPUT' }]
+  const value = position.next ?? position.last
+  if (value !== null && ((minValue !== null && value < minValue) || (maxValue !== null && value > maxValue)))
+    return [model, { code: 'LIMIT_REACHED' }]
+  if (looksLikeOthers(definition, group)) return [model, { code: 'BAD_USER_INPUT' }]
+  const held = groups[group] ?? UNUSED
+  const { [period]: present = { last: null, next: null } } = held.rows
+  const upcoming = ({ last, next }: ModelPosition) =>
+    next !== null ? BigInt(next) : last !== null ? BigInt(last) + BigInt(step) : undefined
+  const [given, own] = [upcoming(position), upcoming(present)]
+  if (given === undefined) return [model, { raise: 'kept' }]
+  if (own !== undefined && (step > 0 ? given <= own : given >= own)) return [model, { raise: 'kept' }]
+  const after: ModelGroup = {
+    ...held,
+    rows: { ...held.rows, [period]: position },
+    latest: { value: position.last, at },
+    issuedBy: isIssued ? definition : held.issuedBy,
+    // As after a restart, numbers below 0 may look like those of other groups.
+    isRestarted: held.isRestarted || (value ?? 0) < 0,
+  }
+  const isNew = held.latest === null && own === undefined
+  return [{ ...model, groups: { ...groups, [group]: after } }, { raise: isNew ? 'created' : 'raised' }]
 }

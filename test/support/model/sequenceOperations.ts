@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import { PERIODS } from '../../../src/rules/calendar.ts'
+import { PERIODS, type Period } from '../../../src/rules/calendar.ts'
 import type { SequenceDefinitionChange } from '../../../src/rules/sequenceDefinition.ts'
-import type { SequenceOperation } from './sequenceModel.ts'
+import { periodKeyOf, type SequenceModel, type SequenceOperation } from './sequenceModel.ts'
 
 export const START = Date.UTC(2026, 10, 21)
 /** No key is forgotten, however far the clock is put forward: some thirty years. */
@@ -27,7 +27,7 @@ export function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | und
 
 export const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
   startValue: some(number),
-  step: some(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
+  step: some(fc.oneof(fc.integer({ min: -6, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
   minValue: some(number),
   maxValue: some(number),
   cycle: some(fc.boolean()),
@@ -63,7 +63,24 @@ export const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
   timeZone: some(fc.constantFrom('Europe/Berlin', 'Pacific/Apia', 'America/New_York', 'Asia/Kathmandu')),
 })
 
-export const operation: fc.Arbitrary<SequenceOperation> = fc.oneof(
+/** An operation of which the period is known when it is sent. */
+type PlannedOperation =
+  | Exclude<SequenceOperation, { kind: 'raise' }>
+  | (Omit<Extract<SequenceOperation, { kind: 'raise' }>, 'period'> & {
+      /** How far ahead of the clock its period is. */
+      ahead: number
+      /** Undefined: of the periods of the sequence. */
+      every: Period | null | undefined
+    })
+
+/** An operation that is sent at an instant. */
+export function sent(planned: PlannedOperation, { definition }: SequenceModel, at: number) {
+  if (planned.kind !== 'raise') return planned
+  const { ahead, every = definition.restartEvery, ...raise } = planned
+  return { ...raise, period: periodKeyOf({ ...definition, restartEvery: every }, at + ahead) }
+}
+
+export const operation: fc.Arbitrary<PlannedOperation> = fc.oneof(
   {
     weight: 12,
     arbitrary: fc.record({
@@ -85,7 +102,21 @@ export const operation: fc.Arbitrary<SequenceOperation> = fc.oneof(
       nextValue: fc.option(number),
     }),
   },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('raise' as const),
+      group: fc.constantFrom(...GROUPS),
+      ahead: fc.constantFrom(0, 0, 0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
+      every: fc.oneof(
+        { weight: 9, arbitrary: fc.constant(undefined) },
+        { weight: 1, arbitrary: fc.constantFrom(null, ...PERIODS) },
+      ),
+      position: fc.record({ last: fc.option(number, { freq: 4 }), next: fc.option(number, { freq: 2 }) }),
+      isIssued: fc.boolean(),
+    }),
+  },
 )
 
 /** Ends a sequence, once in a while: else most would be worn out. */
-export const deletion: fc.Arbitrary<SequenceOperation> = fc.constant({ kind: 'delete' as const })
+export const deletion: fc.Arbitrary<PlannedOperation> = fc.constant({ kind: 'delete' as const })

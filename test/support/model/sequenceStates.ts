@@ -2,7 +2,7 @@ import type { Target } from '../../../src/mysql/settings.ts'
 import type { Sequences } from '../../../src/repository/sequences.ts'
 import { claimOf } from '../../../src/rules/idempotency.ts'
 import { query } from '../database/database.ts'
-import { defaults, forecast, type SequenceModel } from './sequenceModel.ts'
+import { defaults, forecast, latestOf, type SequenceModel } from './sequenceModel.ts'
 import { GROUPS, KEYS } from './sequenceOperations.ts'
 
 /** All that is there of the sequence, so that nothing of it is left to be guessed. */
@@ -53,10 +53,7 @@ export async function present(target: Target, sequences: Sequences | undefined) 
 export function held(model: SequenceModel, at: number) {
   return {
     definition: model.definition,
-    groups: GROUPS.map((group) => {
-      const latest = model.groups[group]?.latest
-      return [latest?.value ?? null, latest?.text ?? null, forecast(model, group, at)]
-    }),
+    groups: GROUPS.map((group) => [...latestOf(model, group), forecast(model, group, at)]),
     positions: new Map(
       Object.entries(model.groups).flatMap(([group, { rows }]) =>
         Object.entries(rows).map(([periodKey, { last, next }]) => [`${group} ${periodKey}`, [last, next]]),
@@ -75,4 +72,10 @@ export function periodKeyText(periodKey: number): string {
   if (digits.length === 7) return `${digits.slice(0, 4)} week ${Number(digits.slice(4))}`
   const shapes: Record<number, string> = { 4: '$1', 6: '$1-$2', 8: '$1-$2-$3', 10: '$1-$2-$3T$4' }
   return digits.replace(/^(\d{4})?(\d\d)?(\d\d)?(\d\d)?.*$/, shapes[digits.length] ?? '')
+}
+
+/** A period key of the model as the database has it. */
+export function periodKeyIn(text: string): number {
+  const [year, week] = text.split(' week ')
+  return week === undefined ? Number(text.replace(/\D/g, '')) : Number(year) * 1000 + Number(week)
 }
