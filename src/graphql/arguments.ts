@@ -129,7 +129,7 @@ export const changes = listOf(({ name }: CounterDelta) => nameFault(name), 1, MA
 
 /** The other checks depend on the current definition. */
 export const definition: Check<DefinitionChange> = ({ slots, ...retention }) =>
-  rangeFault(slots, 1, MAX_SLOTS, 'slots') ?? retentionFault(retention)
+  faultAt(['slots'], rangeFault(slots, 1, MAX_SLOTS)) ?? retentionFault(retention)
 
 export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...retention }) => {
   const periods = leaderboards ?? []
@@ -149,7 +149,7 @@ function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefin
   for (const [index, { period, keepDays }] of periods?.entries() ?? []) {
     if (seen.has(period)) return { message: `repeats ${period}`, path: ['periods', index, 'period'] }
     seen.add(period)
-    const fault = rangeFault(keepDays, 1, MAX_KEEP_DAYS, 'periods', index, 'keepDays')
+    const fault = faultAt(['periods', index, 'keepDays'], rangeFault(keepDays, 1, MAX_KEEP_DAYS))
     if (fault) return fault
   }
   return undefined

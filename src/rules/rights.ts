@@ -95,7 +95,7 @@ export function grantFault(grant: Grant): Fault | undefined {
     faultAt(['namespace'], namespace === null ? undefined : nameFault(namespace)) ??
     faultAt(['names'], names === null ? undefined : namesFault(names)) ??
     faultAt(['prefix'], textFault(prefix)) ??
-    rangeFault(maxCount, 1, MAX_BLOCK, 'maxCount')
+    faultAt(['maxCount'], rangeFault(maxCount, 1, MAX_BLOCK))
   )
 }
 
