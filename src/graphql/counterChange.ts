@@ -169,9 +169,7 @@ builder.mutationFields((t) => ({
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
-    extensions: {
-      right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE', (args) => [args]),
-    },
+    extensions: { right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE') },
     description: 'Adds any number, which may be negative or 0.',
     args: {
       name,
@@ -184,7 +182,7 @@ builder.mutationFields((t) => ({
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
-    extensions: { right: toAdd('each name and delta, as in `incrementBy`', ({ changes }) => changes, true) },
+    extensions: { right: toAdd('each name and delta, as in `incrementBy`') },
     description: 'Makes 1 to 1 000 additions, all or none, and returns their results in the same order.',
     args: {
       changes: t.arg({

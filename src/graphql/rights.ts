@@ -113,17 +113,9 @@ export const onId: Right = {
   check: (context, { args }) => checkId(context, args.id),
 }
 
-/** A right to add to counters, for no subject. */
-export function toAdd(
-  covers: string,
-  changesOf: (args: Arguments) => readonly CounterDelta[],
-  isMany = false,
-): Right {
-  return {
-    scope: 'ADD',
-    covers,
-    check: (context, { args }) => add(context, args.namespace, changesOf(args), isMany),
-  }
+/** A right to make one addition, or those in the argument `changes`, for no subject. */
+export function toAdd(covers: string): Right {
+  return { scope: 'ADD', covers, check: (context, { args }) => add(context, args) }
 }
 
 /** A right to add 1 to a counter, also for a subject. */
@@ -132,20 +124,16 @@ export const toIncrement: Right = {
   covers: 'the name, and the subject',
   check(context, { args: { namespace, name, subject: named } }) {
     const subject = subjectFor(context.caller, 'ADD', { namespace, name }, named)
-    add(context, namespace, [{ name, delta: 1 }], false, subject)
+    add(context, { namespace, name, delta: 1 }, subject)
     return subject === undefined ? undefined : { subject }
   },
 }
 
 /** Checks additions against what the caller may add to each counter in the whole request. */
-function add(
-  context: Context,
-  namespace: string,
-  changes: readonly CounterDelta[],
-  isMany: boolean,
-  subject?: string,
-): undefined {
+function add(context: Context, args: Arguments, subject?: string): undefined {
   const { caller } = context
+  const { namespace } = args
+  const changes: readonly CounterDelta[] = args.changes ?? [args]
   const added = new Map(context.added)
   for (const [index, { name, delta }] of changes.entries()) {
     const limit = limitFor(caller, 'ADD', { namespace, name }, subject)
@@ -153,7 +141,7 @@ function add(
     const total = (added.get(key) ?? 0) + delta
     const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
     if (!isWithin) {
-      const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
+      const details = { ...(limit > 0 && { limit }), ...(args.changes && { index }) }
       if (limit === 0 && isOnceOnly(caller, 'ADD', { namespace, name })) throw onceOnlyRefusal('ADD', details)
       throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
     }
