@@ -27,7 +27,7 @@ import type { SequenceGroupKey } from '../rules/sequence.ts'
 import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
 import type { Context, Field, Resolver } from './context.ts'
-import { createMeasure, sumBelow } from './selections.ts'
+import { measureBelow } from './selections.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
 const types: Partial<Record<string, Check<string>[]>> = {
@@ -232,7 +232,7 @@ export function between(min: number, max: number): Check<number> {
 }
 
 /** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
-const countRevisions = createMeasure(
+const countRevisions = measureBelow(
   (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
 )
 
@@ -253,7 +253,7 @@ export function callOptions(
   info: GraphQLResolveInfo,
   wantsPeriodValues?: boolean,
 ): CallOptions {
-  const withRevision = sumBelow(countRevisions, info) > 0
+  const withRevision = countRevisions(info) > 0
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return { withRevision, wantsPeriodValues, owner: context.owner, claim: undefined }
   const fault = keyFault(key)

@@ -26,7 +26,7 @@ import {
   withZone,
 } from './counter.ts'
 import { on, onName, onSubject, PREFIXED, toAdd, toIncrement } from './rights.ts'
-import { chargedList, chargeSubject, countSelected, sumBelow } from './selections.ts'
+import { chargedList, chargeSubject, countSelected } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -122,7 +122,7 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
 const countValueIn = countSelected('valueIn')
 
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  return callOptions(args, context, info, sumBelow(countValueIn, info) > 0)
+  return callOptions(args, context, info, countValueIn(info) > 0)
 }
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {

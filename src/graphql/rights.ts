@@ -18,7 +18,7 @@ import {
 import { noSuchReservation } from '../rules/sequence.ts'
 import { decodeId, idFault } from './arguments.ts'
 import type { Context } from './context.ts'
-import { countSelected, sumBelow } from './selections.ts'
+import { countSelected } from './selections.ts'
 
 /**
  * The right that a field requires, as its extension `right`: all fields of operations have one, and those below them that
@@ -218,21 +218,16 @@ async function ownsReservation({ caller, nth }: Context, scope: Scope, token: st
 }
 
 /** Fields with the state of what a mutation returns; the others are its definition, or what the mutation set. */
-const selectsStateOf: Record<string, (info: GraphQLResolveInfo) => boolean> = {
-  Counter: selectsAny('value', 'valueIn', 'history', 'revision', 'createdAt', 'updatedAt'),
-  Sequence: selectsAny('group', 'groups', 'createdAt'),
-  SequenceGroup: selectsAny('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
+const countStateOf: Record<string, ReturnType<typeof countSelected>> = {
+  Counter: countSelected('value', 'valueIn', 'history', 'revision', 'createdAt', 'updatedAt'),
+  Sequence: countSelected('group', 'groups', 'createdAt'),
+  SequenceGroup: countSelected('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
 }
 
 /** What a mutation set; a repeat with the same key returns the present state instead. */
-const selectsWhatWasSet = selectsAny('nextValue', 'nextFormatted')
+const countWhatWasSet = countSelected('nextValue', 'nextFormatted')
 
 function selectsState(info: GraphQLResolveInfo, hasKey: boolean): boolean {
-  const selects = selectsStateOf[getNamedType(info.returnType).name]?.(info) ?? false
-  return selects || (hasKey && selectsWhatWasSet(info))
-}
-
-function selectsAny(...names: string[]) {
-  const count = countSelected(...names)
-  return (info: GraphQLResolveInfo) => sumBelow(count, info) > 0
+  const count = countStateOf[getNamedType(info.returnType).name]?.(info) ?? 0
+  return count > 0 || (hasKey && countWhatWasSet(info) > 0)
 }

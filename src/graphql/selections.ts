@@ -57,17 +57,22 @@ export const fieldCount = createMeasure(
 /** Levels of fields and fragments in a selection. */
 export const selectionDepth = createMeasure((depth, _, below) => Math.max(depth, 1 + below))
 
-/** The part of a resolver's `info` that describes a selection. */
-type Info = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
-
-/** Creates a measure of how often fields are selected directly below another one, under any alias. */
-export function countSelected(...names: string[]): SelectionMeasure {
-  return createMeasure((sum, field, below) =>
+/** Returns a function that counts how often fields are selected directly below a resolver's, under any alias. */
+export function countSelected(...names: string[]) {
+  return measureBelow((sum, field, below) =>
     field ? sum + Number(names.includes(field.name.value)) : sum + below,
   )
 }
 
-type SelectionMeasure = ReturnType<typeof createMeasure>
+/** Creates a measure, as `createMeasure` does, of all that is selected below a resolver's field. */
+export function measureBelow(add: Parameters<typeof createMeasure>[0]) {
+  const measure = createMeasure(add)
+  return ({ fieldNodes, fragments }: Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>): number => {
+    let sum = 0
+    for (const { selectionSet } of fieldNodes) sum += measure(selectionSet, fragments)
+    return sum
+  }
+}
 
 /**
  * Creates a measure that folds a selection: `add` gets the result so far, the field (undefined: a fragment), and the
@@ -77,7 +82,7 @@ type SelectionMeasure = ReturnType<typeof createMeasure>
  * Results are cached, because each item of a list needs them; a selection belongs to one document, so its fragments
  * never change.
  */
-export function createMeasure(add: (result: number, field: FieldNode | undefined, below: number) => number) {
+function createMeasure(add: (result: number, field: FieldNode | undefined, below: number) => number) {
   const cached = new WeakMap<SelectionSetNode, number>()
   return function measure(selectionSet: SelectionSetNode | undefined, fragments: Fragments): number {
     if (selectionSet === undefined) return 0
@@ -93,13 +98,6 @@ export function createMeasure(add: (result: number, field: FieldNode | undefined
     cached.set(selectionSet, result)
     return result
   }
-}
-
-/** The measure of all that is selected below a field. */
-export function sumBelow(measure: SelectionMeasure, { fieldNodes, fragments }: Info): number {
-  let sum = 0
-  for (const { selectionSet } of fieldNodes) sum += measure(selectionSet, fragments)
-  return sum
 }
 
 /** Refuses a field that depends on more than what a subscription watches. */
@@ -157,7 +155,7 @@ const ADDITIONAL_VALUES = new Map([
   ['id', 2],
 ])
 
-const listedValues = createMeasure((sum, field, below) => {
+const listedValues = measureBelow((sum, field, below) => {
   if (!field) return sum + below
   const { name, alias } = field
   // Clients with a cache add it everywhere.
@@ -169,7 +167,7 @@ const listedValues = createMeasure((sum, field, below) => {
 
 /** Number of values selected in each object that a field returns; 1 for a scalar. */
 function valuesBelow(info: GraphQLResolveInfo): number {
-  return Math.max(1, sumBelow(listedValues, info))
+  return Math.max(1, listedValues(info))
 }
 
 /**

@@ -13,7 +13,7 @@ import { callOptions, decodeId } from './arguments.ts'
 import { builder, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
-import { charge, chargeSubject, costOfText, countSelected, room, sumBelow } from './selections.ts'
+import { charge, chargeSubject, costOfText, countSelected, room } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
@@ -167,9 +167,9 @@ builder.mutationFields((t) => ({
       idempotencyKey,
     },
     resolve(_, args, context, info) {
-      const texts = sumBelow(countFormattedValues, info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
+      const texts = countFormattedValues(info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is issued: numbers that can't be listed would be lost.
-      if (args.count <= MAX_LISTED) charge(context, args.count * (sumBelow(countValues, info) + texts))
+      if (args.count <= MAX_LISTED) charge(context, args.count * (countValues(info) + texts))
       const [key, options] = [sequenceGroupKey(args), callOptions(args, context, info)]
       if (args.subject == null) return context.nth.sequences.next(key, args.count, options)
       if (args.count > 1) throw inputError({ message: 'must be 1 with a subject', limit: 1, path: ['count'] })
