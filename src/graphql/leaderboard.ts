@@ -5,24 +5,19 @@ import type { Period as CalendarPeriod } from '../rules/calendar.ts'
 import type { Page } from '../rules/counter.ts'
 import { ALL_TIME, type LeaderboardEntry, type LeaderboardOrder } from '../rules/leaderboards.ts'
 import * as checks from './arguments.ts'
-import { builder } from './builder.ts'
+import { addEnum, builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Counter, type CounterSource, Period } from './counter.ts'
 import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
 import { on } from './rights.ts'
 import { chargeApart, chargeList, refuseInSubscription, room } from './selections.ts'
 
-export const CounterOrder = builder.enumType('CounterOrder', {
-  description: 'The order of a list of counters.',
-  values: {
-    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
-    VALUE_DESC: { description: 'Highest value first. The list may be about a second behind.' },
-    VALUE_ASC: { description: 'Lowest value first. The list may be about a second behind.' },
-    UPDATED_AT_DESC: {
-      description:
-        'Latest change first, and counters that never changed last. The list may be about a second behind.',
-    },
-  },
+export const CounterOrder = addEnum('CounterOrder', 'The order of a list of counters.', {
+  NAME_ASC: 'By name, in code point order: `B` comes before `a`.',
+  VALUE_DESC: 'Highest value first. The list may be about a second behind.',
+  VALUE_ASC: 'Lowest value first. The list may be about a second behind.',
+  UPDATED_AT_DESC:
+    'Latest change first, and counters that never changed last. The list may be about a second behind.',
 })
 
 export const CounterEdge = builder.edgeObject({

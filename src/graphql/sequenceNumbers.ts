@@ -10,7 +10,7 @@ import {
 import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { callOptions, decodeId } from './arguments.ts'
-import { builder, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
+import { addEnum, builder, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
 import { charge, chargeSubject, costOfText, countSelected, room } from './selections.ts'
@@ -100,17 +100,12 @@ async function listed({ issued }: SequenceNumbers, _: unknown, context: Context)
 
 export const ReservationRef = builder.objectRef<Reservation>('Reservation')
 
-const ReservationStateRef = builder.enumType('ReservationState', {
-  description: 'The state of a reservation.',
-  values: {
-    RESERVED: { description: 'It is open. You can confirm or release it.' },
-    CONFIRMED: { description: 'Its number is final.' },
-    RELEASED: { description: 'Its number was released, and may be issued again.' },
-    EXPIRED: {
-      description:
-        'It was not confirmed in time, or before its sequence group was restarted. Its number may be issued again.',
-    },
-  },
+const ReservationStateRef = addEnum('ReservationState', 'The state of a reservation.', {
+  RESERVED: 'It is open. You can confirm or release it.',
+  CONFIRMED: 'Its number is final.',
+  RELEASED: 'Its number was released, and may be issued again.',
+  EXPIRED:
+    'It was not confirmed in time, or before its sequence group was restarted. Its number may be issued again.',
 })
 
 builder.node(ReservationRef, {
