@@ -31,12 +31,12 @@ export interface Right {
   /** What the right must cover, for the documentation. */
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
-  check?(context: Context, call: FieldCall): Verdict | Subject | Promise<Verdict>
+  check?(context: Context, call: FieldCall): Subject | undefined | Promise<Verdict>
   /** For fields that return a list of what their list argument has: checks an element of it. */
   checkEach?: CheckEach
 }
 
-export type CheckEach = (context: Context, args: Arguments, element: string) => Verdict | Promise<Verdict>
+export type CheckEach = (context: Context, args: Arguments, element: string) => undefined | Promise<Verdict>
 
 /** Missing: to this caller, it doesn't exist. */
 type Verdict = 'missing' | undefined
@@ -197,7 +197,7 @@ function assertAllowed(caller: Caller, scope: Scope, target?: GrantTarget): unde
 }
 
 /** Checks the right to read what an id identifies. */
-function checkId(context: Context, id: string): Verdict | Promise<Verdict> {
+function checkId(context: Context, id: string): undefined | Promise<Verdict> {
   const { caller } = context
   // The resolver rejects an invalid one.
   if (idFault(id)) return assertAllowed(caller, 'READ')
