@@ -1,6 +1,5 @@
 import { type GraphQLResolveInfo, getNamedType } from 'graphql'
 import { type CallOptions, type CounterDelta, MAX_CHANGES } from '../repository/counters.ts'
-import { MAX_BUCKETS } from '../repository/history.ts'
 import type { NamespaceChange } from '../repository/namespaces.ts'
 import { FIRST_INSTANT, LAST_INSTANT, timeZoneNamed } from '../rules/calendar.ts'
 import {
@@ -24,7 +23,7 @@ import {
 } from '../rules/names.ts'
 import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE } from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
-import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import type { SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
 import type { Context, Field, Resolver } from './context.ts'
 import { measureBelow } from './selections.ts'
@@ -118,9 +117,6 @@ export const MAX_ITEMS = 500
 /** Types that can be watched. */
 const TOPICS = ['Counter', 'SequenceGroup', 'Reservation']
 
-/** Longest reservation, in seconds: a day. */
-const MAX_TTL_S = 86_400
-
 /** Checks what the type of an argument can't express. `checked` says where checks are declared. */
 export type Check<Value> = (value: Value) => Fault | undefined
 
@@ -191,9 +187,6 @@ export const future: Check<Date> = (at) =>
     ? undefined
     : { message: 'must be in the future, before the year 2100' }
 
-export const count = between(1, MAX_BLOCK)
-export const ttlSeconds = between(1, MAX_TTL_S)
-export const bucketCount = between(0, MAX_BUCKETS)
 export const pageSize = between(0, MAX_ITEMS)
 
 export const page = notBoth('last', 'first')

@@ -1,4 +1,4 @@
-import { DEFAULT_BUCKETS, type Total } from '../repository/history.ts'
+import { DEFAULT_BUCKETS, MAX_BUCKETS, type Total } from '../repository/history.ts'
 import type { Nth } from '../repository/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../rules/calendar.ts'
 import {
@@ -118,7 +118,7 @@ builder.node(Counter, {
         last: t.arg.int({
           description:
             'The number of periods, 0 to 2 500. The default is 30. It cannot be combined with `from`.',
-          extensions: { check: checks.bucketCount },
+          extensions: { check: checks.between(0, MAX_BUCKETS) },
         }),
         from: t.arg({ type: 'DateTime', description: 'An instant in the first period.' }),
         to: t.arg({

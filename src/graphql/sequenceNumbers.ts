@@ -7,7 +7,7 @@ import {
   sequenceGroupAfter,
   writerFor,
 } from '../rules/sequence.ts'
-import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
+import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { callOptions, decodeId } from './arguments.ts'
 import { addEnum, builder, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
@@ -15,6 +15,9 @@ import type { Context } from './context.ts'
 import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
 import { charge, chargeSubject, costOfText, countSelected, room } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
+
+/** Longest reservation, in seconds: a day. */
+const MAX_TTL_S = 86_400
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
 const VALUES_OF_A_TEXT = 4
@@ -155,7 +158,7 @@ builder.mutationFields((t) => ({
         required: true,
         defaultValue: 1,
         description: 'How many numbers to issue, 1 to 1 000 000: all or none.',
-        extensions: { check: checks.count },
+        extensions: { check: checks.between(1, MAX_BLOCK) },
       }),
       namespace,
       subject,
@@ -204,7 +207,7 @@ builder.mutationFields((t) => ({
         required: true,
         defaultValue: 300,
         description: 'How long to hold the number, 1 to 86 400 seconds.',
-        extensions: { check: checks.ttlSeconds },
+        extensions: { check: checks.between(1, MAX_TTL_S) },
       }),
       namespace,
       idempotencyKey,
