@@ -5,6 +5,7 @@ import {
   type FragmentDefinitionNode,
   type GraphQLResolveInfo,
   Kind,
+  responsePathAsArray,
   type SelectionNode,
   type SelectionSetNode,
   visit,
@@ -106,13 +107,6 @@ export function refuseInSubscription({ fieldName, operation }: GraphQLResolveInf
   throw new NthError('BAD_USER_INPUT', `\`${fieldName}\` is not available in a subscription. Query it.`)
 }
 
-/** Whether a field belongs to an item of a list. */
-function isInList({ path }: GraphQLResolveInfo): boolean {
-  for (let part: typeof path | undefined = path; part; part = part.prev)
-    if (typeof part.key === 'number') return true
-  return false
-}
-
 /** The periods whose totals an operation may select: all that it mentions, as an event too many does no harm. */
 export function selectedPeriods({ document, variableValues }: ExecutionArgs): Period[] {
   const mentioned = new Set(Object.values(variableValues ?? {}))
@@ -182,8 +176,9 @@ export function charge(request: Context, values: number): void {
 }
 
 /** What a field costs that may need a read, beyond what a list has charged before: nothing, if it belongs to an item of one. */
-function costApart(info: GraphQLResolveInfo): number {
-  return isInList(info) ? 0 : (ADDITIONAL_VALUES.get(info.fieldName) ?? 0)
+function costApart({ path, fieldName }: GraphQLResolveInfo): number {
+  const isInList = responsePathAsArray(path).some((key) => typeof key === 'number')
+  return isInList ? 0 : (ADDITIONAL_VALUES.get(fieldName) ?? 0)
 }
 
 /** Charges a field that is about to be read, unless its list was. Returns a promise if it has to wait for room. */
