@@ -3,14 +3,15 @@ import { type ApiKey, type Caller, callerKinds, type Grant, originsFault, scopes
 import { plainDocumentId } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
-import { builder, described, exposed, nameArgument, orNull } from './builder.ts'
+import { addEnum, builder, exposed, nameArgument, orNull } from './builder.ts'
 import { apiKeyCursors, connectionOf } from './lists.ts'
 import { admin, none } from './rights.ts'
 
-const ScopeRef = builder.enumType('Scope', {
-  description: 'What a grant allows. WRITE includes ADD, and ADMIN includes everything.',
-  values: described(scopes),
-})
+const ScopeRef = addEnum(
+  'Scope',
+  'What a grant allows. WRITE includes ADD, and ADMIN includes everything.',
+  scopes,
+)
 
 const GrantRef = builder.objectRef<Grant>('Grant').implement({
   description: 'Rights on names of counters and sequences, with all their sequence groups.',
@@ -105,10 +106,7 @@ const CreatedApiKey = builder.objectRef<{ secret: string; key: ApiKey }>('Create
     }),
 })
 
-const CallerKind = builder.enumType('ViewerKind', {
-  description: 'How a caller was identified.',
-  values: described(callerKinds),
-})
+const CallerKind = addEnum('ViewerKind', 'How a caller was identified.', callerKinds)
 
 const Viewer = builder.objectRef<Caller>('Viewer').implement({
   description: 'The caller, and what the caller may do.',

@@ -1,6 +1,5 @@
 import { type GraphQLResolveInfo, getNamedType } from 'graphql'
 import { type CallOptions, type CounterDelta, MAX_CHANGES } from '../repository/counters.ts'
-import { MAX_BUCKETS } from '../repository/history.ts'
 import type { NamespaceChange } from '../repository/namespaces.ts'
 import { FIRST_INSTANT, LAST_INSTANT, timeZoneNamed } from '../rules/calendar.ts'
 import {
@@ -24,10 +23,10 @@ import {
 } from '../rules/names.ts'
 import { type Grant, grantFault, MAX_GRANTS, MAX_PER_MINUTE } from '../rules/rights.ts'
 import type { SequenceGroupKey } from '../rules/sequence.ts'
-import { MAX_BLOCK, type SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
+import type { SequenceDefinitionChange } from '../rules/sequenceDefinition.ts'
 import { documentIdFault } from '../rules/trustedDocument.ts'
 import type { Context, Field, Resolver } from './context.ts'
-import { createMeasure, sumBelow } from './selections.ts'
+import { measureBelow } from './selections.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
 const types: Partial<Record<string, Check<string>[]>> = {
@@ -118,9 +117,6 @@ export const MAX_ITEMS = 500
 /** Types that can be watched. */
 const TOPICS = ['Counter', 'SequenceGroup', 'Reservation']
 
-/** Longest reservation, in seconds: a day. */
-const MAX_TTL_S = 86_400
-
 /** Checks what the type of an argument can't express. `checked` says where checks are declared. */
 export type Check<Value> = (value: Value) => Fault | undefined
 
@@ -129,7 +125,7 @@ export const changes = listOf(({ name }: CounterDelta) => nameFault(name), 1, MA
 
 /** The other checks depend on the current definition. */
 export const definition: Check<DefinitionChange> = ({ slots, ...retention }) =>
-  rangeFault(slots, 1, MAX_SLOTS, 'slots') ?? retentionFault(retention)
+  faultAt(['slots'], rangeFault(slots, 1, MAX_SLOTS)) ?? retentionFault(retention)
 
 export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...retention }) => {
   const periods = leaderboards ?? []
@@ -149,7 +145,7 @@ function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefin
   for (const [index, { period, keepDays }] of periods?.entries() ?? []) {
     if (seen.has(period)) return { message: `repeats ${period}`, path: ['periods', index, 'period'] }
     seen.add(period)
-    const fault = rangeFault(keepDays, 1, MAX_KEEP_DAYS, 'periods', index, 'keepDays')
+    const fault = faultAt(['periods', index, 'keepDays'], rangeFault(keepDays, 1, MAX_KEEP_DAYS))
     if (fault) return fault
   }
   return undefined
@@ -191,9 +187,6 @@ export const future: Check<Date> = (at) =>
     ? undefined
     : { message: 'must be in the future, before the year 2100' }
 
-export const count = between(1, MAX_BLOCK)
-export const ttlSeconds = between(1, MAX_TTL_S)
-export const bucketCount = between(0, MAX_BUCKETS)
 export const pageSize = between(0, MAX_ITEMS)
 
 export const page = notBoth('last', 'first')
@@ -232,7 +225,7 @@ export function between(min: number, max: number): Check<number> {
 }
 
 /** Measures whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
-const countRevisions = createMeasure(
+const countRevisions = measureBelow(
   (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
 )
 
@@ -253,7 +246,7 @@ export function callOptions(
   info: GraphQLResolveInfo,
   wantsPeriodValues?: boolean,
 ): CallOptions {
-  const withRevision = sumBelow(countRevisions, info) > 0
+  const withRevision = countRevisions(info) > 0
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return { withRevision, wantsPeriodValues, owner: context.owner, claim: undefined }
   const fault = keyFault(key)

@@ -123,17 +123,24 @@ builder.addScalarType(
   }),
 )
 
-builder.enumType('ErrorCode', {
-  description:
-    'The values of `extensions.code` in an error. Later versions may add more. Treat an unknown one as INTERNAL_SERVER_ERROR.',
-  values: described(errorCodes),
-})
+addEnum(
+  'ErrorCode',
+  'The values of `extensions.code` in an error. Later versions may add more. Treat an unknown one as INTERNAL_SERVER_ERROR.',
+  errorCodes,
+)
 
-/** The values of an enum, from their descriptions. */
-export function described<Value extends string>(descriptions: Record<Value, string>) {
+/** Adds an enum, whose values are given with their descriptions. */
+export function addEnum<Value extends string>(
+  name: string,
+  description: string,
+  descriptions: Record<Value, string>,
+) {
   const values = Object.entries<string>(descriptions).map(([value, description]) => [value, { description }])
   // `Object.fromEntries` loses the type of the keys.
-  return Object.fromEntries(values) as Record<Value, { description: string }>
+  return builder.enumType(name, {
+    description,
+    values: Object.fromEntries(values) as Record<Value, { description: string }>,
+  })
 }
 
 /** Has its own message: this is the first error of clients that send numbers as strings. */

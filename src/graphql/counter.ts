@@ -1,4 +1,4 @@
-import { DEFAULT_BUCKETS, type Total } from '../repository/history.ts'
+import { DEFAULT_BUCKETS, MAX_BUCKETS, type Total } from '../repository/history.ts'
 import type { Nth } from '../repository/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../rules/calendar.ts'
 import {
@@ -11,21 +11,18 @@ import {
 import { joinNames } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { keyOf } from './arguments.ts'
-import { builder, exposed, keyArguments, namespaceArgument, orNull, parts } from './builder.ts'
+import { addEnum, builder, exposed, keyArguments, namespaceArgument, orNull, parts } from './builder.ts'
 import type { LeaderboardPosition } from './lists.ts'
 import { onName, onNames } from './rights.ts'
 import { chargedList, historyCharge } from './selections.ts'
 
-export const Period = builder.enumType('Period', {
-  description: 'A calendar period in the time zone of a counter or sequence.',
-  values: {
-    HOUR: { description: 'An hour of the local clock. It ends early if the clock changes.' },
-    DAY: { description: 'A calendar day. It has 23 or 25 hours when the clock changes.' },
-    WEEK: { description: 'A calendar week, which starts on Monday.' },
-    MONTH: { description: 'A calendar month.' },
-    YEAR: { description: 'A calendar year.' },
-  } satisfies Record<CalendarPeriod, { description: string }>,
-})
+export const Period = addEnum('Period', 'A calendar period in the time zone of a counter or sequence.', {
+  HOUR: 'An hour of the local clock. It ends early if the clock changes.',
+  DAY: 'A calendar day. It has 23 or 25 hours when the clock changes.',
+  WEEK: 'A calendar week, which starts on Monday.',
+  MONTH: 'A calendar month.',
+  YEAR: 'A calendar year.',
+} satisfies Record<CalendarPeriod, string>)
 
 export const { period } = builder.args((t) => ({
   period: t.field({ type: Period, required: true, description: 'The period.' }),
@@ -78,12 +75,9 @@ export interface CounterSource
 
 export const Counter = builder.objectRef<CounterSource>('Counter')
 
-export const Overflow = builder.enumType('Overflow', {
-  description: 'What happens to an addition that would exceed a bound.',
-  values: {
-    REJECT: { description: 'The addition fails with LIMIT_REACHED.' },
-    SATURATE: { description: 'The addition stops at the bound. `appliedDelta` is what was added.' },
-  },
+export const Overflow = addEnum('Overflow', 'What happens to an addition that would exceed a bound.', {
+  REJECT: 'The addition fails with LIMIT_REACHED.',
+  SATURATE: 'The addition stops at the bound. `appliedDelta` is what was added.',
 })
 
 builder.node(Counter, {
@@ -124,7 +118,7 @@ builder.node(Counter, {
         last: t.arg.int({
           description:
             'The number of periods, 0 to 2 500. The default is 30. It cannot be combined with `from`.',
-          extensions: { check: checks.bucketCount },
+          extensions: { check: checks.between(0, MAX_BUCKETS) },
         }),
         from: t.arg({ type: 'DateTime', description: 'An instant in the first period.' }),
         to: t.arg({

@@ -26,7 +26,7 @@ import {
   withZone,
 } from './counter.ts'
 import { on, onName, onSubject, PREFIXED, toAdd, toIncrement } from './rights.ts'
-import { chargedList, chargeSubject, countSelected, sumBelow } from './selections.ts'
+import { chargedList, chargeSubject, countSelected } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -122,7 +122,7 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
 const countValueIn = countSelected('valueIn')
 
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  return callOptions(args, context, info, sumBelow(countValueIn, info) > 0)
+  return callOptions(args, context, info, countValueIn(info) > 0)
 }
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {
@@ -169,9 +169,7 @@ builder.mutationFields((t) => ({
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
-    extensions: {
-      right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE', (args) => [args]),
-    },
+    extensions: { right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE') },
     description: 'Adds any number, which may be negative or 0.',
     args: {
       name,
@@ -184,7 +182,7 @@ builder.mutationFields((t) => ({
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
-    extensions: { right: toAdd('each name and delta, as in `incrementBy`', ({ changes }) => changes, true) },
+    extensions: { right: toAdd('each name and delta, as in `incrementBy`') },
     description: 'Makes 1 to 1 000 additions, all or none, and returns their results in the same order.',
     args: {
       changes: t.arg({

@@ -12,6 +12,7 @@ import {
   specifiedRules,
   validate,
 } from 'graphql'
+import { errorOf } from '../rules/errors.ts'
 import { costOfText, fieldCount, fieldsIn, fragmentsOf, responseName, selectionDepth } from './selections.ts'
 
 /** Maximum tokens of a document: 600 fields with arguments. Some rules take time in proportion to its square. */
@@ -165,15 +166,12 @@ function introspectsTooMuch(schema: GraphQLSchema, document: DocumentNode): bool
 
 /** Why a text is no document that can be executed, as the predicate of a sentence about it; undefined: it is one. */
 export function documentFault(schema: GraphQLSchema, text: string): string | undefined {
+  let fault: Error | undefined
   try {
-    const [error] = validateBounded(schema, parseBounded(text))
-    return error && invalid(error)
+    fault = validateBounded(schema, parseBounded(text))[0]
   } catch (error) {
     // It can't be parsed.
-    return invalid(error as GraphQLError)
+    fault = errorOf(error)
   }
-}
-
-function invalid({ message }: GraphQLError): string {
-  return `is not valid: ${message.replace(/\.$/, '')}`
+  return fault && `is not valid: ${fault.message.replace(/\.$/, '')}`
 }

@@ -5,24 +5,19 @@ import type { Period as CalendarPeriod } from '../rules/calendar.ts'
 import type { Page } from '../rules/counter.ts'
 import { ALL_TIME, type LeaderboardEntry, type LeaderboardOrder } from '../rules/leaderboards.ts'
 import * as checks from './arguments.ts'
-import { builder } from './builder.ts'
+import { addEnum, builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Counter, type CounterSource, Period } from './counter.ts'
 import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
 import { on } from './rights.ts'
 import { chargeApart, chargeList, refuseInSubscription, room } from './selections.ts'
 
-export const CounterOrder = builder.enumType('CounterOrder', {
-  description: 'The order of a list of counters.',
-  values: {
-    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
-    VALUE_DESC: { description: 'Highest value first. The list may be about a second behind.' },
-    VALUE_ASC: { description: 'Lowest value first. The list may be about a second behind.' },
-    UPDATED_AT_DESC: {
-      description:
-        'Latest change first, and counters that never changed last. The list may be about a second behind.',
-    },
-  },
+export const CounterOrder = addEnum('CounterOrder', 'The order of a list of counters.', {
+  NAME_ASC: 'By name, in code point order: `B` comes before `a`.',
+  VALUE_DESC: 'Highest value first. The list may be about a second behind.',
+  VALUE_ASC: 'Lowest value first. The list may be about a second behind.',
+  UPDATED_AT_DESC:
+    'Latest change first, and counters that never changed last. The list may be about a second behind.',
 })
 
 export const CounterEdge = builder.edgeObject({
@@ -67,20 +62,16 @@ export function pageOfLeaderboard(
   const list = async (page: Page<LeaderboardPosition>) => {
     const entries = await nth.counters.listLeaderboard(namespace, { order, periodKey, ...page }, owner)
     const listed = page.fromEnd ? entries.toReversed() : entries
-    const counters = listedIn(listed, order, context, ranksOf(listed.length, page))
+    const counters = listedIn(listed, order, context, firstRankOf(listed.length, page))
     return page.fromEnd ? counters.reverse() : counters
   }
   return connectionOf(args, context, info, leaderboardCursors[order], list, ({ listed }) => listed.position)
 }
 
-/** The ranks of a page, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
-function ranksOf(length: number, { after, before, fromEnd }: Page<LeaderboardPosition>) {
-  const start = fromEnd ? before?.rank && before.rank - length : after ? after.rank && after.rank + 1 : 1
-  return (index: number) => {
-    // More counters may precede it now than when the cursor was created.
-    const rank = start === undefined ? 0 : start + index
-    return rank > 0 ? rank : undefined
-  }
+/** The first rank of a page, counted from the cursor. Pages listed from the end have it only with a `before` cursor. */
+function firstRankOf(length: number, { after, before, fromEnd }: Page<LeaderboardPosition>) {
+  if (fromEnd) return before?.rank && before.rank - length
+  return after ? after.rank && after.rank + 1 : 1
 }
 
 /** Adds positions and places to entries that follow each other on a leaderboard. Places are read if one is selected. */
@@ -88,7 +79,7 @@ function listedIn(
   entries: readonly LeaderboardEntry[],
   order: LeaderboardOrder,
   { nth: { leaderboard }, owner }: Context,
-  rankOf: (index: number) => number | undefined = () => undefined,
+  firstRank = Number.NaN,
 ) {
   let places: Promise<(number | null)[]> | undefined
   const placeAt = async (index: number) => {
@@ -97,7 +88,9 @@ function listedIn(
     return (await places)[index] ?? null
   }
   return entries.map(({ sortKey, listedValue, leaderboard: _, ...counter }, index) => {
-    const position = { ...sortKey, rank: rankOf(index) }
+    const rank = firstRank + index
+    // More counters may precede it now than when the cursor was created.
+    const position = { ...sortKey, rank: rank > 0 ? rank : undefined }
     return { ...counter, listed: { value: listedValue, position, place: () => placeAt(index) } }
   })
 }

@@ -18,7 +18,7 @@ import {
 import { noSuchReservation } from '../rules/sequence.ts'
 import { decodeId, idFault } from './arguments.ts'
 import type { Context } from './context.ts'
-import { countSelected, sumBelow } from './selections.ts'
+import { countSelected } from './selections.ts'
 
 /**
  * The right that a field requires, as its extension `right`: all fields of operations have one, and those below them that
@@ -31,12 +31,12 @@ export interface Right {
   /** What the right must cover, for the documentation. */
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
-  check?(context: Context, call: FieldCall): Verdict | Subject | Promise<Verdict>
+  check?(context: Context, call: FieldCall): Subject | undefined | Promise<Verdict>
   /** For fields that return a list of what their list argument has: checks an element of it. */
   checkEach?: CheckEach
 }
 
-export type CheckEach = (context: Context, args: Arguments, element: string) => Verdict | Promise<Verdict>
+export type CheckEach = (context: Context, args: Arguments, element: string) => undefined | Promise<Verdict>
 
 /** Missing: to this caller, it doesn't exist. */
 type Verdict = 'missing' | undefined
@@ -113,17 +113,9 @@ export const onId: Right = {
   check: (context, { args }) => checkId(context, args.id),
 }
 
-/** A right to add to counters, for no subject. */
-export function toAdd(
-  covers: string,
-  changesOf: (args: Arguments) => readonly CounterDelta[],
-  isMany = false,
-): Right {
-  return {
-    scope: 'ADD',
-    covers,
-    check: (context, { args }) => add(context, args.namespace, changesOf(args), isMany),
-  }
+/** A right to make one addition, or those in the argument `changes`, for no subject. */
+export function toAdd(covers: string): Right {
+  return { scope: 'ADD', covers, check: (context, { args }) => add(context, args) }
 }
 
 /** A right to add 1 to a counter, also for a subject. */
@@ -132,20 +124,16 @@ export const toIncrement: Right = {
   covers: 'the name, and the subject',
   check(context, { args: { namespace, name, subject: named } }) {
     const subject = subjectFor(context.caller, 'ADD', { namespace, name }, named)
-    add(context, namespace, [{ name, delta: 1 }], false, subject)
+    add(context, { namespace, name, delta: 1 }, subject)
     return subject === undefined ? undefined : { subject }
   },
 }
 
 /** Checks additions against what the caller may add to each counter in the whole request. */
-function add(
-  context: Context,
-  namespace: string,
-  changes: readonly CounterDelta[],
-  isMany: boolean,
-  subject?: string,
-): undefined {
+function add(context: Context, args: Arguments, subject?: string): undefined {
   const { caller } = context
+  const { namespace } = args
+  const changes: readonly CounterDelta[] = args.changes ?? [args]
   const added = new Map(context.added)
   for (const [index, { name, delta }] of changes.entries()) {
     const limit = limitFor(caller, 'ADD', { namespace, name }, subject)
@@ -153,7 +141,7 @@ function add(
     const total = (added.get(key) ?? 0) + delta
     const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
     if (!isWithin) {
-      const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
+      const details = { ...(limit > 0 && { limit }), ...(args.changes && { index }) }
       if (limit === 0 && isOnceOnly(caller, 'ADD', { namespace, name })) throw onceOnlyRefusal('ADD', details)
       throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
     }
@@ -209,7 +197,7 @@ function assertAllowed(caller: Caller, scope: Scope, target?: GrantTarget): unde
 }
 
 /** Checks the right to read what an id identifies. */
-function checkId(context: Context, id: string): Verdict | Promise<Verdict> {
+function checkId(context: Context, id: string): undefined | Promise<Verdict> {
   const { caller } = context
   // The resolver rejects an invalid one.
   if (idFault(id)) return assertAllowed(caller, 'READ')
@@ -230,21 +218,16 @@ async function ownsReservation({ caller, nth }: Context, scope: Scope, token: st
 }
 
 /** Fields with the state of what a mutation returns; the others are its definition, or what the mutation set. */
-const selectsStateOf: Record<string, (info: GraphQLResolveInfo) => boolean> = {
-  Counter: selectsAny('value', 'valueIn', 'history', 'revision', 'createdAt', 'updatedAt'),
-  Sequence: selectsAny('group', 'groups', 'createdAt'),
-  SequenceGroup: selectsAny('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
+const countStateOf: Record<string, ReturnType<typeof countSelected>> = {
+  Counter: countSelected('value', 'valueIn', 'history', 'revision', 'createdAt', 'updatedAt'),
+  Sequence: countSelected('group', 'groups', 'createdAt'),
+  SequenceGroup: countSelected('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
 }
 
 /** What a mutation set; a repeat with the same key returns the present state instead. */
-const selectsWhatWasSet = selectsAny('nextValue', 'nextFormatted')
+const countWhatWasSet = countSelected('nextValue', 'nextFormatted')
 
 function selectsState(info: GraphQLResolveInfo, hasKey: boolean): boolean {
-  const selects = selectsStateOf[getNamedType(info.returnType).name]?.(info) ?? false
-  return selects || (hasKey && selectsWhatWasSet(info))
-}
-
-function selectsAny(...names: string[]) {
-  const count = countSelected(...names)
-  return (info: GraphQLResolveInfo) => sumBelow(count, info) > 0
+  const count = countStateOf[getNamedType(info.returnType).name]?.(info) ?? 0
+  return count > 0 || (hasKey && countWhatWasSet(info) > 0)
 }

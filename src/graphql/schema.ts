@@ -74,7 +74,6 @@ function permitted({ name }: GraphQLObjectType, field: Field, resolver: Resolver
     const verdict = check(context, { parent, args, info })
     if (verdict instanceof Promise)
       return verdict.then((found) => (found === 'missing' ? null : resolve(parent, args, context, info)))
-    if (verdict === 'missing') return null
     return resolve(parent, verdict ? { ...args, ...verdict } : args, context, info)
   }
 }
@@ -114,7 +113,7 @@ function elementwise(
 
   async function verdictOn(element: string, args: unknown, context: Context) {
     try {
-      return (await check(context, args, element)) ?? undefined
+      return await check(context, args, element)
     } catch (error) {
       if (error instanceof NthError && error.code !== 'UNAVAILABLE') return error
       throw error

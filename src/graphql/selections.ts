@@ -5,6 +5,7 @@ import {
   type FragmentDefinitionNode,
   type GraphQLResolveInfo,
   Kind,
+  responsePathAsArray,
   type SelectionNode,
   type SelectionSetNode,
   visit,
@@ -57,17 +58,22 @@ export const fieldCount = createMeasure(
 /** Levels of fields and fragments in a selection. */
 export const selectionDepth = createMeasure((depth, _, below) => Math.max(depth, 1 + below))
 
-/** The part of a resolver's `info` that describes a selection. */
-type Info = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
-
-/** Creates a measure of how often fields are selected directly below another one, under any alias. */
-export function countSelected(...names: string[]): SelectionMeasure {
-  return createMeasure((sum, field, below) =>
+/** Returns a function that counts how often fields are selected directly below a resolver's, under any alias. */
+export function countSelected(...names: string[]) {
+  return measureBelow((sum, field, below) =>
     field ? sum + Number(names.includes(field.name.value)) : sum + below,
   )
 }
 
-type SelectionMeasure = ReturnType<typeof createMeasure>
+/** Creates a measure, as `createMeasure` does, of all that is selected below a resolver's field. */
+export function measureBelow(add: Parameters<typeof createMeasure>[0]) {
+  const measure = createMeasure(add)
+  return ({ fieldNodes, fragments }: Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>): number => {
+    let sum = 0
+    for (const { selectionSet } of fieldNodes) sum += measure(selectionSet, fragments)
+    return sum
+  }
+}
 
 /**
  * Creates a measure that folds a selection: `add` gets the result so far, the field (undefined: a fragment), and the
@@ -77,7 +83,7 @@ type SelectionMeasure = ReturnType<typeof createMeasure>
  * Results are cached, because each item of a list needs them; a selection belongs to one document, so its fragments
  * never change.
  */
-export function createMeasure(add: (result: number, field: FieldNode | undefined, below: number) => number) {
+function createMeasure(add: (result: number, field: FieldNode | undefined, below: number) => number) {
   const cached = new WeakMap<SelectionSetNode, number>()
   return function measure(selectionSet: SelectionSetNode | undefined, fragments: Fragments): number {
     if (selectionSet === undefined) return 0
@@ -95,24 +101,10 @@ export function createMeasure(add: (result: number, field: FieldNode | undefined
   }
 }
 
-/** The measure of all that is selected below a field. */
-export function sumBelow(measure: SelectionMeasure, { fieldNodes, fragments }: Info): number {
-  let sum = 0
-  for (const { selectionSet } of fieldNodes) sum += measure(selectionSet, fragments)
-  return sum
-}
-
 /** Refuses a field that depends on more than what a subscription watches. */
 export function refuseInSubscription({ fieldName, operation }: GraphQLResolveInfo): void {
   if (operation.operation !== 'subscription') return
   throw new NthError('BAD_USER_INPUT', `\`${fieldName}\` is not available in a subscription. Query it.`)
-}
-
-/** Whether a field belongs to an item of a list. */
-function isInList({ path }: GraphQLResolveInfo): boolean {
-  for (let part: typeof path | undefined = path; part; part = part.prev)
-    if (typeof part.key === 'number') return true
-  return false
 }
 
 /** The periods whose totals an operation may select: all that it mentions, as an event too many does no harm. */
@@ -157,7 +149,7 @@ const ADDITIONAL_VALUES = new Map([
   ['id', 2],
 ])
 
-const listedValues = createMeasure((sum, field, below) => {
+const listedValues = measureBelow((sum, field, below) => {
   if (!field) return sum + below
   const { name, alias } = field
   // Clients with a cache add it everywhere.
@@ -169,7 +161,7 @@ const listedValues = createMeasure((sum, field, below) => {
 
 /** Number of values selected in each object that a field returns; 1 for a scalar. */
 function valuesBelow(info: GraphQLResolveInfo): number {
-  return Math.max(1, sumBelow(listedValues, info))
+  return Math.max(1, listedValues(info))
 }
 
 /**
@@ -184,8 +176,9 @@ export function charge(request: Context, values: number): void {
 }
 
 /** What a field costs that may need a read, beyond what a list has charged before: nothing, if it belongs to an item of one. */
-function costApart(info: GraphQLResolveInfo): number {
-  return isInList(info) ? 0 : (ADDITIONAL_VALUES.get(info.fieldName) ?? 0)
+function costApart({ path, fieldName }: GraphQLResolveInfo): number {
+  const isInList = responsePathAsArray(path).some((key) => typeof key === 'number')
+  return isInList ? 0 : (ADDITIONAL_VALUES.get(fieldName) ?? 0)
 }
 
 /** Charges a field that is about to be read, unless its list was. Returns a promise if it has to wait for room. */

@@ -7,14 +7,17 @@ import {
   sequenceGroupAfter,
   writerFor,
 } from '../rules/sequence.ts'
-import { MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
+import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
 import * as checks from './arguments.ts'
 import { callOptions, decodeId } from './arguments.ts'
-import { builder, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
+import { addEnum, builder, exposed, idempotencyKey, parts, requiredSubject, subject } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from './rights.ts'
-import { charge, chargeSubject, costOfText, countSelected, room, sumBelow } from './selections.ts'
+import { charge, chargeSubject, costOfText, countSelected, room } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
+
+/** Longest reservation, in seconds: a day. */
+const MAX_TTL_S = 86_400
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
 const VALUES_OF_A_TEXT = 4
@@ -100,17 +103,12 @@ async function listed({ issued }: SequenceNumbers, _: unknown, context: Context)
 
 export const ReservationRef = builder.objectRef<Reservation>('Reservation')
 
-const ReservationStateRef = builder.enumType('ReservationState', {
-  description: 'The state of a reservation.',
-  values: {
-    RESERVED: { description: 'It is open. You can confirm or release it.' },
-    CONFIRMED: { description: 'Its number is final.' },
-    RELEASED: { description: 'Its number was released, and may be issued again.' },
-    EXPIRED: {
-      description:
-        'It was not confirmed in time, or before its sequence group was restarted. Its number may be issued again.',
-    },
-  },
+const ReservationStateRef = addEnum('ReservationState', 'The state of a reservation.', {
+  RESERVED: 'It is open. You can confirm or release it.',
+  CONFIRMED: 'Its number is final.',
+  RELEASED: 'Its number was released, and may be issued again.',
+  EXPIRED:
+    'It was not confirmed in time, or before its sequence group was restarted. Its number may be issued again.',
 })
 
 builder.node(ReservationRef, {
@@ -160,16 +158,16 @@ builder.mutationFields((t) => ({
         required: true,
         defaultValue: 1,
         description: 'How many numbers to issue, 1 to 1 000 000: all or none.',
-        extensions: { check: checks.count },
+        extensions: { check: checks.between(1, MAX_BLOCK) },
       }),
       namespace,
       subject,
       idempotencyKey,
     },
     resolve(_, args, context, info) {
-      const texts = sumBelow(countFormattedValues, info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
+      const texts = countFormattedValues(info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is issued: numbers that can't be listed would be lost.
-      if (args.count <= MAX_LISTED) charge(context, args.count * (sumBelow(countValues, info) + texts))
+      if (args.count <= MAX_LISTED) charge(context, args.count * (countValues(info) + texts))
       const [key, options] = [sequenceGroupKey(args), callOptions(args, context, info)]
       if (args.subject == null) return context.nth.sequences.next(key, args.count, options)
       if (args.count > 1) throw inputError({ message: 'must be 1 with a subject', limit: 1, path: ['count'] })
@@ -209,7 +207,7 @@ builder.mutationFields((t) => ({
         required: true,
         defaultValue: 300,
         description: 'How long to hold the number, 1 to 86 400 seconds.',
-        extensions: { check: checks.ttlSeconds },
+        extensions: { check: checks.between(1, MAX_TTL_S) },
       }),
       namespace,
       idempotencyKey,

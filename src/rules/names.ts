@@ -49,14 +49,9 @@ export function textFault(text: string, max = MAX_NAME_LENGTH): Fault | undefine
 }
 
 /** Why a number is not within inclusive bounds; undefined: it is, or there is none. */
-export function rangeFault(
-  number: number | null | undefined,
-  min: number,
-  max: number,
-  ...path: (string | number)[]
-): Fault | undefined {
+export function rangeFault(number: number | null | undefined, min: number, max: number): Fault | undefined {
   if (number == null || (number >= min && number <= max)) return undefined
-  return { message: `must be from ${min} to ${max}; it is ${number}`, limit: number < min ? min : max, path }
+  return { message: `must be from ${min} to ${max}; it is ${number}`, limit: number < min ? min : max }
 }
 
 /** Returns the check of a list: of its length, then of a part of each item. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { NthError } from './errors.ts'
+import { type ErrorDetails, NthError } from './errors.ts'
 import { type Fault, faultAt, inputError, listOf, nameFault, rangeFault, textFault } from './names.ts'
 import { MAX_BLOCK } from './sequenceDefinition.ts'
 import { subjectFault } from './subjects.ts'
@@ -95,7 +95,7 @@ export function grantFault(grant: Grant): Fault | undefined {
     faultAt(['namespace'], namespace === null ? undefined : nameFault(namespace)) ??
     faultAt(['names'], names === null ? undefined : namesFault(names)) ??
     faultAt(['prefix'], textFault(prefix)) ??
-    rangeFault(maxCount, 1, MAX_BLOCK, 'maxCount')
+    faultAt(['maxCount'], rangeFault(maxCount, 1, MAX_BLOCK))
   )
 }
 
@@ -304,7 +304,7 @@ export function countedSubjectFor(...call: Parameters<typeof subjectFor>): strin
 }
 
 /** The error for a call without a subject, if the caller may only count for one. */
-export function onceOnlyRefusal(scope: CountingScope, details: { index?: number } = {}): NthError {
+export function onceOnlyRefusal(scope: CountingScope, details?: ErrorDetails): NthError {
   const message = `The credentials include the scope ${scope} for this name only with a subject: call \`${counting[scope].mutation}\` with \`subject\`.`
   return new NthError('FORBIDDEN', message, details)
 }
@@ -313,11 +313,7 @@ export function onceOnlyRefusal(scope: CountingScope, details: { index?: number 
  * The error for a caller without a right. It depends on the caller and the operation only, so that it doesn't disclose
  * whether a name exists.
  */
-export function refusal(
-  { kind }: Caller,
-  scope: Scope,
-  details: { limit?: number; index?: number } = {},
-): NthError {
+export function refusal({ kind }: Caller, scope: Scope, details: ErrorDetails = {}): NthError {
   if (kind === 'ANONYMOUS') {
     const message = `This requires an API key with the scope ${scope}: send it in the header Authorization, as "Bearer nth_…".`
     return new NthError('UNAUTHENTICATED', message, details)

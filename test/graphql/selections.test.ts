@@ -1,9 +1,9 @@
 import { type DocumentNode, type FieldNode, Kind, parse } from 'graphql'
 import { expect, it } from 'vitest'
-import { countSelected, fragmentsOf, sumBelow } from '../../src/graphql/selections.ts'
+import { countSelected, fragmentsOf } from '../../src/graphql/selections.ts'
 
 /** What the resolver of a document's first field receives about it. */
-function infoOf(document: DocumentNode): Parameters<typeof sumBelow>[1] {
+function infoOf(document: DocumentNode): Parameters<ReturnType<typeof countSelected>>[0] {
   const fieldNodes: FieldNode[] = document.definitions.flatMap((node) =>
     node.kind === Kind.OPERATION_DEFINITION
       ? node.selectionSet.selections.filter((selection) => selection.kind === Kind.FIELD)
@@ -19,7 +19,7 @@ it('counts how often each field is selected, by its name and not by its selectio
     ),
   )
   for (let times = 0; times < 2; times += 1) {
-    expect(['x', 'y', 'z', 'inner'].map((name) => [name, sumBelow(countSelected(name), info)])).toEqual([
+    expect(['x', 'y', 'z', 'inner'].map((name) => [name, countSelected(name)(info)])).toEqual([
       ['x', 4],
       ['y', 1],
       ['z', 0],
