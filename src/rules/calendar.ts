@@ -234,8 +234,15 @@ export function periodKeyOf(period: Period | null, timeZone: string, at: Date): 
   return period === null ? 0 : keys[period](localDate(timeZone, at))
 }
 
-/** Whether a key can be that of a period of this length, by its digits; null: without periods. */
+/** Whether a key is that of a period of this length, such as 202611 of a month; null: without periods. */
 export function isPeriodKey(key: number, period: Period | null): boolean {
   if (period === null) return key === 0
-  return String(key).length === String(periodKeyOf(period, 'UTC', new Date())).length
+  const [, year = '', rest = ''] = /^(\d{4})(\d*)$/.exec(String(key)) ?? []
+  const [month = '01', day = '01', hour = '00'] = rest.match(/../g) ?? []
+  // January 4 is always in week 1.
+  const at =
+    period === 'WEEK'
+      ? Date.UTC(Number(year), 0, 4) + (Number(rest) - 1) * 7 * DAY_MS
+      : Date.parse(`${year}-${month}-${day}T${hour}:00Z`)
+  return !Number.isNaN(at) && periodKeyOf(period, 'UTC', new Date(at)) === key
 }

@@ -56,7 +56,8 @@ async function execute(
       case 'raise': {
         const { group, period, position, isIssued } = request
         const key = { namespace, sequence: 's', group }
-        return { raise: await sequences.raise(key, periodKeyIn(period), position, isIssued) }
+        const raise = { period: periodKeyIn(period), position, isIssued, isTrial: false }
+        return { raise: await sequences.raise(key, raise) }
       }
       case 'define':
         await sequences.define({ namespace, name: 's' }, request.change)
