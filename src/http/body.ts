@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, Server } from 'node:http'
-import type { Reserve } from './connections.ts'
+import type { Connections } from './connections.ts'
 import { HttpError, overloaded } from './errors.ts'
 
 /** Maximum request body, in bytes: enough for 1 000 names of any length. */
@@ -37,8 +37,7 @@ interface Arriving {
   fail(error: HttpError): void
 }
 
-interface BodyOptions {
-  reserve: Reserve
+interface BodyOptions extends Pick<Connections, 'reserve'> {
   /** How long a body may take to arrive without being slow, in milliseconds. */
   graceMs: number
   /** How long the body of a caller who may do nothing may take to arrive, in milliseconds. */

@@ -220,9 +220,7 @@ function endWith(socket: Socket, error: HttpError): void {
   setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 
-type Connections = ReturnType<typeof openConnections>
-export type Reserve = Connections['reserve']
-export type Release = Connections['release']
+export type Connections = ReturnType<typeof openConnections>
 
 /**
  * Memory that clients share, in bytes of the heap. A client may hold as much as is free: alone half of it all, beside n
@@ -262,8 +260,7 @@ export class MemoryBudget {
    * @param isLarge one without limits may use only half of the memory for what is large, so that what is small has room
    */
   hasRoom(client: ClientKey, isLarge: boolean): boolean {
-    const freeBytes = this.#maxBytes - this.#usedBytes
-    if (client !== undefined) return this.heldBy(client) <= freeBytes
-    return freeBytes >= (isLarge ? this.#maxBytes / 2 : 0)
+    if (client !== undefined) return this.heldBy(client) <= this.freeBytes
+    return this.freeBytes >= (isLarge ? this.#maxBytes / 2 : 0)
   }
 }

@@ -16,7 +16,7 @@ import type { Notices } from '../operations/log.ts'
 import { operationTrace, requestMeasure, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate, Credential } from './authentication.ts'
 import type { ReadBody } from './body.ts'
-import type { Release, Reserve } from './connections.ts'
+import type { Connections } from './connections.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
 import {
   finalResult,
@@ -35,11 +35,9 @@ import { areValid, type JsonType, paramsInAddress, paramsInBody, typeFor } from 
 import { codeOf, hasTag, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
 import type { Api } from './yoga.ts'
 
-interface HandlerOptions {
+interface HandlerOptions extends Pick<Connections, 'reserve' | 'release'> {
   api: Api
   readBody: ReadBody
-  reserve: Reserve
-  release: Release
   authenticate: Authenticate
   gate: Gate
   notices: Notices
