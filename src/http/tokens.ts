@@ -70,7 +70,7 @@ const claim = z.strictObject({
 
 /** Creates the function that verifies JSON Web Tokens of one issuer (RFC 7519), by its published keys (RFC 7517). */
 export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
-  // Keys in memory hold while the issuer doesn't answer; they are fetched again here, and for an unknown `kid`.
+  // Keys in memory hold while the issuer doesn't answer; they are fetched again below, and for an unknown `kid`.
   const keys = createRemoteJWKSet(new URL(jwksUrl), {
     cacheMaxAge: Number.POSITIVE_INFINITY,
     [customFetch]: patientFetch(),
@@ -80,12 +80,6 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
     ttl: REMEMBERED_MS,
   })
   let refreshedAt = performance.now()
-
-  function refreshKeys(): void {
-    if (performance.now() - refreshedAt < REFRESH_MS) return
-    refreshedAt = performance.now()
-    keys.reload().catch(() => undefined)
-  }
 
   /**
    * Returns the caller of a token.
@@ -97,7 +91,10 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
     const known = remembered.get(text)
     if (known && Date.now() < known.expiresAtMs) return known
     if (text.length > MAX_LENGTH) throw invalidCredential()
-    refreshKeys()
+    if (performance.now() - refreshedAt >= REFRESH_MS) {
+      refreshedAt = performance.now()
+      keys.reload().catch(() => undefined)
+    }
     const { payload } = await jwtVerify(text, keys, {
       issuer,
       audience,
