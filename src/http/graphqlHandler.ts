@@ -145,11 +145,10 @@ export function createGraphqlHandler({
   }
 
   async function resultOf({ request, note, length }: ApiExchange, params: GraphQLParams, access: Access) {
-    const { caller, owner, takeChanges } = access
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
     const cost = params.extensions?.cost === true ? { values: 0 } : undefined
-    const server: ServerContext = { req: request, caller, owner, takeChanges, note, cost, variablesLength }
+    const server: ServerContext = { ...access, req: request, note, cost, variablesLength }
     try {
       const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return withCost(compiled, cost)
