@@ -260,7 +260,8 @@ export class MemoryBudget {
    * @param isLarge one without limits may use only half of the memory for what is large, so that what is small has room
    */
   hasRoom(client: ClientKey, isLarge: boolean): boolean {
-    if (client !== undefined) return this.heldBy(client) <= this.freeBytes
-    return this.freeBytes >= (isLarge ? this.#maxBytes / 2 : 0)
+    const freeBytes = this.#maxBytes - this.#usedBytes
+    if (client !== undefined) return this.heldBy(client) <= freeBytes
+    return freeBytes >= (isLarge ? this.#maxBytes / 2 : 0)
   }
 }
