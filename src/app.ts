@@ -20,7 +20,7 @@ import { openNth } from './repository/nth.ts'
 import { isAllowed } from './rules/rights.ts'
 import { openWorkers } from './workers.ts'
 
-export interface ServerOptions {
+interface ServerOptions {
   config: Config
   /** The database, which is ready: the configured one, or the private one. */
   targets: Targets

@@ -55,7 +55,8 @@ export const refusalMeasure: Measure<Limit> = channel('nth:refusal')
 
 type Trace<Work> = TracingChannel<unknown, Work & object>
 
-export interface RequestWork {
+/** A request, its response, and what is found out about it. */
+interface RequestWork {
   request: { method?: string | undefined; headers: Readonly<Record<string, string | string[] | undefined>> }
   response: { headersSent: boolean; statusCode: number; once(event: 'close', listener: () => void): unknown }
   note: RequestMeasure
