@@ -20,7 +20,7 @@ import { openNth } from './repository/nth.ts'
 import { isAllowed } from './rules/rights.ts'
 import { openWorkers } from './workers.ts'
 
-export interface ServerOptions {
+interface ServerOptions {
   config: Config
   /** The database, which is ready: the configured one, or the private one. */
   targets: Targets
@@ -87,10 +87,10 @@ export async function startApp(options: AppOptions) {
 
 /** Opens what serves in this process, on a database that is ready; it listens last. */
 export async function openServer(options: ServerOptions) {
-  const { config, targets, notices, runsJobs, readMetrics, rateLimits } = options
+  const { config, targets, notices, runsJobs, rateLimits } = options
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
-  const readOwn = async () => createAggregate().text([await metrics.read()])
+  const { readMetrics = async () => createAggregate().text([await metrics.read()]) } = options
   const nth = openNth(targets, {
     eventualReads: config.eventualReads,
     timeoutMs: config.writeTimeoutMs,
@@ -114,12 +114,12 @@ export async function openServer(options: ServerOptions) {
       drainMs: config.shutdownTimeoutMs / 2,
       version,
       notices,
-      readMetrics: readMetrics ?? readOwn,
+      readMetrics,
       rateLimits,
     })
     closers.push(server.close)
     metrics.observe({ nth: nth.state, database: nth.databaseState, subscribers: server.subscribers })
-    return { url: server.url, metrics, readMetrics: readOwn, drain: server.drain, close }
+    return { url: server.url, metrics, readMetrics, drain: server.drain, close }
   } catch (error) {
     await close()
     throw error

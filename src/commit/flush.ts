@@ -1,7 +1,7 @@
 import type { Health } from '../mysql/health.ts'
 import { groupBy } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
-import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
+import { flushMeasure, flushTrace, retryMeasure } from '../operations/measures.ts'
 import { apply, applyAll, lostValue, RowState, zoneFault } from '../rules/counter.ts'
 import {
   assertInvariant,
@@ -91,8 +91,8 @@ export function flushAll(
     mayCommitAtOnce: !triesLocks,
     failures: 0,
   }
-  const work = () => ({ requests: calls.map(({ request }) => request) })
-  return traced(flushTrace, work, () => run({ writer, context, precautions, at: context.now() }, calls))
+  const flush: Flush = { writer, context, precautions, at: context.now() }
+  return flushTrace.tracePromise(run, { calls }, undefined, flush, calls)
 }
 
 /** What the attempts of a flush share. */

@@ -4,9 +4,6 @@ import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 /** What the names of the variables that choose an address begin with: `HOST` and `PORT`, or those of the metrics. */
 type Prefix = '' | 'NTH_METRICS_'
 
-/** The system's error. */
-type Cause = Pick<NodeJS.ErrnoException, 'code' | 'message'>
-
 /** Makes a server listen. Throws an error for the operator if it can't. */
 export async function listenOn(
   server: Server,
@@ -15,8 +12,8 @@ export async function listenOn(
   prefix: Prefix = '',
 ): Promise<AddressInfo> {
   server.listen(port, host)
-  await once(server, 'listening').catch((error) => {
-    throw addressError(error, host, port, prefix)
+  await once(server, 'listening').catch((cause) => {
+    throw new Error(reason(cause, host, port, prefix), { cause })
   })
   // It is bound to a port and an address, not to the path of a socket.
   return server.address() as AddressInfo
@@ -41,17 +38,17 @@ export async function probe(host: string, port: number, prefix: Prefix = ''): Pr
     () => false,
   )
   socket.destroy()
-  if (isTaken)
-    throw addressError({ code: 'EADDRINUSE', message: 'A connection was accepted' }, host, port, prefix)
+  if (isTaken) throw new Error(reason({ code: 'EADDRINUSE' }, host, port, prefix))
   return { ...free, port }
 }
 
-/** An error for the operator: it says why a server can't listen on an address, and which variable to change. */
-function addressError(cause: Cause, host: string, port: number, prefix: Prefix): Error {
-  return new Error(reason(cause, host, port, prefix), { cause })
-}
-
-function reason({ code, message }: Cause, host: string, port: number, prefix: Prefix): string {
+/** Why a server can't listen on an address, by the system's error, and which variable the operator can change. */
+function reason(
+  { code, message }: Partial<NodeJS.ErrnoException>,
+  host: string,
+  port: number,
+  prefix: Prefix,
+): string {
   switch (code) {
     case 'EADDRINUSE':
       return `Port ${port} of ${host} is in use. Set ${prefix}PORT to another one, or to 0 for any free port.`

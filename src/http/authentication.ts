@@ -15,7 +15,7 @@ import type { Clients } from './clients.ts'
 import { type HeaderList, HttpError, invalidCredential, rejectRequest } from './errors.ts'
 import type { Origins } from './origins.ts'
 import type { RateLimits } from './rateLimits.ts'
-import type { Identified, TokenSettings, Tokens } from './tokens.ts'
+import { createTokenCheck, type Identified, type TokenSettings } from './tokens.ts'
 
 /** Who may call, as configured. */
 export interface AccessSettings {
@@ -103,7 +103,6 @@ function takeKeys(request: IncomingMessage): string[] {
 interface AuthenticationOptions {
   settings: AccessSettings
   apiKeys: Pick<ApiKeys, 'find'>
-  tokens: Tokens | undefined
   /** Whether the server is reachable from this machine only. */
   onLoopback: boolean
   origins: Origins
@@ -122,13 +121,13 @@ const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
 export function createAuthentication({
   settings,
   apiKeys,
-  tokens,
   onLoopback,
   origins,
   clients,
   rateLimits,
 }: AuthenticationOptions): Authenticate {
-  const { adminKey, anonymousPerMinute, browserPerMinute } = settings
+  const { adminKey, anonymousPerMinute, browserPerMinute, tokens } = settings
+  const verify = tokens && createTokenCheck(tokens)
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
@@ -161,8 +160,8 @@ export function createAuthentication({
     // Hashes have the same length, whatever was sent.
     if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash)) return ADMINISTRATOR
     if (!text.startsWith('nth_')) {
-      if (!tokens) throw invalidCredential()
-      return tokens.verify(text).catch(rejectRequest)
+      if (!verify) throw invalidCredential()
+      return verify(text).catch(rejectRequest)
     }
     const key = apiKeys.find(text, hashed, owner)
     return key instanceof Promise ? key.then(identified, rejectRequest) : identified(key)

@@ -70,7 +70,10 @@ interface Client {
   isExempt: boolean
 }
 
-/** Maximum remembered clients, and the length of what identifies them, in characters. */
+/**
+ * Maximum remembered clients, and the length of what identifies them, in characters. To find one takes 4 to 8 µs of
+ * processor time, up to a sixth of an `increment` in memory (Node 20).
+ */
 const MAX_CACHED = 10_000
 const MAX_CACHED_LENGTH = 200
 

@@ -220,9 +220,7 @@ function endWith(socket: Socket, error: HttpError): void {
   setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 
-type Connections = ReturnType<typeof openConnections>
-export type Reserve = Connections['reserve']
-export type Release = Connections['release']
+export type Connections = ReturnType<typeof openConnections>
 
 /**
  * Memory that clients share, in bytes of the heap. A client may hold as much as is free: alone half of it all, beside n

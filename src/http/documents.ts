@@ -63,10 +63,6 @@ export function createDocumentCache(schema: GraphQLSchema) {
       if (typeof operation !== 'object') return undefined
       return operationName == null || operationName === operation.name ? operation : undefined
     },
-
-    get size() {
-      return documents.size
-    },
   }
 }
 

@@ -13,10 +13,10 @@ import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import type { Gate } from '../graphql/gate.ts'
 import { costOfText, LONG_TEXT, VALUE_BUDGET } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
-import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
+import { operationTrace, requestMeasure, requestTrace } from '../operations/measures.ts'
 import type { Access, Authenticate, Credential } from './authentication.ts'
 import type { ReadBody } from './body.ts'
-import type { Release, Reserve } from './connections.ts'
+import type { Connections } from './connections.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
 import {
   finalResult,
@@ -35,11 +35,9 @@ import { areValid, type JsonType, paramsInAddress, paramsInBody, typeFor } from 
 import { codeOf, hasTag, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
 import type { Api } from './yoga.ts'
 
-interface HandlerOptions {
+interface HandlerOptions extends Pick<Connections, 'reserve' | 'release'> {
   api: Api
   readBody: ReadBody
-  reserve: Reserve
-  release: Release
   authenticate: Authenticate
   gate: Gate
   notices: Notices
@@ -81,8 +79,7 @@ export function createGraphqlHandler({
   ): Promise<unknown> => {
     const note = new RequestNote(request)
     const exchange: ApiExchange = { request, response, headers, note, length: request.url?.length ?? 0 }
-    if (!requestTrace.start.hasSubscribers) return handle(exchange, credential)
-    return requestTrace.tracePromise(handle, workOf(exchange), undefined, exchange, credential)
+    return requestTrace.tracePromise(handle, exchange, undefined, exchange, credential)
   }
 
   async function handle(exchange: ApiExchange, credential: Credential | undefined): Promise<unknown> {
@@ -125,17 +122,15 @@ export function createGraphqlHandler({
   function reject(exchange: ApiExchange, error: HttpError, type?: JsonType): void {
     const { response, note } = exchange
     note.code = error.code
-    note.measure()
+    requestMeasure.publish(note)
     response.setHeader(ID_HEADER, note.id)
     sendError(withHeaders(response, headersOf(exchange)), error, type)
   }
 
   async function answer(exchange: ApiExchange, params: GraphQLParams, access: Access, type: JsonType) {
     const { request, response, note } = exchange
-    const result = operationTrace.start.hasSubscribers
-      ? await operationTrace.tracePromise(resultOf, { findings: note }, undefined, exchange, params, access)
-      : await resultOf(exchange, params, access)
-    note.measure()
+    const result = await operationTrace.tracePromise(resultOf, exchange, undefined, exchange, params, access)
+    requestMeasure.publish(note)
     if ('serve' in result) {
       // What the stream keeps has a budget of its own.
       release(request)
@@ -150,11 +145,10 @@ export function createGraphqlHandler({
   }
 
   async function resultOf({ request, note, length }: ApiExchange, params: GraphQLParams, access: Access) {
-    const { caller, owner, takeChanges } = access
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
     const cost = params.extensions?.cost === true ? { values: 0 } : undefined
-    const server: ServerContext = { req: request, caller, owner, takeChanges, note, cost, variablesLength }
+    const server: ServerContext = { ...access, req: request, note, cost, variablesLength }
     try {
       const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return withCost(compiled, cost)
@@ -244,16 +238,6 @@ function headersOf({ headers, limitHeaders }: ApiExchange): HeaderList {
 const NOT_ACCEPTABLE =
   'Unsupported Accept header; this server returns application/json or application/graphql-response+json.'
 const NO_QUERY = 'The request has no "query", the GraphQL document to execute.'
-
-function workOf({ request: { method = '', headers }, response, note }: ApiExchange): RequestWork {
-  return {
-    method,
-    headers,
-    findings: note,
-    onAnswered: (listener) =>
-      void response.once('close', () => listener(response.headersSent ? response.statusCode : undefined)),
-  }
-}
 
 let tickEnd: Promise<void> | undefined
 

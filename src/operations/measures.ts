@@ -21,9 +21,10 @@ export interface RequestMeasure {
   code: string | undefined
   /** The first characters of the API key, or the kind of other callers; undefined: not known yet. */
   key: string | undefined
-  durationMs: number
-  /** Its ID, which is made when it is first read. */
-  id(): string
+  /** Until now, since its work began. */
+  readonly durationMs: number
+  /** Under which its failure is logged. It is made when it is first read. */
+  readonly id: string
 }
 
 /** A request was answered; a subscription, when it was opened. */
@@ -49,42 +50,26 @@ export const refusalMeasure: Measure<Limit> = channel('nth:refusal')
 
 /*
  * Work that takes time is published on Node's tracing channels, whose names begin with `tracing:nth:`. Unless somebody
- * subscribes, such as `tracing.ts`, this costs one comparison.
+ * subscribes, such as `tracing.ts`, Node only calls the function that does it.
  */
 
 type Trace<Work> = TracingChannel<unknown, Work & object>
 
-/** What is known of a request once it was answered. */
-export type RequestFindings = Pick<RequestMeasure, 'operation' | 'operationName' | 'code'> & {
-  /** Under which its failure is logged. It is made when it is first read. */
-  readonly id: string
-}
-
-export interface RequestWork {
-  method: string
-  headers: Readonly<Record<string, string | string[] | undefined>>
-  findings: RequestFindings
-  /** Calls a listener once the response was sent or its connection has ended; without a status if none was sent. */
-  onAnswered(listener: (status?: number) => void): void
+/** A request, its response, and what is found out about it. */
+interface RequestWork {
+  request: { method?: string | undefined; headers: Readonly<Record<string, string | string[] | undefined>> }
+  response: { headersSent: boolean; statusCode: number; once(event: 'close', listener: () => void): unknown }
+  note: RequestMeasure
 }
 
 /** A request to the API, until its handler has returned. */
 export const requestTrace: Trace<RequestWork> = tracingChannel('nth:request')
 
 /** The execution of an operation: from its parameters to its result. */
-export const operationTrace: Trace<{ findings: RequestFindings }> = tracingChannel('nth:operation')
+export const operationTrace: Trace<RequestWork> = tracingChannel('nth:operation')
 
 /** A flush, with all its attempts, for calls that were published on `changeChannel`. */
-export const flushTrace: Trace<{ requests: readonly object[] }> = tracingChannel('nth:flush')
+export const flushTrace: Trace<{ calls: readonly { request: object }[] }> = tracingChannel('nth:flush')
 
 /** A call that changes something is accepted; it will be part of a flush. */
 export const changeChannel = channel('nth:change')
-
-/** Runs work within a trace. */
-export function traced<Work, T>(
-  trace: Trace<Work>,
-  work: () => Work & object,
-  run: () => Promise<T>,
-): Promise<T> {
-  return trace.start.hasSubscribers ? trace.tracePromise(run, work()) : run()
-}

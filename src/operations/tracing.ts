@@ -15,7 +15,7 @@ import {
   trace,
 } from '@opentelemetry/api'
 import { FAILURE_LEVELS } from './log.ts'
-import { changeChannel, flushTrace, operationTrace, type RequestFindings, requestTrace } from './measures.ts'
+import { changeChannel, flushTrace, operationTrace, type RequestMeasure, requestTrace } from './measures.ts'
 
 /*
  * Spans of OpenTelemetry, of what the core, HTTP and mysql2 publish on tracing channels. The present span is kept here, not
@@ -48,7 +48,6 @@ export function openTracing(version: string) {
   if (!provider) return { close: async () => undefined }
   const tracer = provider.getTracer('nth', version)
   const contexts = new AsyncLocalStorage<Context | undefined>()
-  const spans = new WeakMap<object, Span>()
   /** Contexts of the sampled callers whose changes wait for a flush. */
   const callers = new WeakMap<object, Context>()
   const closers: (() => void)[] = []
@@ -59,6 +58,7 @@ export function openTracing(version: string) {
     begin: (work: Work) => Begun | undefined,
     finish?: (span: Span, work: Work & { error?: unknown }) => void,
   ): void {
+    const spans = new WeakMap<object, Span>()
     start.bindStore(contexts, (work) => {
       const begun = begin(work)
       if (begun) spans.set(work, begun.span)
@@ -83,16 +83,17 @@ export function openTracing(version: string) {
     return { span, within: isSampled ? trace.setSpan(parent, span) : undefined }
   }
 
-  follow(requestTrace, ({ method, headers, findings, onAnswered }) => {
+  follow(requestTrace, ({ request: { method = '', headers }, response, note }) => {
     const active = context.active()
     const parent = trace.getSpan(active) ? active : propagation.extract(ROOT_CONTEXT, headers)
     const attributes = { 'http.request.method': method, 'http.route': '/graphql' }
     const request = begun(`${method} /graphql`, { kind: SpanKind.SERVER, attributes }, parent)
-    onAnswered((status) => {
-      request?.span.setAttribute('nth.request.id', findings.id)
-      if (status !== undefined) request?.span.setAttribute('http.response.status_code', status)
+    // The response was sent, or its connection has ended.
+    response.once('close', () => {
+      request?.span.setAttribute('nth.request.id', note.id)
+      if (response.headersSent) request?.span.setAttribute('http.response.status_code', response.statusCode)
       // Other listeners of the same event may still find out more.
-      queueMicrotask(() => request && describe(request.span, findings).end())
+      queueMicrotask(() => request && describe(request.span, note).end())
     })
     return request
   })
@@ -100,9 +101,9 @@ export function openTracing(version: string) {
   follow(
     operationTrace,
     () => begun('operation', {}, contexts.getStore()),
-    (span, { findings }) => {
-      if (findings.operation) span.updateName(findings.operation)
-      describe(span, findings).end()
+    (span, { note }) => {
+      if (note.operation) span.updateName(note.operation)
+      describe(span, note).end()
     },
   )
 
@@ -116,12 +117,12 @@ export function openTracing(version: string) {
 
   follow(
     flushTrace,
-    ({ requests }) => {
+    ({ calls }) => {
       // That of the first sampled caller, so that its trace is whole. The others have links from it.
-      const [first, ...others] = requests.flatMap((request) => callers.get(request) ?? [])
+      const [first, ...others] = calls.flatMap(({ request }) => callers.get(request) ?? [])
       const contexts = others.slice(0, MAX_LINKS).flatMap((caller) => trace.getSpanContext(caller) ?? [])
       const links = contexts.map((context) => ({ context }))
-      return begun('flush', { links, attributes: { 'nth.flush.calls': requests.length } }, first)
+      return begun('flush', { links, attributes: { 'nth.flush.calls': calls.length } }, first)
     },
     (span) => span.end(),
   )
@@ -173,7 +174,7 @@ function registeredProvider(): TracerProvider | undefined {
   return delegate === none ? undefined : delegate
 }
 
-function describe(span: Span, { operation, operationName, code }: RequestFindings): Span {
+function describe(span: Span, { operation, operationName, code }: RequestMeasure): Span {
   if (operation) span.setAttribute('graphql.operation.type', operation)
   if (operationName !== undefined)
     span.setAttribute('graphql.operation.name', operationName.slice(0, MAX_NAME))
