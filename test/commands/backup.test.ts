@@ -280,7 +280,7 @@ it('ends in the same state if a restore is killed in the middle again and again'
   }
   expect(hits).toBeGreaterThan(3)
   const { code, output, errors } = await restored(after, directory, '--continue', '--advance', '10')
-  expect([code, errors]).toEqual([0, expect.stringMatching(/^Counters: \d+ created, \d+ kept\.$/m)])
+  expect([code, errors]).toEqual([0, expect.stringMatching(/^Counters: (\d+ created)?(, )?(\d+ kept)?\.$/m)])
   const [, ...counts] = MOVED.exec(output) ?? []
   const [counters = 0, groups = 0, countersBefore = 0, groupsBefore = 0] = counts.map((count) =>
     Number(count ?? 0),
