@@ -331,7 +331,7 @@ export async function readSequenceGroups(
 }
 
 /** Creates sequence groups, each of another name, and their sequences where missing. */
-export async function createSequenceGroups(
+async function createSequenceGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
   at: Date,
