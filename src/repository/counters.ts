@@ -229,23 +229,17 @@ export function openCounters({
     },
   }
 
-  async function change(
-    key: CounterKey,
-    operation: CounterOperation,
-    { claim, owner, wantsPeriodValues, withRevision, deadline }: CallOptions = {},
-  ) {
-    const operations = [onCounter(rows, key, operation)]
+  async function change(key: CounterKey, operation: CounterOperation, options: CallOptions = {}) {
     // No spread: it is slow in code that every call runs.
-    const request: Request = {
-      operations,
+    const applied = await groupCommit.change({
+      operations: [onCounter(rows, key, operation)],
       mode: 'one',
-      claim,
-      owner,
-      wantsPeriodValues,
-      withRevision,
-      deadline,
-    }
-    const applied = await groupCommit.change(request)
+      claim: options.claim,
+      owner: options.owner,
+      wantsPeriodValues: options.wantsPeriodValues,
+      withRevision: options.withRevision,
+      deadline: options.deadline,
+    })
     return changeOf(key, applied.results[0], applied)
   }
 }
@@ -256,30 +250,19 @@ function changeOf(
   applied: Pick<Applied, 'at' | 'isReplayed'>,
 ): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
-  const {
-    value,
-    previousValue,
-    appliedDelta,
-    valuesIn,
-    countedAt,
-    definition,
-    revision,
-    isUncounted,
-    isNew,
-  } = result
   return {
     key,
-    value,
-    previousValue,
-    appliedDelta,
-    at: countedAt ?? applied.at,
+    value: result.value,
+    previousValue: result.previousValue,
+    appliedDelta: result.appliedDelta,
+    at: result.countedAt ?? applied.at,
     isReplayed: applied.isReplayed,
-    isAlreadyCounted: countedAt !== undefined,
-    valuesIn,
-    definition,
-    revision,
-    isUncounted,
-    isNew,
+    isAlreadyCounted: result.countedAt !== undefined,
+    valuesIn: result.valuesIn,
+    definition: result.definition,
+    revision: result.revision,
+    isUncounted: result.isUncounted,
+    isNew: result.isNew,
   }
 }
 
