@@ -10,27 +10,19 @@ import { openSession } from '../mysql/session.ts'
 import type { Targets } from '../mysql/settings.ts'
 import { JOINED } from '../mysql/slots.ts'
 import { unavailable } from '../rules/errors.ts'
-import { type ApiKeys, openApiKeys } from './apiKeys.ts'
+import { openApiKeys } from './apiKeys.ts'
 import { openCounterRows, openCounters } from './counters.ts'
 import { openJobs, sweeps } from './jobs.ts'
-import { type Leaderboards, openLeaderboard } from './leaderboard.ts'
+import { openLeaderboard } from './leaderboard.ts'
 import { leaderboardJobs } from './leaderboardSync.ts'
 import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaces } from './namespaces.ts'
 import { openSequenceGroupRows, openSequences } from './sequences.ts'
-import { openTrustedDocuments, type TrustedDocuments } from './trustedDocuments.ts'
+import { openTrustedDocuments } from './trustedDocuments.ts'
 
 /** The operations of Nth, independent of the API. */
-export type Nth = Pick<
-  ReturnType<typeof openNth>,
-  'checkDatabase' | 'counters' | 'namespaces' | 'sequences'
-> & {
-  apiKeys: Omit<ApiKeys, 'close'>
-  trustedDocuments: TrustedDocuments
-  leaderboard: Pick<Leaderboards, 'neighbors' | 'periodKey' | 'place' | 'placesOf'>
-  live: Pick<Live, 'open' | 'watch' | 'closeFeed'>
-}
+export type Nth = Omit<ReturnType<typeof openNth>, 'close'>
 
 interface NthOptions
   extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'health' | 'onApplied'> {
