@@ -85,8 +85,6 @@ export interface Means<Name, R extends Row> {
   now: () => Date
 }
 
-export type Counters = ReturnType<typeof openCounters>
-
 export function openCounters({
   database,
   rows,

@@ -127,7 +127,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
 
   return {
     apiKeys,
-    counters: { ...counters, listLeaderboard: leaderboard.list },
+    counters,
     leaderboard,
     live,
     namespaces,

@@ -68,8 +68,6 @@ import { openSubjects } from './subjects.ts'
 
 const TOKEN_BYTES = 16
 
-export type Sequences = ReturnType<typeof openSequences>
-
 interface SequenceMeans extends Means<SequenceGroupKey, SequenceGroupRow> {
   /** For changes of definitions. */
   definitions: Database
