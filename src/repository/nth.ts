@@ -148,9 +148,8 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
         () => true,
         () => false,
       )
-      const pools = [database.state(), definitions.state()]
-      const sum = (what: 'open' | 'busy') => pools.reduce((total, pool) => total + pool[what], 0)
-      return { isAvailable, open: sum('open'), busy: sum('busy') }
+      const [reads, changes] = [database.state(), definitions.state()]
+      return { isAvailable, open: reads.open + changes.open, busy: reads.busy + changes.busy }
     },
 
     async close(): Promise<void> {
