@@ -1,5 +1,5 @@
 import { isPeriodKey } from './calendar.ts'
-import { crossed, revisionOf } from './counter.ts'
+import { type CounterKey, crossed, revisionOf } from './counter.ts'
 import { assertInvariant, NthError } from './errors.ts'
 import { writerOf } from './format.ts'
 import { joinNames } from './names.ts'
@@ -15,10 +15,8 @@ import {
   type SequenceDefinition,
 } from './sequenceDefinition.ts'
 
-export interface SequenceKey {
-  namespace: string
-  name: string
-}
+/** A sequence has a name in a namespace, as a counter has. */
+export type SequenceKey = CounterKey
 
 export interface SequenceGroupKey {
   namespace: string
