@@ -60,7 +60,7 @@ export function pageOfLeaderboard(
 ) {
   const { nth, owner } = context
   const list = async (page: Page<LeaderboardPosition>) => {
-    const entries = await nth.counters.listLeaderboard(namespace, { order, periodKey, ...page }, owner)
+    const entries = await nth.leaderboard.list(namespace, { order, periodKey, ...page }, owner)
     const listed = page.fromEnd ? entries.toReversed() : entries
     const counters = listedIn(listed, order, context, firstRankOf(listed.length, page))
     return page.fromEnd ? counters.reverse() : counters

@@ -85,21 +85,19 @@ export function batchOwnReads<Key, State extends Key, Missing = never>(
   type Reads = ReturnType<typeof batchReads<Key, State, Missing>>
   const open = new Map<SharedOwner | string, { shared: SharedOwner; reads: Reads }>()
 
-  function openFor(who: SharedOwner | string, shared: SharedOwner) {
-    const readOwn = (keys: readonly Key[]) => readFound(keys, shared)
-    const batch = { shared, reads: batchReads<Key, State, Missing>(textOf, readOwn, unwritten) }
-    open.set(who, batch)
-    // The tick ends: directly afterwards, all that it has collected is read.
-    setImmediate(() => open.delete(who))
-    return batch
-  }
-
   function readsOf(owner: Owner): Reads {
-    if (owner instanceof SharedOwner) return (open.get(owner) ?? openFor(owner, owner)).reads
-    const who = ownerText(owner)
-    const { shared, reads } = open.get(who) ?? openFor(who, new SharedOwner(owner.arrivedAt))
-    shared.join(owner)
-    return reads
+    const isShared = owner instanceof SharedOwner
+    const who = isShared ? owner : ownerText(owner)
+    let batch = open.get(who)
+    if (!batch) {
+      const shared = isShared ? owner : new SharedOwner(owner.arrivedAt)
+      batch = { shared, reads: batchReads(textOf, (keys) => readFound(keys, shared), unwritten) }
+      open.set(who, batch)
+      // The tick ends: directly afterwards, all that it has collected is read.
+      setImmediate(() => open.delete(who))
+    }
+    if (!isShared) batch.shared.join(owner)
+    return batch.reads
   }
 
   return {

@@ -31,7 +31,7 @@ export interface ScheduledJob {
   everyS: number
   /** Whether it is also due if it has not run since this process started. */
   isDueAtStart?: boolean
-  run: (context: JobContext) => Promise<unknown>
+  run: (context: JobContext) => Promise<void>
 }
 
 /** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
@@ -140,23 +140,20 @@ const BATCH = 500
 /** The columns of a primary key. */
 type PrimaryKey = Record<string, number | Buffer>
 
-/** Deletes the rows that a select finds, in batches, until there are no more, and returns their number. */
+/** Deletes the rows that a select finds, in batches, until there are no more. */
 async function deleteFound<Row extends PrimaryKey>(
-  { database, shouldContinue }: Omit<JobContext, 'now'>,
+  { database, shouldContinue }: JobContext,
   find: string,
   deletionsOf: (rows: readonly Row[]) => readonly string[],
-): Promise<number> {
-  let total = 0
+): Promise<void> {
   while (shouldContinue()) {
     const found = await database.withRetry(JOBS, async (connection) => {
       const rows = await select<Row>(connection, `${find} limit ${BATCH}`)
       if (rows.length > 0) await executeAll(connection, deletionsOf(rows))
       return rows.length
     })
-    total += found
-    if (found < BATCH) break
+    if (found < BATCH) return
   }
-  return total
 }
 
 /** Deletes each row by its full primary key: otherwise a server may scan, and lock, all of a small table. */
@@ -174,7 +171,7 @@ function eachFrom(table: string, condition = 'true') {
 async function deleteWithParts(
   { database, shouldContinue }: JobContext,
   { find, table }: { find: string; table: string },
-  deleteParts: (idList: string) => Promise<unknown>,
+  deleteParts: (idList: string) => Promise<void>,
 ): Promise<void> {
   while (shouldContinue()) {
     const found = await database.select<{ id: number }>(JOBS, find)
@@ -293,7 +290,7 @@ const KEYS = {
 }
 
 /** Deletes the rows of a table that meet a condition on its primary key. */
-function deleteIn(context: JobContext, table: keyof typeof KEYS, condition: string): Promise<number> {
+function deleteIn(context: JobContext, table: keyof typeof KEYS, condition: string): Promise<void> {
   const found = `select ${KEYS[table]} from ${table} force index (primary) where ${condition}`
   return deleteFound(context, found, eachFrom(table))
 }
@@ -353,10 +350,10 @@ async function sweepSubjects(context: JobContext): Promise<void> {
 }
 
 /**
- * Deletes the idempotency keys older than `ageMs` by the database's clock, and returns their number. A writer only waits
- * for one if it reuses an old key at that moment.
+ * Deletes the idempotency keys older than `ageMs` by the database's clock. A writer only waits for one if it reuses an old
+ * key at that moment.
  */
-export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Promise<number> {
+export function sweepKeys(context: JobContext, ageMs: number): Promise<void> {
   const isOld = `claimed_at < utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
   const old = `select hash from idempotency_key where ${isOld} order by claimed_at`
   // In the order of the primary key, so that the server uses it. A key reused in the meantime is younger.
@@ -369,7 +366,7 @@ export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Prom
 }
 
 /** Deletes the fences of writers that ended long ago. It waits for no row of a writer. */
-function sweepFences(context: JobContext): Promise<number> {
+function sweepFences(context: JobContext): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${integer(RETENTION_DAYS)} day`
   const old = `select id from fence where ${isOld}`
   return deleteFound(context, old, eachFrom('fence', isOld))

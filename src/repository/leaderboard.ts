@@ -308,8 +308,6 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   }
 }
 
-export type Leaderboards = ReturnType<typeof openLeaderboard>
-
 /** Pause after a copy that took so long, in milliseconds. */
 export function pauseMs(tookMs: number): number {
   return Math.min(Math.max(PAUSE_PER_COPY * tookMs, DELAY.min), DELAY.max)

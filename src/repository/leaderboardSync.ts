@@ -29,7 +29,7 @@ const BATCH = 1000
 const MAX_SPLITS = 20
 
 /** A counter whose rows on leaderboards may be outdated. It may have been deleted. */
-export type ListedCounter = Record<'id' | 'namespaceId', number>
+type ListedCounter = Record<'id' | 'namespaceId', number>
 
 /**
  * Copies counters' rows, in any order.
@@ -49,10 +49,9 @@ export async function copyToLeaderboard(
   for (let from = 0; from < ordered.length; from += BATCH) {
     const doubled: LeaderboardBlock[] = []
     await workOn(ordered.slice(from, from + BATCH), idOf, errors, async (batch) => {
-      const copy = (connection: Connection) => copyRows(connection, batch, now, past, BEGIN, COMMIT)
-      doubled.push(
-        ...(await database.withRetry(JOBS, (connection) => orRollBack(connection, () => copy(connection)))),
-      )
+      const copy = (connection: Connection) =>
+        orRollBack(connection, () => copyRows(connection, batch, now, past))
+      doubled.push(...(await database.withRetry(JOBS, copy)))
     })
     await splitDoubled(database, doubled)
   }
@@ -80,23 +79,20 @@ interface CopiedRow extends Move, Record<'time_zone' | 'periods', Buffer> {
 }
 
 /**
- * Copies the present state of counters to the leaderboards, within a transaction, and removes those that were deleted.
+ * Copies the present state of counters to the leaderboards, in a transaction, and removes those that were deleted.
  * Locks their namespaces first: so one copy after another reads and writes, and all rows are counted in their blocks.
  *
- * @param begin statements that are sent with the first ones; `end`: with the last ones
  * @returns the blocks that have doubled
  */
-export async function copyRows(
+async function copyRows(
   connection: Connection,
   counters: readonly ListedCounter[],
   now: Date,
   past: number,
-  begin: readonly string[] = [],
-  end: readonly string[] = [],
 ): Promise<LeaderboardBlock[]> {
   const namespaceIds = [...new Set(counters.map(({ namespaceId }) => namespaceId))]
   const answers = await queryAll(connection, [
-    ...begin,
+    ...BEGIN,
     lockLeaderboards(namespaceIds),
     `select 1 from leaderboard_block where namespace_id in (${list(namespaceIds, integer)}) limit 1`,
     `select c.id, c.namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey, c.time_zone, c.periods,
@@ -111,16 +107,14 @@ export async function copyRows(
   const rows = rowsOf<CopiedRow>(answers.at(-1))
   const periodsOf = new Map(namespaces.map(({ id, leaderboards }) => [id, leaderboardsIn(leaderboards)]))
   const present = new Set(rows.map(({ id }) => id))
+  const removed = counters.filter(({ id }) => !present.has(id))
   const moves = [
     ...rows,
     ...(await readTotals(connection, rows, periodsOf, now, past)),
-    ...(await readRemoved(
-      connection,
-      counters.filter(({ id }) => !present.has(id)),
-    )),
+    ...(await readRemoved(connection, removed)),
   ].filter(({ before, after }) => before !== after)
   const changes = await readBlockChanges(connection, moves, blocks.length > 0)
-  await queryAll(connection, [...writesOf(rows, moves), ...changes.counting, ...end])
+  await queryAll(connection, [...writesOf(rows, moves), ...changes.counting, ...COMMIT])
   return changes.doubled
 }
 

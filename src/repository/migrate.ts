@@ -52,7 +52,7 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
   }).catch(explain)
 }
 
-/** Applies a file again: to what was imported since, as an earlier version has exported it. */
+/** Applies a file again: to what was restored since, as an earlier version has exported it. */
 export async function migrateAgain(target: Target, name: string): Promise<void> {
   const migrations = (await readMigrations(MIGRATIONS)).filter((migration) => migration.name === name)
   await withSession(target, async (connection) => {

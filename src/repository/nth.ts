@@ -10,27 +10,19 @@ import { openSession } from '../mysql/session.ts'
 import type { Targets } from '../mysql/settings.ts'
 import { JOINED } from '../mysql/slots.ts'
 import { unavailable } from '../rules/errors.ts'
-import { type ApiKeys, openApiKeys } from './apiKeys.ts'
+import { openApiKeys } from './apiKeys.ts'
 import { openCounterRows, openCounters } from './counters.ts'
 import { openJobs, sweeps } from './jobs.ts'
-import { type Leaderboards, openLeaderboard } from './leaderboard.ts'
+import { openLeaderboard } from './leaderboard.ts'
 import { leaderboardJobs } from './leaderboardSync.ts'
 import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaces } from './namespaces.ts'
 import { openSequenceGroupRows, openSequences } from './sequences.ts'
-import { openTrustedDocuments, type TrustedDocuments } from './trustedDocuments.ts'
+import { openTrustedDocuments } from './trustedDocuments.ts'
 
 /** The operations of Nth, independent of the API. */
-export type Nth = Pick<
-  ReturnType<typeof openNth>,
-  'checkDatabase' | 'counters' | 'namespaces' | 'sequences'
-> & {
-  apiKeys: Omit<ApiKeys, 'close'>
-  trustedDocuments: TrustedDocuments
-  leaderboard: Pick<Leaderboards, 'neighbors' | 'periodKey' | 'place' | 'placesOf'>
-  live: Pick<Live, 'open' | 'watch' | 'closeFeed'>
-}
+export type Nth = Omit<ReturnType<typeof openNth>, 'close'>
 
 interface NthOptions
   extends Omit<GroupCommitOptions, 'openWriter' | 'now' | 'clock' | 'health' | 'onApplied'> {
@@ -135,7 +127,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
 
   return {
     apiKeys,
-    counters: { ...counters, listLeaderboard: leaderboard.list },
+    counters,
     leaderboard,
     live,
     namespaces,
@@ -156,9 +148,8 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
         () => true,
         () => false,
       )
-      const pools = [database.state(), definitions.state()]
-      const sum = (what: 'open' | 'busy') => pools.reduce((total, pool) => total + pool[what], 0)
-      return { isAvailable, open: sum('open'), busy: sum('busy') }
+      const [reads, changes] = [database.state(), definitions.state()]
+      return { isAvailable, open: reads.open + changes.open, busy: reads.busy + changes.busy }
     },
 
     async close(): Promise<void> {

@@ -5,7 +5,7 @@ import { readResults, storeResults } from '../commit/keyStatements.ts'
 import { PERIOD_CODES } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import type { Database } from '../mysql/pool.ts'
-import { bytes, firstVersion, instant, integer, list, orNull, raiseMark, select } from '../mysql/sql.ts'
+import { bytes, firstVersion, instant, integer, orNull, raiseMark, select } from '../mysql/sql.ts'
 import { type Connection, galeraConnections, inTransaction } from '../mysql/transactions.ts'
 import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
@@ -76,7 +76,7 @@ export function defineSequence(
   }
 
   async function define(connection: Connection, id: number): Promise<SequenceState | undefined> {
-    const sequence = (await lockSequences(connection, [id], 'for update')).get(id)
+    const sequence = await lockSequence(connection, id)
     if (!sequence) return undefined
     const { isDefined, createdAt, version } = sequence
     const history = { ...sequence, ...(await useOf(connection, id, version)) }
@@ -84,7 +84,7 @@ export function defineSequence(
       return { ...key, definition: sequence.definition, createdAt }
     const stored = changed({ ...history, ...imported })
     if (!isDefined || !isDeepStrictEqual(stored.definition, sequence.definition))
-      await storeSequence(connection, id, stored, 'is_defined = true')
+      await storeSequence(connection, id, stored)
     await connection.query(storeResults([{ claim, at, results: [] }]))
     committing = { ...key, definition: stored.definition, createdAt }
     return committing
@@ -168,8 +168,6 @@ export const STORED_SEQUENCE = `s.id, s.version, s.is_defined, s.format_history,
             s.created_at, ${SEQUENCE_COLUMNS}`
 
 /** What is stored of a sequence, besides its groups. `isDefined`: whether it was ever defined. */
-export type StoredSequence = ReturnType<typeof storedSequenceIn>
-
 export function storedSequenceIn(row: StoredSequenceRow) {
   // Processes of earlier versions add to this column, and to no other.
   const formatHistory: readonly PastFormat[] = JSON.parse(row.format_history?.toString() ?? '[]')
@@ -186,21 +184,15 @@ export function storedSequenceIn(row: StoredSequenceRow) {
   }
 }
 
-/** Locks sequences, and returns those that exist by their ids. */
-export async function lockSequences(
-  connection: Connection,
-  ids: readonly number[],
-  lock: 'for update' | 'lock in share mode',
-): Promise<Map<number, StoredSequence>> {
-  if (ids.length === 0) return new Map()
-  const rows = await select<StoredSequenceRow>(
+/** Locks a sequence; undefined: it doesn't exist. */
+async function lockSequence(connection: Connection, id: number) {
+  const [row] = await select<StoredSequenceRow>(
     connection,
     `select ${STORED_SEQUENCE}, s.subject_salt as salt
        from sequence s force index (primary)
-      where s.id in (${list(ids, integer)})
-      order by s.id ${lock}`,
+      where s.id = ${integer(id)} for update`,
   )
-  return new Map(rows.map((row) => [row.id, storedSequenceIn(row)]))
+  return row && storedSequenceIn(row)
 }
 
 /** The columns that store a definition, with their values. */
@@ -223,18 +215,13 @@ export function sequenceColumns(stored: StoredDefinition): Record<string, string
   }
 }
 
-/** Stores the definition of a locked sequence. `others`: further assignments. */
-export async function storeSequence(
-  connection: Connection,
-  id: number,
-  stored: StoredDefinition,
-  others: string,
-): Promise<void> {
+/** Stores the definition of a locked sequence. */
+async function storeSequence(connection: Connection, id: number, stored: StoredDefinition): Promise<void> {
   const assignments = Object.entries(sequenceColumns(stored)).map(([column, value]) => `${column} = ${value}`)
   await connection.query(
     `update sequence
         set ${assignments.join(',\n            ')},
-            ${others},
+            is_defined = true,
             definitions = definitions + 1,
             version = version + 1
       where id = ${integer(id)}`,
@@ -245,7 +232,7 @@ export async function storeSequence(
 const BY_VERSION = 'sequence_group_version'
 
 /** Which groups of a locked sequence have issued numbers. */
-export async function useOf(connection: Connection, id: number, version: number) {
+async function useOf(connection: Connection, id: number, version: number) {
   return {
     used: {
       isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
@@ -313,7 +300,7 @@ export async function findOrCreateSequence(connection: Connection, key: Sequence
 }
 
 /** A sequence's id; undefined: it doesn't exist. */
-export async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
+async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
   const [row] = await select<{ id: number }>(
     connection,
     `select s.id
@@ -322,8 +309,4 @@ export async function sequenceId(connection: Connection, { namespace, name }: Se
       where n.name = ${bytes(namespace)} and s.name = ${bytes(name)}`,
   )
   return row?.id
-}
-
-export function pastFormatsSet({ pastFormats }: Pick<StoredDefinition, 'pastFormats'>): string {
-  return `past_formats = ${pastFormats.length === 0 ? 'null' : bytes(JSON.stringify(pastFormats))}`
 }

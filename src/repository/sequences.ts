@@ -68,8 +68,6 @@ import { openSubjects } from './subjects.ts'
 
 const TOKEN_BYTES = 16
 
-export type Sequences = ReturnType<typeof openSequences>
-
 interface SequenceMeans extends Means<SequenceGroupKey, SequenceGroupRow> {
   /** For changes of definitions. */
   definitions: Database
@@ -331,7 +329,7 @@ export async function readSequenceGroups(
 }
 
 /** Creates sequence groups, each of another name, and their sequences where missing. */
-export async function createSequenceGroups(
+async function createSequenceGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
   at: Date,

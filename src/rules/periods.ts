@@ -72,9 +72,8 @@ export function openRunningPeriods() {
     if (found && found.start <= at && at < found.end) return found.running
     const running = runningAt(definition, at)
     if (running === UNKNOWN_PERIODS) return running
-    const buckets = periods.map(({ period }) => calendarOf(timeZone).bucketAt(period, at))
-    const start = Math.max(...buckets.map((bucket) => bucket.start))
-    const end = Math.min(...buckets.map((bucket) => bucket.end))
+    const start = Math.max(...running.map((period) => period.start))
+    const end = Math.min(...periods.map(({ period }) => calendarOf(timeZone).bucketAt(period, at).end))
     if (cached.size >= MAX_CACHED) cached.clear()
     cached.set(text, { start, end, running })
     return running

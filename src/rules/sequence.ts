@@ -1,5 +1,5 @@
 import { isPeriodKey } from './calendar.ts'
-import { crossed, revisionOf } from './counter.ts'
+import { type CounterKey, crossed, revisionOf } from './counter.ts'
 import { assertInvariant, NthError } from './errors.ts'
 import { writerOf } from './format.ts'
 import { joinNames } from './names.ts'
@@ -8,17 +8,15 @@ import {
   type Block,
   blockAt,
   groupRefusal,
-  isDescending,
+  isBeyond,
   isFurther,
   nextNumber,
   type Position,
   type SequenceDefinition,
 } from './sequenceDefinition.ts'
 
-export interface SequenceKey {
-  namespace: string
-  name: string
-}
+/** A sequence has a name in a namespace, as a counter has. */
+export type SequenceKey = CounterKey
 
 export interface SequenceGroupKey {
   namespace: string
@@ -304,7 +302,7 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
     const message = `${value} is outside the bounds of this sequence: the limit is ${limit}. Nothing was changed.`
     return new NthError('LIMIT_REACHED', message, { argument: 'nextValue', limit })
   }
-  if (confirmed !== null && isUpTo(confirmed, value, definition) && !definition.allowRepeats) {
+  if (confirmed !== null && !isBeyond(value, confirmed, definition.step) && !definition.allowRepeats) {
     const message = `${value} would be issued again, as ${confirmed} is confirmed: restart after it, or set allowRepeats. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument: 'nextValue', limit: confirmed })
   }
@@ -436,7 +434,7 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
 function noteConfirmed(state: NumberState, { periodKey, value }: StoredReservation): void {
   const { confirmed, definition } = state
   if (periodKey !== state.periodKey) return
-  if (confirmed === null || !isUpTo(confirmed, value, definition)) state.confirmed = value
+  if (confirmed === null || isBeyond(value, confirmed, definition.step)) state.confirmed = value
 }
 
 function releaseNumber(state: NumberState, reservation: StoredReservation): void {
@@ -445,13 +443,8 @@ function releaseNumber(state: NumberState, reservation: StoredReservation): void
   reservation.isFree = true
   // Numbers of past periods or generations, or outside the bounds, are not reissued.
   if (!isOfGeneration(reservation, state) || crossed(definition, value)) return
-  const place = free.findIndex((other) => (isDescending(definition) ? other < value : other > value))
+  const place = free.findIndex((other) => isBeyond(other, value, definition.step))
   free.splice(place < 0 ? free.length : place, 0, value)
-}
-
-/** Whether a number comes at or before another one. */
-function isUpTo(other: number, value: number, definition: SequenceDefinition): boolean {
-  return isDescending(definition) ? value >= other : value <= other
 }
 
 function isOfGeneration({ periodKey, generation }: StoredReservation, state: NumberState): boolean {

@@ -378,7 +378,7 @@ function further(number: number, steps: number, step: number): number {
 }
 
 /** Whether a number is past another one, in the direction of `step`. */
-function isBeyond(number: number, other: number, step: number): boolean {
+export function isBeyond(number: number, other: number, step: number): boolean {
   return step > 0 ? number > other : number < other
 }
 

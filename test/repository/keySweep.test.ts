@@ -10,7 +10,7 @@ import { openTestNth } from '../support/server/nth.ts'
 const DAY_MS = 86_400_000
 
 const sweep = (database: Database, ageMs: number) =>
-  sweepKeys({ database, shouldContinue: () => true }, ageMs)
+  sweepKeys({ database, now: new Date(), shouldContinue: () => true }, ageMs)
 
 it('counts again when a key is older than its lifetime', async () => {
   const target = await freshDatabase()
@@ -35,11 +35,10 @@ it('sweeps old keys in batches, while others are written', async () => {
   )
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
   const statements = collectStatements()
-  const [removed] = await Promise.all([
+  await Promise.all([
     sweep(database, DAY_MS),
     inParallel(50, 300, (index) => counters.incrementBy(key, 1, { claim: claimOf('n', `new ${index}`, []) })),
   ])
-  expect(removed).toBe(1200)
   expect(statements.filter((text) => text.startsWith('delete from idempotency_key'))).toHaveLength(3)
   expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 300 }])
   expect((await counters.read(key)).value).toBe(1500)
@@ -62,7 +61,8 @@ it.each([
     // What was claimed by a clock that is behind is as young as all else.
     const late = { claim: claimOf('n', 'late', []) }
     await other.counters.incrementBy(key, 1, late)
-    expect(await sweep(openTestDatabase(target), keyTtlMs)).toBe(0)
+    await sweep(openTestDatabase(target), keyTtlMs)
+    expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 2 }])
     expect(await counters.incrementBy(key, 1, late)).toMatchObject({ value: 2, isReplayed: true })
     // The instant that callers receive is that of the process which made the change.
     expect((await other.counters.incrementBy(key, 1, { claim })).at).toEqual(first.at)

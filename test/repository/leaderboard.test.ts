@@ -81,20 +81,20 @@ it('returns ranks counted from the top, or from a cursor that contains its own r
 
 it("shows each counter's current value beside the value that it is listed by", async () => {
   const target = await freshDatabase()
-  const { counters } = openTestNth(target)
+  const { counters, leaderboard } = openTestNth(target)
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
   for (const slots of [1, 4]) {
     const key = { namespace: 'n', name: `c${slots}` }
     await counters.define(key, { slots })
     for (const _ of upTo(8)) await counters.incrementBy(key, 1)
-    await counters.listLeaderboard('n', page)
+    await leaderboard.list('n', page)
     // As a change of which the copy doesn't know yet.
     await query(target, 'update counter_value set value = value + 1 where value > 0')
     const [{ n } = { n: 0 }] = await query(
       target,
       'select cast(sum(value) as signed) as n from counter_value',
     )
-    const listed = await counters.listLeaderboard('n', page)
+    const listed = await leaderboard.list('n', page)
     expect(listed.reduce((sum, { value }) => sum + value, 0)).toBe(n)
     expect(listed.find(({ name }) => name === key.name)?.listedValue).toBe(8)
     await counters.delete(key)
@@ -209,14 +209,14 @@ it('refuses a cursor of values as one by name or by change', async () => {
 it('moves what was changed by 0 to the latest changes', async () => {
   const target = await freshDatabase()
   let now = Date.UTC(2026, 2, 1)
-  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  const { counters, leaderboard } = openTestNth(target, { now: () => new Date(now) })
   const page = { order: 'UPDATED_AT_DESC', limit: 10, fromEnd: false } as const
   for (const [name, delta] of Object.entries({ a: 1, b: 1, A: 0 })) {
     now += 1000
     await counters.incrementBy({ namespace: 'n', name: name.toLowerCase() }, delta)
-    await counters.listLeaderboard('n', page)
+    await leaderboard.list('n', page)
   }
-  const listed = await counters.listLeaderboard('n', page)
+  const listed = await leaderboard.list('n', page)
   expect(listed.map(({ name, updatedAt }) => [name, updatedAt?.getTime()])).toEqual([
     ['a', now],
     ['b', now - 1000],

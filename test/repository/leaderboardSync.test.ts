@@ -9,11 +9,11 @@ import { openTestNth } from '../support/server/nth.ts'
 /** Within it, and some time for a machine that has much else to do, another process's changes must be listed. */
 it('lists soon what another process has changed', async () => {
   const target = await freshDatabase()
-  const [one, other] = [openTestNth(target).counters, openTestNth(target).counters]
+  const [one, other] = [openTestNth(target).counters, openTestNth(target).leaderboard]
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
   for (const delta of [5, 2]) {
     await one.incrementBy({ namespace: 'n', name: 'c' }, delta)
-    const values = async () => (await other.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
+    const values = async () => (await other.list('n', page)).map(({ listedValue }) => listedValue)
     await expect.poll(values).toEqual([delta === 5 ? 5 : 7])
   }
 })
@@ -25,14 +25,14 @@ it('pauses for a second, or longer after a long copy', () => {
 it('finds what a process that was killed had not listed yet, and what was changed by hand', async () => {
   const target = await freshDatabase()
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
-  const { counters: before } = openTestNth(target)
-  await before.incrementMany(
+  const before = openTestNth(target)
+  await before.counters.incrementMany(
     'n',
     upTo(3).map((index) => ({ name: `c${index}`, delta: index })),
   )
-  await before.delete({ namespace: 'n', name: 'c3' })
+  await before.counters.delete({ namespace: 'n', name: 'c3' })
   // With this it has nothing left to list.
-  await before.listLeaderboard('n', page)
+  await before.leaderboard.list('n', page)
   await query(
     target,
     'delete from leaderboard',
@@ -41,8 +41,8 @@ it('finds what a process that was killed had not listed yet, and what was change
     // Another process has just looked, but before this one started.
     "insert into scheduled_job values ('scan leaderboard', utc_timestamp() - interval 1 minute)",
   )
-  const { counters } = openTestNth(target, { runsJobs: true })
-  const values = async () => (await counters.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
+  const { leaderboard } = openTestNth(target, { runsJobs: true })
+  const values = async () => (await leaderboard.list('n', page)).map(({ listedValue }) => listedValue)
   await expect.poll(values).toEqual([20, 10])
   const orphans = () => query(target, 'select counter_id from leaderboard where counter_id = 3')
   await expect.poll(orphans).toEqual([])
@@ -57,8 +57,8 @@ it('lets all callers share one sync, and lists what is stored when the sync fail
     copies += Number(isCopy)
     return isCopy && isOut ? { errno: ER.LOCK_WAIT_TIMEOUT } : 'passes'
   })
-  const { counters } = openTestNth(proxied)
-  const list = () => counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 10, fromEnd: false })
+  const { counters, leaderboard } = openTestNth(proxied)
+  const list = () => leaderboard.list('n', { order: 'VALUE_DESC', limit: 10, fromEnd: false })
   await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
   const pages = await Promise.all(upTo(50).map(list))
   expect(pages.map((page) => page.map(({ listedValue }) => listedValue))).toEqual(upTo(50).map(() => [1]))
@@ -73,17 +73,17 @@ it('lets all callers share one sync, and lists what is stored when the sync fail
 
 it('lists values as they were last, whatever the order in which two processes copy them', async () => {
   const target = await freshDatabase()
-  const processes = [openTestNth(target).counters, openTestNth(target).counters]
+  const processes = [openTestNth(target), openTestNth(target)]
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
   await Promise.all(
     upTo(400).map(async (index) => {
-      const counters = processes[index % 2]
-      await counters?.incrementBy({ namespace: 'n', name: 'c' }, 1)
-      if (index % 10 < 2) await counters?.listLeaderboard('n', page)
+      const nth = processes[index % 2]
+      await nth?.counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
+      if (index % 10 < 2) await nth?.leaderboard.list('n', page)
     }),
   )
-  for (const counters of processes) await counters.listLeaderboard('n', page)
-  expect((await processes[0]?.listLeaderboard('n', page))?.map(({ listedValue }) => listedValue)).toEqual([
+  for (const { leaderboard } of processes) await leaderboard.list('n', page)
+  expect((await processes[0]?.leaderboard.list('n', page))?.map(({ listedValue }) => listedValue)).toEqual([
     400,
   ])
 })

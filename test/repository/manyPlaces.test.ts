@@ -222,7 +222,7 @@ async function set(nth: ReturnType<typeof openTestNth>, values: Record<string, n
   for (let from = 0; from < changes.length; from += 500)
     await nth.counters.incrementMany('n1', changes.slice(from, from + 500))
   // It copies what was changed.
-  await nth.counters.listLeaderboard('n1', { order: 'VALUE_DESC', limit: 1, fromEnd: false })
+  await nth.leaderboard.list('n1', { order: 'VALUE_DESC', limit: 1, fromEnd: false })
 }
 
 const numbered = (last: number, valueAt: (index: number) => number) =>

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Counters } from '../../src/repository/counters.ts'
+import type { Nth } from '../../src/repository/nth.ts'
 import { UNBOUNDED } from '../../src/rules/counter.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { finds, search } from '../history/search.ts'
@@ -95,7 +95,7 @@ const steps = fc.oneof(
 type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 
 it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
-  const { counters, sequences } = openTestNth(await freshDatabase(), STILL)
+  const { counters, leaderboard, sequences } = openTestNth(await freshDatabase(), STILL)
   let state: ModelState = emptyState
   const issued = new Map<string, number>()
   const taken = new Map<string, { request: string; first: number }>()
@@ -120,7 +120,7 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
 
   async function list(): Promise<void> {
     const listed = await counters.list('n', { prefix: '', limit: 100, fromEnd: false })
-    const ranked = await counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 100, fromEnd: false })
+    const ranked = await leaderboard.list('n', { order: 'VALUE_DESC', limit: 100, fromEnd: false })
     const expected = Object.entries(state.rows).map(([name, { value }]) => ({ name, value }))
     const byName = expected.toSorted((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
     expect(listed.map(({ name, value }) => ({ name, value }))).toEqual(byName)
@@ -247,7 +247,7 @@ it.each([
 )
 
 /** What a counter holds. */
-async function present(counters: Counters, name: string) {
+async function present(counters: Nth['counters'], name: string) {
   const { value, definition } = await counters.read(keyOf(name))
   const { minValue, maxValue, overflow, slots } = definition ?? UNBOUNDED
   const added = await counters.valueIn(await counters.read(keyOf(name)), 'DAY')

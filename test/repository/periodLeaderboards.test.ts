@@ -90,7 +90,7 @@ it('places counters by what was added in the periods of their own time zones, no
           now += waits
         }
         const page = { order: 'VALUE_DESC', limit: 1, fromEnd: false } as const
-        await Promise.all(processes.map(({ counters }) => counters.listLeaderboard('n', page)))
+        await Promise.all(processes.map(({ leaderboard }) => leaderboard.list('n', page)))
         if (!isAskedLate) await check()
         await divide(target, [1, 4])
         now += waits

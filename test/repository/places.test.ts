@@ -60,7 +60,7 @@ it('gives each counter its place among the values, equal ones the same, while tw
         }
         // The first read of each process copies what that process has changed.
         const page = { order: 'VALUE_DESC', limit: 1, fromEnd: false } as const
-        await Promise.all(processes.map(({ counters }) => counters.listLeaderboard('n', page)))
+        await Promise.all(processes.map(({ leaderboard }) => leaderboard.list('n', page)))
         for (const lowestFirst of [false, true]) {
           const [{ leaderboard } = openTestNth(target)] = processes
           const places = await Promise.all(
@@ -127,7 +127,7 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
         delta: 9000 + process,
       }))
       await processes[process]?.counters.incrementMany('n', changes)
-      await processes[process]?.counters.listLeaderboard('n', {
+      await processes[process]?.leaderboard.list('n', {
         order: 'VALUE_DESC',
         limit: 1,
         fromEnd: false,
@@ -141,8 +141,8 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
     counters.delete({ namespace: 'n', name: 'c9' }),
   ])
   await Promise.all(
-    processes.map(({ counters }) =>
-      counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 1, fromEnd: false }),
+    processes.map(({ leaderboard }) =>
+      leaderboard.list('n', { order: 'VALUE_DESC', limit: 1, fromEnd: false }),
     ),
   )
   expect(await wrongBlocks(target)).toEqual([])

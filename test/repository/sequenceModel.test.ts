@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Sequences } from '../../src/repository/sequences.ts'
+import type { Nth } from '../../src/repository/nth.ts'
 import { NthError } from '../../src/rules/errors.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { writerFor } from '../../src/rules/sequence.ts'
@@ -35,7 +35,7 @@ import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 async function execute(
-  sequences: Sequences,
+  sequences: Nth['sequences'],
   namespace: string,
   request: SequenceOperation,
 ): Promise<SequenceOutcome> {

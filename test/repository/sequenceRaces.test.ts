@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Sequences } from '../../src/repository/sequences.ts'
+import type { Nth } from '../../src/repository/nth.ts'
 import { writerFor } from '../../src/rules/sequence.ts'
 import { inParallel, upTo } from '../support/client/client.ts'
 import { DEFINE, KEY } from '../support/client/sequenceCalls.ts'
@@ -110,8 +110,12 @@ it('issues every number once while its definition is changed again and again', a
 })
 
 it.each([
-  ['changed', (sequences: Sequences) => sequences.define(KEY, { format: 'later {value}' }), 'later {value}'],
-  ['deleted', (sequences: Sequences) => sequences.delete(KEY), undefined],
+  [
+    'changed',
+    (sequences: Nth['sequences']) => sequences.define(KEY, { format: 'later {value}' }),
+    'later {value}',
+  ],
+  ['deleted', (sequences: Nth['sequences']) => sequences.delete(KEY), undefined],
 ])(
   'makes a change once whose COMMIT was not answered, though the sequence was %s before that was noticed',
   async (_, meddle, format) => {

@@ -1,6 +1,6 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Counters } from '../../src/repository/counters.ts'
+import type { Nth } from '../../src/repository/nth.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -14,7 +14,7 @@ stopClock()
 const key = { namespace: 'n', name: 'c' }
 const withPeriodValues = { wantsPeriodValues: true }
 
-async function valueIn(counters: Counters, period: 'HOUR' | 'DAY' | 'MONTH') {
+async function valueIn(counters: Nth['counters'], period: 'HOUR' | 'DAY' | 'MONTH') {
   return counters.valueIn(await counters.read(key), period)
 }
 
@@ -38,7 +38,7 @@ it('spreads what is counted over slots, and reads their sum, in periods too', as
   expect(rows.map(({ slot, value }) => [slot, value > 0 && value < 60])).toEqual(
     upTo(5).map((slot) => [slot - 1, true]),
   )
-  const ranked = await first?.counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 9, fromEnd: false })
+  const ranked = await first?.leaderboard.list('n', { order: 'VALUE_DESC', limit: 9, fromEnd: false })
   const listed = await first?.counters.list('n', { prefix: '', limit: 9, fromEnd: false })
   expect([ranked?.map(({ value }) => value), listed?.map(({ value }) => value)]).toEqual([[120], [120]])
 })

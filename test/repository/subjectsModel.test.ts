@@ -2,7 +2,8 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
-import type { CounterChange, Counters } from '../../src/repository/counters.ts'
+import type { CounterChange } from '../../src/repository/counters.ts'
+import type { Nth } from '../../src/repository/nth.ts'
 import type { Period } from '../../src/rules/calendar.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
@@ -147,7 +148,7 @@ it('agrees with a plain map, through two processes, over changes of the hour, da
   if (meetsRareCases()) for (const what of rare) expect([what, seen.has(what)]).toEqual([what, true])
 })
 
-async function check(model: Model, counters: Counters, operation: Operation): Promise<string> {
+async function check(model: Model, counters: Nth['counters'], operation: Operation): Promise<string> {
   switch (operation.kind) {
     case 'wait':
       model.at += operation.hours * HOUR_MS
@@ -219,7 +220,7 @@ async function checkRaise(
 
 async function checkCounting(
   model: Model,
-  counters: Counters,
+  counters: Nth['counters'],
   operation: CountingOperation,
 ): Promise<string> {
   const { kind, subject, idempotencyKey } = operation

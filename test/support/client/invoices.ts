@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import type { Target } from '../../../src/mysql/settings.ts'
-import type { Sequences } from '../../../src/repository/sequences.ts'
+import type { Nth } from '../../../src/repository/nth.ts'
 import { query } from '../database/database.ts'
 import { upTo } from './client.ts'
 
@@ -55,8 +55,8 @@ export async function expireAll(target: Target): Promise<void> {
 /** Settles everything: what is open expires, and what is free is issued and confirmed. Then there is no gap. */
 export async function settleAll(
   target: Target,
-  { reserve, confirm }: Pick<Sequences, 'reserve' | 'confirm'>,
-  key: Parameters<Sequences['reserve']>[0],
+  { reserve, confirm }: Pick<Nth['sequences'], 'reserve' | 'confirm'>,
+  key: Parameters<Nth['sequences']['reserve']>[0],
 ): Promise<void> {
   await expireAll(target)
   const before = await numbersIn(target)

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import type { CounterChange, Counters } from '../../../src/repository/counters.ts'
+import type { CounterChange } from '../../../src/repository/counters.ts'
+import type { Nth } from '../../../src/repository/nth.ts'
 import { NthError } from '../../../src/rules/errors.ts'
 import { claimOf } from '../../../src/rules/idempotency.ts'
 import type { Step } from '../../history/search.ts'
@@ -10,7 +11,7 @@ const NAMESPACE = 'n'
 export type ApiModelOperation = Exclude<ModelOperation, { kind: 'raise' }>
 
 /** Executes an operation of the model on counters, and returns its outcome as the model does. Throws unexpected errors. */
-export async function execute(counters: Counters, operation: ModelOperation): Promise<ModelOutcome> {
+export async function execute(counters: Nth['counters'], operation: ModelOperation): Promise<ModelOutcome> {
   try {
     const changes = await changesOf(counters, operation)
     return {
@@ -31,7 +32,7 @@ export async function execute(counters: Counters, operation: ModelOperation): Pr
   }
 }
 
-async function changesOf(counters: Counters, operation: ModelOperation): Promise<CounterChange[]> {
+async function changesOf(counters: Nth['counters'], operation: ModelOperation): Promise<CounterChange[]> {
   const { key, ...request } = operation
   const claim = key === undefined ? undefined : claimOf(NAMESPACE, key, [request])
   const options = { claim, wantsPeriodValues: wantsPeriodValues(operation) }
@@ -64,7 +65,7 @@ function defined<T extends object>(details: T): Partial<T> {
 
 /** Executes an operation, and returns it as a step; undefined if it certainly had no effect. `tick` is the clock. */
 export async function observe(
-  counters: Counters,
+  counters: Nth['counters'],
   operation: ModelOperation,
   tick: () => number,
 ): Promise<{ outcome: ModelOutcome; step: Step<ModelState> | undefined }> {

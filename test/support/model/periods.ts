@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, vi } from 'vitest'
-import type { Counters } from '../../../src/repository/counters.ts'
+import type { Nth } from '../../../src/repository/nth.ts'
 
 export const key = { namespace: 'n', name: 'c' }
 export const withPeriodValues = { wantsPeriodValues: true }
@@ -23,7 +23,7 @@ export function racingClock(): () => Date {
 }
 
 export async function valueIn(
-  counters: Counters,
+  counters: Nth['counters'],
   period: 'HOUR' | 'DAY' | 'WEEK' | 'MONTH' | 'YEAR',
   name = 'c',
 ) {

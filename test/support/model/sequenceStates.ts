@@ -1,12 +1,12 @@
 import type { Target } from '../../../src/mysql/settings.ts'
-import type { Sequences } from '../../../src/repository/sequences.ts'
+import type { Nth } from '../../../src/repository/nth.ts'
 import { claimOf } from '../../../src/rules/idempotency.ts'
 import { query } from '../database/database.ts'
 import { defaults, forecast, latestOf, type SequenceModel } from './sequenceModel.ts'
 import { GROUPS, KEYS } from './sequenceOperations.ts'
 
 /** All that is there of the sequence, so that nothing of it is left to be guessed. */
-export async function present(target: Target, sequences: Sequences | undefined) {
+export async function present(target: Target, sequences: Nth['sequences'] | undefined) {
   if (!sequences) throw new Error('There are two')
   const { definition } = await sequences.read({ namespace: 'n', name: 's' })
   const groups = await Promise.all(
