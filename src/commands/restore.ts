@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
-import { openHosts } from '../mysql/hosts.ts'
-import { openDatabase } from '../mysql/pool.ts'
+import { Hosts } from '../mysql/hosts.ts'
+import { Database } from '../mysql/pool.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { JOBS } from '../mysql/slots.ts'
 import { integer, REVISION_OF_NOW, raiseMark, readValue } from '../mysql/sql.ts'
@@ -145,7 +145,7 @@ const MAX_ROWS = 5000
 /** Inserts all entries of a file, and prints how many there are of each kind, and how many of them were missing. */
 async function restoreAll(target: Target, source: Source, continues: boolean): Promise<void> {
   const options = { timeLimitMs: BATCH_LIMIT_MS, maxPending: 1, isForChanges: true }
-  const database = openDatabase(openHosts([target]), options)
+  const database = new Database(new Hosts([target]), options)
   const progress = createProgress(process.stderr)
   const counts = new Map<string, number>()
   let [entries, line] = [0, 1]

@@ -23,10 +23,6 @@ import { connectionOptions, hostOf, openConnection, type Target, type Targets } 
 /** The server that was chosen, until another one is, or none. */
 export type Host = Awaited<ReturnType<Hosts['current']>>
 
-export interface HostsOptions {
-  notices?: Notices | undefined
-}
-
 /** Why a server could not be used at the last query. */
 interface Problem {
   /** `silent`: it did not answer, or not as it should. `denying`: it would do so again, as it denies access or a right. */
@@ -44,10 +40,6 @@ const ASK_SOON_MS = 500
 /** How long, and how often, a change of a cluster is waited for that some of its members don't see yet. */
 const VIEW_CHANGE_MS = 300
 const VIEW_CHANGES = 3
-
-export function openHosts(targets: Targets, options: HostsOptions = {}): Hosts {
-  return new Hosts(targets, options)
-}
 
 /**
  * The server that all connections of a process lead to: one of those in its list, by the rules of `hostStatus.ts`.
@@ -72,7 +64,7 @@ export class Hosts {
   #askedAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
 
-  constructor(targets: Targets, { notices = SILENT }: HostsOptions) {
+  constructor(targets: Targets, notices: Notices = SILENT) {
     this.targets = targets
     this.#isOne = targets.length === 1
     this.#rules = { hosts: targets.length, cluster: undefined }

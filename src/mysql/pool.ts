@@ -32,7 +32,7 @@ import { type Connection, changing, galeraConnections } from './transactions.ts'
 
 type Work<T> = (connection: Connection) => Promise<T>
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
@@ -88,10 +88,6 @@ const REASONS = {
 }
 
 const CLOSED = 'The connections to the database were closed; nothing was done.'
-
-export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
-  return new Database(hosts, options)
-}
 
 /** Runs work on pooled connections that are not known, or likely, to be dead, and translates its errors. */
 export class Database {

@@ -11,7 +11,7 @@ export interface Target
   database: string
 }
 
-/** One database that can be reached at several servers, of which the first is preferred: a cluster, or replicas. */
+/** One database that can be reached at several servers, of which the first is preferred: a cluster. */
 export type Targets = readonly [Target, ...Target[]]
 
 const FORM = 'mysql://user:password@host:3306/nth'
