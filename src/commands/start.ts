@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { App } from '../app.ts'
-import { type Config, ignoredVariables, readConfig } from '../config.ts'
-import type { Notices } from '../operations/log.ts'
+import { ignoredVariables, readConfig } from '../config.ts'
+import { openLog } from '../operations/log.ts'
 import { keepRequestsYoung, openFilesWarning, version } from '../operations/process.ts'
 import type { Report, WorkerCommand } from '../workers.ts'
 
@@ -43,16 +43,6 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
 
 const ending = new AbortController()
 
-async function openNotices({ logLevel }: Pick<Config, 'logLevel'>): Promise<Notices> {
-  const { openLog } = await import('../operations/log.ts')
-  const log = openLog(logLevel)
-  return {
-    info: console.log,
-    warn: (message) => log.warn(message),
-    fault: (error) => log.error(error),
-  }
-}
-
 export async function run(args: string[]): Promise<void> {
   parseArgs({ args })
   keepRequestsYoung()
@@ -82,7 +72,7 @@ async function shutDown({ drain, close }: App): Promise<void> {
 async function start(): Promise<App> {
   console.log(`Nth ${version}`)
   const config = readConfig()
-  const notices = await openNotices(config)
+  const notices = openLog(config.logLevel)
   const warning = openFilesWarning()
   if (warning) notices.warn(warning)
   for (const notice of ignoredVariables(config)) notices.warn(notice)
@@ -144,7 +134,7 @@ export async function runAsWorker(): Promise<void> {
   const rateLimits = new RateLimits((spent) => void report({ state: 'allowed changes', spent }))
   // The primary has validated it.
   const config = readConfig()
-  const notices = await openNotices(config)
+  const notices = openLog(config.logLevel)
   let server: Awaited<ReturnType<typeof openServer>> | undefined
   const waiting: ((metrics: string) => void)[] = []
 
