@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
 import { Hosts } from '../mysql/hosts.ts'
 import { Database } from '../mysql/pool.ts'
-import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { openConnection, type Target } from '../mysql/settings.ts'
 import { JOBS } from '../mysql/slots.ts'
 import { integer, REVISION_OF_NOW, raiseMark, readValue } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
@@ -39,7 +39,6 @@ Prints the instant whose state it has.
   --continue     go on with a restore that was interrupted: adds what is missing, and moves no number on twice
 `
 
-const CONNECT_TIMEOUT_MS = 10_000
 /** How long sessions that are about to end are waited for, in milliseconds. */
 const SESSIONS_END_MS = 3000
 const LOOK_EVERY_MS = 100
@@ -237,7 +236,7 @@ issued since.`
  * revision of the backup: what pages have seen must not be newer than what is restored.
  */
 async function prepare(target: Target, continues: boolean, revision: number): Promise<void> {
-  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const connection = await openConnection(target)
   try {
     const until = performance.now() + SESSIONS_END_MS
     let others = await readValue(connection, OTHER_SESSIONS)

@@ -18,7 +18,7 @@ import {
   readStatusOn,
   type ServerStatus,
 } from './hostStatus.ts'
-import { connectionOptions, hostOf, openConnection, type Target, type Targets } from './settings.ts'
+import { hostOf, openConnection, type Target, type Targets } from './settings.ts'
 
 /** The server that was chosen, until another one is, or none. */
 export type Host = Awaited<ReturnType<Hosts['current']>>
@@ -246,8 +246,8 @@ export class Hosts {
 
 /** Reads the status of a server, whose database may not exist yet. */
 async function statusOf(target: Target): Promise<ServerStatus> {
-  const { database: _, ...server } = connectionOptions(target, ASK_LIMIT_MS)
-  const connection = await openConnection(server)
+  const { database: _, ...server } = target
+  const connection = await openConnection(server, { connectTimeoutMs: ASK_LIMIT_MS })
   try {
     return await withTimeout(ASK_LIMIT_MS, readStatusOn(connection))
   } finally {
