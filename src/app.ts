@@ -6,7 +6,7 @@ import { isLoopback } from './http/origins.ts'
 import type { RateLimits } from './http/rateLimits.ts'
 import { listen, openMetricsServer, type ReadMetrics } from './http/server.ts'
 import { hasRoom, holdDirectory } from './mysql/dataDirectory.ts'
-import { openHosts } from './mysql/hosts.ts'
+import { Hosts } from './mysql/hosts.ts'
 import { openPrivateDatabase } from './mysql/privateServer.ts'
 import { untilReady } from './mysql/ready.ts'
 import { describeTargets, type Targets } from './mysql/settings.ts'
@@ -132,7 +132,7 @@ const OPEN =
 async function openTarget({ config, notices, signal }: AppOptions, closers: Closer[]) {
   const { targets } = config
   if (targets) {
-    const hosts = openHosts(targets)
+    const hosts = new Hosts(targets)
     const ready = untilReady(hosts, { notices, signal, writeTimeoutMs: config.writeTimeoutMs })
     const target = await ready.finally(() => hosts.close())
     return { targets, target, data: describeTargets(targets) }

@@ -204,12 +204,7 @@ async function openAll(onClose) {
   onClose(close)
   await migrate(target)
   const config = readConfig({ PORT: '0', NTH_DATA_DIR: directory, NTH_WRITE_TIMEOUT_MS: '60000' })
-  const log = openLog(config.logLevel)
-  const notices = {
-    info: console.error,
-    warn: (message) => log.warn(message),
-    fault: (error) => log.error(error),
-  }
+  const notices = { ...openLog(config.logLevel), info: console.error }
   const server = await openServer({
     config,
     targets: [target],

@@ -4,7 +4,7 @@ import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { clockFault, deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
 import { named, SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
-import { readValue, select } from '../mysql/sql.ts'
+import { readValue, select, timeOf } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openFilesWarning } from '../operations/process.ts'
 import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
@@ -34,7 +34,7 @@ export async function run(args: string[]): Promise<void> {
   for (const notice of ignoredVariables(config)) report('variables', warning(notice))
   const fewFiles = openFilesWarning()
   if (fewFiles) report('open files', warning(fewFiles))
-  await withHosts((hosts) => inspect(hosts, { ...config, acceptsLosses: values['accept-lost-commits'] }))
+  await withHosts((hosts) => inspect(hosts, config, values['accept-lost-commits']))
 }
 
 /** What was found out about one thing. */
@@ -56,13 +56,10 @@ const CHECKED_WITHIN_MS = 60_000
 /** A server that starts at the moment is waited for this long. */
 const ANSWERS_WITHIN_MS = 3000
 
-interface InspectOptions extends Pick<Config, 'workers' | 'writeTimeoutMs'> {
+/** A database that answers, and how Nth would use it. */
+interface Inspected extends Pick<Config, 'workers' | 'writeTimeoutMs'> {
   /** Whether the operator accepts the commits that the database has lost. */
   acceptsLosses: boolean
-}
-
-/** A database that answers, and how Nth would use it. */
-interface Inspected extends InspectOptions {
   target: Target
   connection: Connection
   /** What its settings put at risk. */
@@ -70,7 +67,7 @@ interface Inspected extends InspectOptions {
 }
 
 /** Inspects a database for an operator. Like the start, it creates a missing database. */
-async function inspect(hosts: Hosts, options: InspectOptions): Promise<void> {
+async function inspect(hosts: Hosts, config: Config, acceptsLosses: boolean): Promise<void> {
   const risks: string[] = []
   const waiting = {
     notices: { ...SILENT, info: (text: string) => risks.push(text) },
@@ -81,7 +78,7 @@ async function inspect(hosts: Hosts, options: InspectOptions): Promise<void> {
   if (!target) return
   await withSession(target, async (connection) => {
     for (const [subject, check] of Object.entries(CHECKS))
-      for (const finding of [await check({ ...options, target, connection, risks })].flat())
+      for (const finding of [await check({ ...config, acceptsLosses, target, connection, risks })].flat())
         report(subject, finding)
   })
 }
@@ -177,16 +174,14 @@ async function checkLosses({ connection, acceptsLosses }: Inspected): Promise<Fi
 
 /** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
-/** Since 1970. */
-const MICROSECONDS = "timestampdiff(microsecond, timestamp'1970-01-01 00:00:00', utc_timestamp(6))"
 
 async function checkClock({ connection }: Inspected): Promise<Finding> {
   const fault = await clockFault(connection)
   if (fault) return failed(fault)
   const before = Date.now()
-  const now = await readValue(connection, MICROSECONDS)
+  const now = await timeOf(connection)
   // The database read its clock between these two.
-  const ahead = now / 1000 - (before + Date.now()) / 2
+  const ahead = now.getTime() - (before + Date.now()) / 2
   const differenceMs = Math.round(Math.abs(ahead))
   const message = `the database is ${durationText(differenceMs)} ${ahead > 0 ? 'ahead of' : 'behind'} this machine`
   if (differenceMs <= MAX_CLOCK_DIFFERENCE_MS) return ok(message)

@@ -1,7 +1,7 @@
 import { readDatabaseConfig } from '../config.ts'
 import { holdDirectory } from '../mysql/dataDirectory.ts'
-import { type Hosts, openHosts } from '../mysql/hosts.ts'
-import { type Database, openDatabase } from '../mysql/pool.ts'
+import { Hosts } from '../mysql/hosts.ts'
+import { Database } from '../mysql/pool.ts'
 import { findRunningDatabase, openPrivateDatabase } from '../mysql/privateServer.ts'
 import { untilReady } from '../mysql/ready.ts'
 import type { Target, Targets } from '../mysql/settings.ts'
@@ -24,7 +24,7 @@ export async function withDatabase(work: (target: Target) => Promise<void>): Pro
 /** Runs the work of a command that sends few statements. */
 export async function withPool(work: (database: Database) => Promise<void>): Promise<void> {
   await withDatabase(async (target) => {
-    const database = openDatabase(openHosts([target]), { timeLimitMs: 10_000, maxPending: 10 })
+    const database = new Database(new Hosts([target]), { timeLimitMs: 10_000, maxPending: 10 })
     await work(database).finally(database.close)
   })
 }
@@ -44,7 +44,7 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
   }
 
   async function workOn(targets: Targets): Promise<void> {
-    const hosts = openHosts(targets, { notices })
+    const hosts = new Hosts(targets, notices)
     await work(hosts).finally(() => hosts.close())
   }
 }

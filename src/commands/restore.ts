@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
-import { openHosts } from '../mysql/hosts.ts'
-import { openDatabase } from '../mysql/pool.ts'
-import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { Hosts } from '../mysql/hosts.ts'
+import { Database } from '../mysql/pool.ts'
+import { openConnection, type Target } from '../mysql/settings.ts'
 import { JOBS } from '../mysql/slots.ts'
 import { integer, REVISION_OF_NOW, raiseMark, readValue } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
@@ -39,7 +39,6 @@ Prints the instant whose state it has.
   --continue     go on with a restore that was interrupted: adds what is missing, and moves no number on twice
 `
 
-const CONNECT_TIMEOUT_MS = 10_000
 /** How long sessions that are about to end are waited for, in milliseconds. */
 const SESSIONS_END_MS = 3000
 const LOOK_EVERY_MS = 100
@@ -121,7 +120,7 @@ const BATCH = 200
 /** Inserts all entries of a file, and prints how many of each kind were missing. */
 async function restoreAll(target: Target, source: Source): Promise<void> {
   const options = { timeLimitMs: BATCH_LIMIT_MS, maxPending: 1, isForChanges: true }
-  const database = openDatabase(openHosts([target]), options)
+  const database = new Database(new Hosts([target]), options)
   const progress = createProgress(process.stderr)
   const counts: { [Type in EntryType]?: number } = {}
   let [entries, line] = [0, 1]
@@ -174,7 +173,7 @@ issued since.`
  * revision of the backup: what pages have seen must not be newer than what is restored.
  */
 async function prepare(target: Target, continues: boolean, revision: number): Promise<void> {
-  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const connection = await openConnection(target)
   try {
     const until = performance.now() + SESSIONS_END_MS
     let others = await readValue(connection, OTHER_SESSIONS)

@@ -2,7 +2,7 @@ import type { Connection } from 'mysql2/promise'
 import { COLUMNS, type PeriodsRow, periodCoded } from '../commit/periodStatements.ts'
 import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, isKept, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
-import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { openConnection, type Target } from '../mysql/settings.ts'
 import { MARK, type NamedRow, nameIn, REVISION_OF_NOW, readValue, select, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
 import {
@@ -29,7 +29,6 @@ import type { TrustedDocument } from '../rules/trustedDocument.ts'
 import { createProgress } from './files.ts'
 import { eachOf, itemsOf, partsOf, rowsOf } from './paging.ts'
 
-const CONNECT_TIMEOUT_MS = 10_000
 /** Rows of histories and subjects per statement. */
 const LONG_PAGE = 10_000
 /** Trusted documents per statement. */
@@ -54,7 +53,7 @@ export interface Snapshot {
  * versions of the rows that are changed meanwhile.
  */
 export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
-  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const connection = await openConnection(target)
   const progress = createProgress(process.stderr)
   try {
     await connection.query(`set session wait_timeout = ${IDLE_LIMIT_S}`)

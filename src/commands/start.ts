@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { App } from '../app.ts'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
-import type { Notices } from '../operations/log.ts'
+import { openLog } from '../operations/log.ts'
 import { keepRequestsYoung, openFilesWarning, version } from '../operations/process.ts'
 import type { Report, WorkerCommand } from '../workers.ts'
 
@@ -43,32 +43,27 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
 
 const ending = new AbortController()
 
-async function openNotices({ logLevel }: Pick<Config, 'logLevel'>): Promise<Notices> {
-  const { openLog } = await import('../operations/log.ts')
-  const log = openLog(logLevel)
-  return {
-    info: console.log,
-    warn: (message) => log.warn(message),
-    fault: (error) => log.error(error),
-  }
-}
-
 export async function run(args: string[]): Promise<void> {
   parseArgs({ args })
   keepRequestsYoung()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal)
-  const app = await start().catch(reportFailure)
+  console.log(`Nth ${version}`)
+  const config = readConfig()
+  const app = await start(config).catch((error) => {
+    // One that a signal ended has not failed.
+    if (!ending.signal.aborted) throw error
+  })
   if (!app) return
-  console.log(greeting(app))
+  console.log(greeting(app, config))
   if (!ending.signal.aborted) await once(ending.signal, 'abort')
-  await shutDown(app)
+  await shutDown(app, config)
   // A connection that node:cluster has lost track of must not keep the process alive.
   process.exit()
 }
 
 /** Ends in order, within the time that the configuration allows. */
-async function shutDown({ drain, close }: App): Promise<void> {
-  const { drainDelayMs, shutdownTimeoutMs } = readConfig()
+async function shutDown({ drain, close }: App, config: Config): Promise<void> {
+  const { drainDelayMs, shutdownTimeoutMs } = config
   drain()
   await pause(drainDelayMs)
   const giveUp = setTimeout(() => {
@@ -79,23 +74,14 @@ async function shutDown({ drain, close }: App): Promise<void> {
   clearTimeout(giveUp)
 }
 
-async function start(): Promise<App> {
-  console.log(`Nth ${version}`)
-  const config = readConfig()
-  const notices = await openNotices(config)
+async function start(config: Config): Promise<App> {
+  const notices = openLog(config.logLevel)
   const warning = openFilesWarning()
   if (warning) notices.warn(warning)
   for (const notice of ignoredVariables(config)) notices.warn(notice)
   // Imported now: it takes a second, which a mistake in the configuration need not wait for.
   const { startApp } = await import('../app.ts')
   return startApp({ notices, config, signal: ending.signal })
-}
-
-/** Reports why the start failed. */
-function reportFailure(error: unknown): void {
-  if (ending.signal.aborted) return
-  process.exitCode = 1
-  console.error((error as Error).message)
 }
 
 /** Time in which a second signal counts as the first: npm forwards a Ctrl-C that the process also received itself. */
@@ -112,8 +98,7 @@ function onSignal(): void {
   }
 }
 
-function greeting({ url, workers, data, isOpen }: App): string {
-  const { adminKey } = readConfig().access
+function greeting({ url, workers, data, isOpen }: App, { access: { adminKey } }: Config): string {
   const key = adminKey ? '"authorization: Bearer $NTH_ADMIN_KEY"' : "'authorization: Bearer nth_…'"
   const source = isOpen || adminKey ? '' : ' with a key of nth keys create --label hello --allow ADD'
   return `
@@ -144,7 +129,7 @@ export async function runAsWorker(): Promise<void> {
   const rateLimits = new RateLimits((spent) => void report({ state: 'allowed changes', spent }))
   // The primary has validated it.
   const config = readConfig()
-  const notices = await openNotices(config)
+  const notices = openLog(config.logLevel)
   let server: Awaited<ReturnType<typeof openServer>> | undefined
   const waiting: ((metrics: string) => void)[] = []
 
@@ -187,8 +172,5 @@ export async function runAsWorker(): Promise<void> {
 
 /** Returns when it was sent. If it can't be delivered, the primary has ended, and this process is about to end. */
 function report(report: Report): Promise<void> {
-  return new Promise((resolve) => {
-    if (process.send) process.send(report, () => resolve())
-    else resolve()
-  })
+  return new Promise((resolve) => process.send?.(report, () => resolve()))
 }

@@ -18,14 +18,10 @@ import {
   readStatusOn,
   type ServerStatus,
 } from './hostStatus.ts'
-import { connectionOptions, hostOf, openConnection, type Target, type Targets } from './settings.ts'
+import { hostOf, openConnection, type Target, type Targets } from './settings.ts'
 
 /** The server that was chosen, until another one is, or none. */
 export type Host = Awaited<ReturnType<Hosts['current']>>
-
-export interface HostsOptions {
-  notices?: Notices | undefined
-}
 
 /** Why a server could not be used at the last query. */
 interface Problem {
@@ -44,10 +40,6 @@ const ASK_SOON_MS = 500
 /** How long, and how often, a change of a cluster is waited for that some of its members don't see yet. */
 const VIEW_CHANGE_MS = 300
 const VIEW_CHANGES = 3
-
-export function openHosts(targets: Targets, options: HostsOptions = {}): Hosts {
-  return new Hosts(targets, options)
-}
 
 /**
  * The server that all connections of a process lead to: one of those in its list, by the rules of `hostStatus.ts`.
@@ -72,7 +64,7 @@ export class Hosts {
   #askedAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
 
-  constructor(targets: Targets, { notices = SILENT }: HostsOptions) {
+  constructor(targets: Targets, notices: Notices = SILENT) {
     this.targets = targets
     this.#isOne = targets.length === 1
     this.#rules = { hosts: targets.length, cluster: undefined }
@@ -254,8 +246,8 @@ export class Hosts {
 
 /** Reads the status of a server, whose database may not exist yet. */
 async function statusOf(target: Target): Promise<ServerStatus> {
-  const { database: _, ...server } = connectionOptions(target, ASK_LIMIT_MS)
-  const connection = await openConnection(server)
+  const { database: _, ...server } = target
+  const connection = await openConnection(server, { connectTimeoutMs: ASK_LIMIT_MS })
   try {
     return await withTimeout(ASK_LIMIT_MS, readStatusOn(connection))
   } finally {

@@ -1,7 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool, type Pool } from 'mysql2'
-import { SILENT } from '../operations/log.ts'
 import { tripMeasure } from '../operations/measures.ts'
 import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
 import type { Owner } from '../rules/turns.ts'
@@ -15,7 +14,7 @@ import {
   leavesConnection,
   withTimeout,
 } from './errors.ts'
-import { createFailoverDetector, type FailoverDetector, type Health } from './health.ts'
+import type { FailoverDetector, Health } from './health.ts'
 import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
 import {
@@ -32,7 +31,7 @@ import { type Connection, changing, galeraConnections } from './transactions.ts'
 
 type Work<T> = (connection: Connection) => Promise<T>
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
@@ -56,7 +55,7 @@ interface HostPool {
 interface Opened {
   host: Host
   /** One of an earlier incarnation may lead to a replaced server. */
-  incarnation: number
+  incarnation: number | undefined
   openedAt: number
   answeredAt: number
   /** Undefined: it doesn't have its settings yet. */
@@ -89,14 +88,10 @@ const REASONS = {
 
 const CLOSED = 'The connections to the database were closed; nothing was done.'
 
-export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
-  return new Database(hosts, options)
-}
-
 /** Runs work on pooled connections that are not known, or likely, to be dead, and translates its errors. */
 export class Database {
   readonly #hosts: Hosts
-  readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'failover'>>
+  readonly #options: DatabaseOptions
   readonly #slots: Slots
   readonly #connections: number
   #used: HostPool | undefined
@@ -113,7 +108,7 @@ export class Database {
 
   constructor(hosts: Hosts, options: DatabaseOptions) {
     this.#hosts = hosts
-    this.#options = { failover: createFailoverDetector(SILENT), ...options }
+    this.#options = options
     this.#connections = options.isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
     this.#slots = new Slots(this.#connections, options.isForChanges ? 0 : RESERVED)
   }
@@ -172,7 +167,7 @@ export class Database {
     for (let failures = 0; ; ) {
       try {
         if (this.#isClosed) throw unavailable(CLOSED)
-        failover.assertWhole()
+        failover?.assertWhole()
         return await this.#attempt(work, deadline, failures === 0, owner)
       } catch (error) {
         // Thrown by the work itself, or as the database has lost commits.
@@ -286,11 +281,10 @@ export class Database {
       stream.once('close', () => {
         this.#open -= 1
       })
-      const { incarnation } = this.#options.failover
       const now = performance.now()
       const opened: Opened = {
         host,
-        incarnation,
+        incarnation: this.#options.failover?.incarnation,
         openedAt: now,
         answeredAt: now,
         settings: undefined,
@@ -323,10 +317,9 @@ export class Database {
   }
 
   async #isLive(connection: Connection, deadline: number): Promise<boolean> {
-    const { failover } = this.#options
     const now = performance.now()
     const { host, incarnation, openedAt, answeredAt } = this.#openedOf(connection)
-    if (host.isLeft() || incarnation !== failover.incarnation) return false
+    if (host.isLeft() || incarnation !== this.#options.failover?.incarnation) return false
     if (openedAt <= this.#switchedAt || answeredAt <= this.#failedAt) return false
     if (now - answeredAt < IDLE_MS) return true
     try {

@@ -77,7 +77,7 @@ async function connect(hosts: Hosts, { notices, signal, timeoutMs = TIMEOUT_MS }
     try {
       const target = await hosts.choose()
       const { database: _, ...server } = target
-      return { target, connection: await openConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS }) }
+      return { target, connection: await openConnection(server, { connectTimeoutMs: CONNECT_TIMEOUT_MS }) }
     } catch (error) {
       if (error instanceof MisconfiguredDatabaseError) throw error
       if (failureOf(error) === 'fault' || isLockout(error)) {

@@ -11,7 +11,7 @@ export interface Target
   database: string
 }
 
-/** One database that can be reached at several servers, of which the first is preferred: a cluster, or replicas. */
+/** One database that can be reached at several servers, of which the first is preferred: a cluster. */
 export type Targets = readonly [Target, ...Target[]]
 
 const FORM = 'mysql://user:password@host:3306/nth'
@@ -152,16 +152,16 @@ export async function sendSettings(connection: Connection, lockWaitS = 2): Promi
   for (const statement of sessionSettings(lockWaitS)) await connection.query(statement)
 }
 
-/** The driver's own time limit for connecting. */
-const CONNECT_TIMEOUT_MS = 10_000
-
 /** Opens a single connection with its settings, within the time limit for connecting, twice. */
-export async function openConnection(options: ConnectionOptions, lockWaitS?: number): Promise<Connection> {
-  const connection = await createConnection({ timezone: 'Z', ...options })
+export async function openConnection(
+  target: Omit<Target, 'database'>,
+  { connectTimeoutMs = 10_000, lockWaitS }: { connectTimeoutMs?: number; lockWaitS?: number } = {},
+): Promise<Connection> {
+  const connection = await createConnection(connectionOptions(target, connectTimeoutMs))
   // Without a listener, the loss of a connection would end the process.
   connection.on('error', () => undefined)
   try {
-    await withTimeout(options.connectTimeout ?? CONNECT_TIMEOUT_MS, sendSettings(connection, lockWaitS))
+    await withTimeout(connectTimeoutMs, sendSettings(connection, lockWaitS))
     return connection
   } catch (error) {
     connection.destroy()
@@ -208,7 +208,7 @@ export function limitSelects(text: string, limitMs: number, values: Values): str
   )
 }
 
-export function connectionOptions(target: Target, connectTimeoutMs: number) {
+export function connectionOptions(target: Omit<Target, 'database'>, connectTimeoutMs: number) {
   return {
     ...target,
     connectTimeout: connectTimeoutMs,

@@ -19,8 +19,11 @@ export const SILENT: Notices = { info: () => undefined, warn: () => undefined, f
 /** Maximum of the log that waits until it can be written, in bytes. Lines beyond that are dropped. */
 const MAX_UNWRITTEN = 1_000_000
 
-/** Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. */
-export function openLog(level: LevelWithSilent): Logger {
+/**
+ * Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. Progress of the start is
+ * printed instead, on the standard output.
+ */
+export function openLog(level: LevelWithSilent): Notices {
   // Synchronous, so that the last lines before the end of the process are not lost.
   const isTerminal = process.stderr.isTTY
   const file = pino.destination({ dest: 2, sync: true, maxLength: MAX_UNWRITTEN })
@@ -34,7 +37,11 @@ export function openLog(level: LevelWithSilent): Logger {
     const measure = message as RequestMeasure
     if (logsAll || measure.code !== undefined) logRequest(log, measure)
   })
-  return log
+  return {
+    info: console.log,
+    warn: (message) => log.warn(message),
+    fault: (error) => log.error(error),
+  }
 }
 
 /** Levels of requests that failed through no mistake of the caller, by their codes. */

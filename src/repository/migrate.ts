@@ -182,7 +182,7 @@ export async function withSession<T>(
   target: Target,
   work: (connection: Connection) => Promise<T>,
 ): Promise<T> {
-  const connection = await openConnection(target, LOCK_WAIT_S)
+  const connection = await openConnection(target, { lockWaitS: LOCK_WAIT_S })
   try {
     await connection.query(
       // Only MariaDB reads what follows M!, and only it has these limits.

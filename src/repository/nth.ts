@@ -3,8 +3,8 @@ import { type Fence, writeFence } from '../commit/fence.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../commit/groupCommit.ts'
 import { openWriter } from '../commit/transaction.ts'
 import { createFailoverDetector, Health } from '../mysql/health.ts'
-import { openHosts } from '../mysql/hosts.ts'
-import { openDatabase } from '../mysql/pool.ts'
+import { Hosts } from '../mysql/hosts.ts'
+import { Database } from '../mysql/pool.ts'
 import { clockFault } from '../mysql/ready.ts'
 import { openSession } from '../mysql/session.ts'
 import type { Targets } from '../mysql/settings.ts'
@@ -50,12 +50,12 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const { notices, hasRoom, worksDespiteLoss, timeoutMs: timeLimitMs, maxPending } = options
   const failover = createFailoverDetector(notices, worksDespiteLoss)
   const fences = new Set<Fence>()
-  const hosts = openHosts(targets, { notices })
+  const hosts = new Hosts(targets, notices)
   const health = new Health({
     notices,
     hasRoom,
     openProbe() {
-      const probe = openDatabase(hosts, { timeLimitMs, maxPending, failover })
+      const probe = new Database(hosts, { timeLimitMs, maxPending, failover })
       return {
         async read(deadline) {
           const fault = await probe.withRetry(JOINED, clockFault, deadline)
@@ -67,9 +67,9 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     },
   })
   const shared = { timeLimitMs, maxPending, health, failover }
-  const database = openDatabase(hosts, { ...shared, isCausal: !options.eventualReads })
+  const database = new Database(hosts, { ...shared, isCausal: !options.eventualReads })
   // Its own pool: changes that wait for a locked definition must not block readers.
-  const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
+  const definitions = new Database(hosts, { ...shared, isForChanges: true })
   const leaderboard = openLeaderboard(database, now, notices)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, copiesToLeaderboards = true, keyTtlMs } = options

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { ER, hasErrorNumber } from '../../src/mysql/errors.ts'
-import { openHosts } from '../../src/mysql/hosts.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
 import {
   type Answer,
   FailedStatement,
@@ -282,7 +282,7 @@ const IDLE_LIMIT_S = 1
 
 /** Tries an assumption on a server, in a table of its own. */
 async function holds(target: Target, assumption: Assumption | undefined): Promise<boolean | undefined> {
-  const hosts = openHosts([target])
+  const hosts = new Hosts([target])
   const host = await hosts.current()
   const open = (idleLimitS: number) => openSession(host, { timeLimitMs: TIME_LIMIT_MS, idleLimitS })
   const opened: Session[] = []

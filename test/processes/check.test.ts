@@ -142,12 +142,12 @@ it('names the settings that a session ignores', { tags: 'quick' }, async () => {
 })
 
 it.each([
-  ['+ 183784000', '2 days ahead of'],
-  ['- 3780000', '63 minutes behind'],
+  [183784000, '2 days ahead of'],
+  [-3780000, '63 minutes behind'],
 ])('says how far apart the clocks are: %s ms', async (skewMs, text) => {
   const target = await startProxy(await freshDatabase(), (statement) =>
-    statement.includes('utc_timestamp(6)) as value')
-      ? { instead: statement.replace(' as value', `${skewMs}000 as value`) }
+    statement.includes('utc_timestamp(3) as value')
+      ? { instead: statement.replace(' as value', ` + interval ${skewMs}000 microsecond as value`) }
       : 'passes',
   )
   const { findings } = await check({ DATABASE_URL: urlOf(target) })

@@ -2,7 +2,7 @@
 // @module-tag random
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
-import { openHosts } from '../../src/mysql/hosts.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
 import { untilReady } from '../../src/mysql/ready.ts'
 import type { Target } from '../../src/mysql/settings.ts'
 import { SILENT } from '../../src/operations/log.ts'
@@ -216,7 +216,7 @@ it('warns at the start if callers wait for a shorter time than a failover, or a 
   const warnings = async (writeTimeoutMs: number) => {
     const said: string[] = []
     const { signal } = new AbortController()
-    const hosts = openHosts([target])
+    const hosts = new Hosts([target])
     await untilReady(hosts, {
       notices: { ...SILENT, info: (line) => said.push(line) },
       signal,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openHosts } from '../../src/mysql/hosts.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
 import { durabilityRisks, untilReady } from '../../src/mysql/ready.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { query } from '../support/database/database.ts'
@@ -16,7 +16,7 @@ it('says at the start what a server can lose, and refuses one that could not tak
   async function noticesWith(...settings: string[]): Promise<string[]> {
     await query(server, ...settings.map((setting) => `set global ${setting}`))
     const lines: string[] = []
-    await untilReady(openHosts([target]), {
+    await untilReady(new Hosts([target]), {
       notices: { ...SILENT, info: (line) => lines.push(line) },
       signal,
     })

@@ -1,8 +1,8 @@
 import { EventEmitter, once } from 'node:events'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { openHosts } from '../../src/mysql/hosts.ts'
-import { openDatabase } from '../../src/mysql/pool.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
+import { Database } from '../../src/mysql/pool.ts'
 import { causalSettings, hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/settings.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
 import { SILENT } from '../../src/operations/log.ts'
@@ -101,9 +101,8 @@ const readOnly: Says = { variables: { read_only: 'ON' } }
 
 function hostsOf(targets: readonly Target[]) {
   const said: string[] = []
-  const hosts = openHosts(targets as readonly Target[] as Targets, {
-    notices: { ...SILENT, warn: (line) => said.push(line) },
-  })
+  const notices = { ...SILENT, warn: (line: string) => said.push(line) }
+  const hosts = new Hosts(targets as readonly Target[] as Targets, notices)
   onFinished(async () => hosts.close())
   return { hosts, said }
 }
@@ -343,7 +342,7 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   const target = await freshDatabase()
   const [first, second] = [await server(target, node()), await server(target, node())]
   const { hosts } = hostsOf([first.target, second.target])
-  const database = openDatabase(hosts, {
+  const database = new Database(hosts, {
     timeLimitMs: AMPLE_MS,
     maxPending: 100,
   })

@@ -6,7 +6,7 @@ import {
   type ServerIdentity,
   type ServerStatus,
 } from '../../src/mysql/hostStatus.ts'
-import { openHosts } from '../../src/mysql/hosts.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
 import { openSession } from '../../src/mysql/session.ts'
 import type { Target } from '../../src/mysql/settings.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -51,7 +51,7 @@ it('takes two servers that report nothing about themselves for two, and two node
 })
 
 async function identityOf(target: Target): Promise<ServerStatus> {
-  const hosts = openHosts([target])
+  const hosts = new Hosts([target])
   const session = await openSession(await hosts.current(), { timeLimitMs: AMPLE_MS, idleLimitS: 10 })
   await session.close()
   return session.identity

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { createConnection } from 'mysql2/promise'
 import { expect, inject, it, onTestFinished } from 'vitest'
 import { isLoopback } from '../../src/http/origins.ts'
-import { openHosts } from '../../src/mysql/hosts.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
 import { untilReady } from '../../src/mysql/ready.ts'
 import { parseTargets } from '../../src/mysql/settings.ts'
 import { SILENT } from '../../src/operations/log.ts'
@@ -334,12 +334,12 @@ it('gives up on a database that does not answer, or that refuses the user', { ta
   const messages: string[] = []
   const down = { host: '127.0.0.1', port: 1, user: 'root', database: 'nth' }
   const notices = { ...SILENT, info: (message: string) => messages.push(message) }
-  await expect(untilReady(openHosts([down]), { notices, signal, timeoutMs: 600 })).rejects.toThrow(
+  await expect(untilReady(new Hosts([down]), { notices, signal, timeoutMs: 600 })).rejects.toThrow(
     'The database nth at 127.0.0.1:1 did not answer within 0.6 seconds: connect ECONNREFUSED 127.0.0.1:1. Start it, or correct DATABASE_URL.',
   )
   expect(messages).toHaveLength(1)
   const stranger = { ...inject('server'), user: 'stranger', password: 'x' }
-  await expect(untilReady(openHosts([stranger]), { notices, signal })).rejects.toThrow(
+  await expect(untilReady(new Hosts([stranger]), { notices, signal })).rejects.toThrow(
     /refuses the connection: Access denied/,
   )
 })

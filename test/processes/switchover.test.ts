@@ -3,8 +3,8 @@ import { EventEmitter, once } from 'node:events'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { ER } from '../../src/mysql/errors.ts'
-import { openHosts } from '../../src/mysql/hosts.ts'
-import { openDatabase } from '../../src/mysql/pool.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
+import { Database } from '../../src/mysql/pool.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { sorted, upTo } from '../support/client/client.ts'
@@ -83,8 +83,8 @@ it('uses no other connection of before a switchover, though it was answered afte
   })
   // The longest pause before the second attempt.
   const random = vi.spyOn(Math, 'random').mockReturnValue(1)
-  const hosts = openHosts([target])
-  const database = openDatabase(hosts, { timeLimitMs: AMPLE_MS, maxPending: 10 })
+  const hosts = new Hosts([target])
+  const database = new Database(hosts, { timeLimitMs: AMPLE_MS, maxPending: 10 })
   onTestFinished(async () => {
     random.mockRestore()
     await database.close()

@@ -3,7 +3,7 @@ import type { Fence } from '../../src/commit/fence.ts'
 import { openGroupCommit } from '../../src/commit/groupCommit.ts'
 import { openWriter } from '../../src/commit/transaction.ts'
 import { createFailoverDetector } from '../../src/mysql/health.ts'
-import { openHosts } from '../../src/mysql/hosts.ts'
+import { Hosts } from '../../src/mysql/hosts.ts'
 import type { Database } from '../../src/mysql/pool.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
 import type { Connection } from '../../src/mysql/transactions.ts'
@@ -57,7 +57,7 @@ export function openProcess(options: ProcessOptions) {
   const now = () => new Date(NOON + scheduler.nowMs + machine.clockErrorMs)
   const fences = new Set<Fence>()
   const failover = createFailoverDetector(notices)
-  const hosts = openHosts([{ database: 'simulated' }])
+  const hosts = new Hosts([{ database: 'simulated' }])
   const openSession = sessionsOf({ ...options, machine, faults })
 
   const database = {

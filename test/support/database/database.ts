@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject } from 'vitest'
-import { openHosts } from '../../../src/mysql/hosts.ts'
-import { type Database, openDatabase } from '../../../src/mysql/pool.ts'
+import { Hosts } from '../../../src/mysql/hosts.ts'
+import { Database } from '../../../src/mysql/pool.ts'
 import type { Target } from '../../../src/mysql/settings.ts'
 import { REVISION_OF_NOW } from '../../../src/mysql/sql.ts'
 import { migrate } from '../../../src/repository/migrate.ts'
@@ -45,7 +45,7 @@ export async function freshDatabase(
 
 /** Connections to a database, closed when the test has finished. */
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
-  const database = openDatabase(openHosts([target]), {
+  const database = new Database(new Hosts([target]), {
     timeLimitMs: AMPLE_MS,
     maxPending: 100,
     ...options,
