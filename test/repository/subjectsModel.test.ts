@@ -194,7 +194,7 @@ async function check(model: Model, counters: Nth['counters'], operation: Operati
 /** The subjects that have counted stay counted. */
 async function checkRaise(
   model: Model,
-  counters: Counters,
+  counters: Nth['counters'],
   { to, change = {} }: Extract<Operation, { kind: 'raise' }>,
 ): Promise<string> {
   const { isNew } = model
