@@ -119,8 +119,8 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
   await query(
     target,
     ...filledUp(50_000),
-    `insert into sequence_group (id, sequence_id, name, latest_period_key, version, time_zone)
-     select 10 + n, 1, lpad(n, 6, '0'), 0, 1, 'UTC' from filled`,
+    `insert into sequence_group (id, sequence_id, name, is_used, latest_period_key, version, time_zone)
+     select 10 + n, 1, lpad(n, 6, '0'), true, 0, 1, 'UTC' from filled`,
     'insert into sequence_value (group_id, period_key, value, updated_at) select 10 + n, 0, n, utc_timestamp(3) from filled',
     'drop table filled',
     'analyze table namespace, sequence, sequence_group, sequence_value',
