@@ -121,13 +121,16 @@ async function insertNamespaces(connection: Connection, entries: readonly EntryO
 /** Finds the namespaces of entries. One without a line is created with the defaults. */
 async function findNamespaces(connection: Connection, entries: readonly CounterKey[]) {
   const names = [...new Set(entries.map(({ namespace }) => bytes(namespace)))]
-  await insertValues(
-    connection,
-    'namespace',
-    ['name'],
-    names.map((name) => [name]),
-  )
-  const rows = await readNamespaces(connection, `where n.name in (${names.join(', ')})`)
+  const readAll = () => readNamespaces(connection, `where n.name in (${names.join(', ')})`)
+  let rows = await readAll()
+  if (rows.length < names.length) {
+    await insert(
+      connection,
+      'namespace',
+      names.map((name) => ({ name })),
+    )
+    rows = await readAll()
+  }
   const named = new Map(rows.map((row) => [row.name.toString(), row]))
   return finder(named, ({ namespace }: CounterKey) => namespace)
 }
