@@ -284,10 +284,10 @@ const line = z.discriminatedUnion('type', [
       subjectSalt: digits32.optional(),
       history: history.default([]),
     })
-    .refine(
-      ({ definition, value }) => !definition || !crossed(definition, value),
-      'its value is outside of its bounds',
-    ),
+    .refine(({ definition, value }) => !definition || !crossed(definition, value), {
+      path: ['value'],
+      error: 'must be from minValue to maxValue of its definition',
+    }),
   // More totals of a counter whose line would be too long with all. `timeZone`: that of its definition.
   z.strictObject({ type: z.literal('counterHistory'), ...key, timeZone, history }),
   z.strictObject({

@@ -261,7 +261,7 @@ it.each<[string, Line[], string]>([
   [
     'a value outside its bounds',
     [counterLine('a', 9, { definition: definition({ maxValue: 3 }) })],
-    'Line 2: its value 9 is above its maximum of 3.',
+    'Line 2: value: must be from minValue to maxValue of its definition.',
   ],
   [
     'a sequence whose first number is outside its bounds',
@@ -287,7 +287,7 @@ it.each<[string, Line[], string]>([
         createdAt: AT,
       },
     ],
-    'Line 2: Argument "definition.startValue" makes startValue 9 higher than maxValue 3.\n',
+    'Line 2: definition: Argument "definition.startValue" makes startValue 9 higher than maxValue 3.\n',
   ],
 ])('applies nothing if a file has %s', async (_, lines, message) => {
   const target = await freshDatabase()
