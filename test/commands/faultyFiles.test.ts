@@ -149,6 +149,16 @@ it.each<[string | Buffer, ...string[]]>([
   await expect(checkAll(source)).rejects.toThrow(new Error([...faults, last].join('\n')))
 })
 
+it('finds a name of a long file that occurs twice', async () => {
+  const rows = upTo(100_000).map((n) => `c${n},${n}\n`)
+  const source = await openFile(await fileOf(`name,value\n${rows.join('')}c7,1\nc99999,1\n`))
+  onTestFinished(source.close)
+  const fault = (name: string, line: number) => `counter "${name}" in "default" is also in line ${line}.`
+  await expect(checkAll(source)).rejects.toThrow(
+    `Line 100002: ${fault('c7', 8)}\nLine 100003: ${fault('c99999', 100_000)}\nNothing was applied. Faults: 2.`,
+  )
+})
+
 it('applies nothing of a long file whose end is wrong or missing', async () => {
   const target = await freshDatabase()
   const rows = upTo(1301).map((n) => `c${n},${n}\n`)
