@@ -226,40 +226,11 @@ const grant = z
     if (fault) context.addIssue({ code: 'custom', path: [...(fault.path ?? [])], message: fault.message })
   })
 
-/** An API key, without its secret. */
-const apiKeyLine = z.strictObject({
-  type: z.literal('apiKey'),
-  // Later ones must have room for theirs.
-  id: between(1, 2 ** 40),
-  hash: sha256,
-  prefix: z.string().regex(/^[\x21-\x7e]{1,16}$/, 'must be 1 to 16 ASCII characters'),
-  label: name,
-  grants: z.array(grant).min(1).max(MAX_GRANTS).readonly(),
-  origins: z.array(text(originFault)).readonly().nullable(),
-  perMinute: between(1, 2 ** 32 - 1).nullable(),
-  // Files of 0.2.0 don't have it.
-  documents: z.array(text(documentIdFault)).readonly().nullable().default(null),
-  createdAt: instant,
-  expiresAt: instant.nullable(),
-  revokedAt: instant.nullable(),
-  lastUsedAt: instant.nullable(),
-})
-
 /** Results as `keyStatements.ts` stores them: of a counter a list, of a sequence an object. */
 const result = z.union([
   z.tuple([integer, integer, integerOrNull, valuesIn.optional(), integerOrNull.optional()]),
   z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
 ])
-
-const idempotencyKeyLine = z.strictObject({
-  type: z.literal('idempotencyKey'),
-  hash: sha256,
-  fingerprint: sha256,
-  appliedAt: instant,
-  // By the database's clock.
-  claimedAt: instant,
-  results: z.array(result),
-})
 
 const line = z.discriminatedUnion('type', [
   z.strictObject({
@@ -347,8 +318,33 @@ const line = z.discriminatedUnion('type', [
     text: z.string(),
     addedAt: instant,
   }),
-  apiKeyLine,
-  idempotencyKeyLine,
+  // Without its secret.
+  z.strictObject({
+    type: z.literal('apiKey'),
+    // Later ones must have room for theirs.
+    id: between(1, 2 ** 40),
+    hash: sha256,
+    prefix: z.string().regex(/^[\x21-\x7e]{1,16}$/, 'must be 1 to 16 ASCII characters'),
+    label: name,
+    grants: z.array(grant).min(1).max(MAX_GRANTS).readonly(),
+    origins: z.array(text(originFault)).readonly().nullable(),
+    perMinute: between(1, 2 ** 32 - 1).nullable(),
+    // Files of 0.2.0 don't have it.
+    documents: z.array(text(documentIdFault)).readonly().nullable().default(null),
+    createdAt: instant,
+    expiresAt: instant.nullable(),
+    revokedAt: instant.nullable(),
+    lastUsedAt: instant.nullable(),
+  }),
+  z.strictObject({
+    type: z.literal('idempotencyKey'),
+    hash: sha256,
+    fingerprint: sha256,
+    appliedAt: instant,
+    // By the database's clock.
+    claimedAt: instant,
+    results: z.array(result),
+  }),
   z.strictObject({ type: z.literal('end'), lines: z.int() }),
 ])
 
