@@ -39,8 +39,6 @@ The exit code is 1 if a number was refused.
 const OVERWRITE = `--overwrite is gone: nth import only raises numbers. To lower one, call reset or restartSequence; to change a definition,
 defineCounter or defineSequence; to take over everything, nth restore into an empty database.`
 
-const MIB = 2 ** 20
-
 /** `nth import`. */
 export async function run(args: string[]): Promise<void> {
   const { values, positionals } = parseArgs({
@@ -64,7 +62,7 @@ export async function run(args: string[]): Promise<void> {
     throw new Error(`--max-size must be a whole number from 1 to 9999999; it is "${size}".`)
   // What is wrong with it is reported before a long file is checked.
   readDatabaseConfig()
-  const source = await openFile(file, { namespace, maxSize: Number(size) * MIB })
+  const source = await openFile(file, { namespace, maxSizeMib: Number(size) })
   try {
     await checkAll(source)
     await withDatabase(async (target) => {

@@ -74,9 +74,9 @@ function numberIn(text: string): number {
 async function restore(path: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
   const file = await fileAt(path)
   const source = await openFile(file)
-  const { at, revision = 0 } = source
   try {
-    if (!at) throw new Error(`${file}: ${NO_EXPORT}`)
+    if (!source.header) throw new Error(`${file}: ${NO_EXPORT}`)
+    const { at, revision = 0 } = source.header
     await checkAll(source)
     await withDatabase(async (target) => {
       await prepare(target, continues, Math.max(revision, 1000 * (at.getTime() - Date.UTC(2020, 0))))
