@@ -105,13 +105,12 @@ const history = z
     PERIODS.flatMap((period) => (listed[period] ?? []).map(([start, value]) => ({ period, start, value }))),
   )
 
-/** Checking the name of a zone takes longer than all else in a line. */
-const knownZones = new Set<string>()
-
-const timeZone = z.string().refine((written) => {
-  if (!knownZones.has(written) && timeZoneNamed(written) === written) knownZones.add(written)
-  return knownZones.has(written)
-}, 'must be the name of an IANA time zone, such as Europe/Berlin')
+const timeZone = z
+  .string()
+  .refine(
+    (written) => timeZoneNamed(written) === written,
+    'must be the name of an IANA time zone, such as Europe/Berlin',
+  )
 
 const trackedPeriods = distinct(
   z.strictObject({
