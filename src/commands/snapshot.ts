@@ -250,12 +250,10 @@ async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
   }
 }
 
-type GroupRow = KeyRow & { id: number; is_current: number; restart_every: number | null; zone: Buffer } & {
-  latest_period_key: number | null
-  format: Buffer | null
-  time_zone: Buffer | null
-  latest_value: number | null
-}
+type GroupRow = KeyRow &
+  Record<'id' | 'is_current', number> &
+  Record<'latest_period_key' | 'latest_value' | 'restart_every', number | null> &
+  Record<'format' | 'time_zone', Buffer | null> & { zone: Buffer }
 
 /**
  * Sequence groups that were used. One with many periods has several entries.

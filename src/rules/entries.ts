@@ -88,12 +88,10 @@ function distinct<Item extends z.ZodType>(item: Item, keyOf: (parsed: z.output<I
 const MAX_TOTAL = 2n ** 63n
 
 /** An integer of 64 bits; beyond the safe range as a string. */
-const total = z.union([z.int(), z.string().regex(/^-?\d{1,19}$/)]).transform((written, context) => {
-  const value = BigInt(written)
-  if (value > -MAX_TOTAL && value < MAX_TOTAL) return value
-  context.addIssue('must be an integer of 64 bits')
-  return z.NEVER
-})
+const total = z
+  .union([z.int(), z.string().regex(/^-?\d{1,19}$/)])
+  .transform((written) => BigInt(written))
+  .refine((value) => value > -MAX_TOTAL && value < MAX_TOTAL, 'must be an integer of 64 bits')
 
 /** The total of each period. */
 const history = z
