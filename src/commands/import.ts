@@ -2,8 +2,6 @@ import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { MissingRow } from '../commit/call.ts'
 import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/settings.ts'
-import { SILENT } from '../operations/log.ts'
-import { openNth } from '../repository/nth.ts'
 import { isKnownZone, isPeriodKey, periodKeyOf } from '../rules/calendar.ts'
 import { apply, DEFAULT_RETENTION, type Definition, keyText, RowState, UNBOUNDED } from '../rules/counter.ts'
 import type { Entry, EntryOf, GroupPeriod } from '../rules/entries.ts'
@@ -13,6 +11,7 @@ import { raiseRefusal } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition, union } from '../rules/sequenceDefinition.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
+import { openOperations } from './openOperations.ts'
 import { partsOf } from './paging.ts'
 import { checkAll, described, openFile, placedIn, type Source } from './source.ts'
 import { type EntryOutcome, Summary } from './summary.ts'
@@ -84,15 +83,7 @@ const BATCH = 1000
  * @throws {Error} that says up to where it was applied
  */
 async function importAll(target: Target, source: Source, isTrial: boolean): Promise<number> {
-  const nth = openNth([target], {
-    timeoutMs: 60_000,
-    maxPending: 2 * BATCH,
-    keyTtlMs: readDatabaseConfig().keyTtlMs,
-    runsJobs: false,
-    rowCacheBytes: 2 ** 24,
-    random: Math.random,
-    notices: { ...SILENT, fault: console.error },
-  })
+  const nth = openOperations(target, BATCH)
   const importer = new Importer(nth, isTrial)
   const progress = createProgress(process.stderr)
   const summary = new Summary()
@@ -148,12 +139,12 @@ type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
 
 /** Raises the numbers of entries; in a trial, finds out what that would do. */
 class Importer {
-  readonly #nth: ReturnType<typeof openNth>
+  readonly #nth: ReturnType<typeof openOperations>
   readonly #isTrial: boolean
   /** In a trial: the definitions of sequences that would be created. */
   readonly #planned = new Map<string, SequenceDefinition>()
 
-  constructor(nth: ReturnType<typeof openNth>, isTrial: boolean) {
+  constructor(nth: ReturnType<typeof openOperations>, isTrial: boolean) {
     this.#nth = nth
     this.#isTrial = isTrial
   }
