@@ -14,7 +14,7 @@ import { createProgress, withNotice } from './files.ts'
 import { openOperations } from './openOperations.ts'
 import { partsOf } from './paging.ts'
 import { checkAll, described, openFile, placedIn, type Source } from './source.ts'
-import { type EntryOutcome, Summary } from './summary.ts'
+import { type EntryOutcome, OUTCOMES, Summary } from './summary.ts'
 
 export const USAGE = `Usage: nth import <file> [options]
 
@@ -224,7 +224,7 @@ class Importer {
     const { namespace, sequence, group } = entry
     // A CSV doesn't say by which definition its numbers were issued; nor does a group that was raised by one.
     const isIssued = entry.type !== 'sequenceGroup' || entry.latest?.timeZone !== undefined
-    let result: Result = { outcome: 'left behind' }
+    const outcomes = new Set<EntryOutcome>()
     for (const { period, lastValue: last, nextValue: next } of ongoing(entry, definition)) {
       const position = { last, next }
       // Refused before anything is created.
@@ -237,11 +237,10 @@ class Importer {
           if (!(error instanceof MissingRow)) throw error
           return 'created'
         })
-      // Of several periods, the first one that changes says what was done.
-      if (outcome !== 'kept' || result.outcome === 'left behind')
-        result = result.outcome === 'created' ? result : { outcome }
+      outcomes.add(outcome)
     }
-    return result
+    // Of several periods, the one that changed most says what was done.
+    return { outcome: OUTCOMES.find((outcome) => outcomes.has(outcome)) ?? 'left behind' }
   }
 }
 
