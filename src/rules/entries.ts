@@ -11,9 +11,6 @@ import { documentIdFault } from './trustedDocument.ts'
 /** Format of the lines. A file of a later one is refused. A file without subjects has the one before. */
 export const FORMAT_VERSION = 2
 
-/** Maximum totals or subjects of a counter, or periods or subjects of a sequence group, in one line. */
-export const MAX_PARTS = 1000
-
 /** What was added to a counter in a period. `start`: in seconds since 1970. May be beyond the safe range. */
 export interface StoredPeriodTotal {
   period: Period
