@@ -103,11 +103,8 @@ async function addDocuments(connection: Connection, documents: readonly NewDocum
 }
 
 /** Inserts documents whose IDs are not there yet. */
-export function insertDocuments(documents: readonly (NewDocument & { addedAt?: Date })[], at: Date): string {
-  const values = list(
-    documents,
-    ({ id, text, addedAt = at }) => `(${bytes(id)}, ${bytes(text)}, ${instant(addedAt)})`,
-  )
+export function insertDocuments(documents: readonly NewDocument[], at: Date): string {
+  const values = list(documents, ({ id, text }) => `(${bytes(id)}, ${bytes(text)}, ${instant(at)})`)
   return `insert into trusted_document (id, text, added_at) values ${values} on duplicate key update id = values(id)`
 }
 
