@@ -1,6 +1,5 @@
 import { version } from '../operations/process.ts'
 import { PERIODS } from '../rules/calendar.ts'
-import type { CounterKey } from '../rules/counter.ts'
 import {
   type Entry,
   entryIn,
@@ -32,16 +31,13 @@ const ESCAPED_FORMULA = /(^|;)'('*[=+\-@＝＋－＠])/g
 export async function* csvTexts(entries: AsyncIterable<Entry>): AsyncGenerator<string> {
   yield csvLine(COLUMNS)
   for await (const entry of entries) {
-    if (entry.type === 'counter') yield csvLine([entry.type, ...namesOf(entry), '', '', entry.value])
+    if (entry.type === 'counter')
+      yield csvLine([entry.type, escaped(entry.namespace), escaped(entry.name), '', '', entry.value])
     if (!('periods' in entry && 'group' in entry)) continue
     const names = [entry.namespace, entry.sequence, entry.group].map(escaped)
     for (const { period, lastValue } of entry.periods)
       if (lastValue !== null) yield csvLine(['sequenceGroup', ...names, period, lastValue])
   }
-}
-
-function namesOf({ namespace, name }: CounterKey): string[] {
-  return [namespace, name].map(escaped)
 }
 
 function escaped(name: string): string {

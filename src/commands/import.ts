@@ -2,8 +2,6 @@ import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { MissingRow } from '../commit/call.ts'
 import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/settings.ts'
-import { SILENT } from '../operations/log.ts'
-import { openNth } from '../repository/nth.ts'
 import { isKnownZone, isPeriodKey, periodKeyOf } from '../rules/calendar.ts'
 import { apply, DEFAULT_RETENTION, type Definition, keyText, RowState, UNBOUNDED } from '../rules/counter.ts'
 import type { Entry, EntryOf, GroupPeriod } from '../rules/entries.ts'
@@ -13,9 +11,10 @@ import { raiseRefusal } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition, union } from '../rules/sequenceDefinition.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
+import { openOperations } from './openOperations.ts'
 import { partsOf } from './paging.ts'
 import { checkAll, described, openFile, placedIn, type Source } from './source.ts'
-import { type EntryOutcome, Summary } from './summary.ts'
+import { type EntryOutcome, OUTCOMES, Summary } from './summary.ts'
 
 export const USAGE = `Usage: nth import <file> [options]
 
@@ -38,8 +37,6 @@ The exit code is 1 if a number was refused.
 
 const OVERWRITE = `--overwrite is gone: nth import only raises numbers. To lower one, call reset or restartSequence; to change a definition,
 defineCounter or defineSequence; to take over everything, nth restore into an empty database.`
-
-const MIB = 2 ** 20
 
 /** `nth import`. */
 export async function run(args: string[]): Promise<void> {
@@ -64,7 +61,7 @@ export async function run(args: string[]): Promise<void> {
     throw new Error(`--max-size must be a whole number from 1 to 9999999; it is "${size}".`)
   // What is wrong with it is reported before a long file is checked.
   readDatabaseConfig()
-  const source = await openFile(file, { namespace, maxSize: Number(size) * MIB })
+  const source = await openFile(file, { namespace, maxSizeMib: Number(size) })
   try {
     await checkAll(source)
     await withDatabase(async (target) => {
@@ -86,15 +83,7 @@ const BATCH = 1000
  * @throws {Error} that says up to where it was applied
  */
 async function importAll(target: Target, source: Source, isTrial: boolean): Promise<number> {
-  const nth = openNth([target], {
-    timeoutMs: 60_000,
-    maxPending: 2 * BATCH,
-    keyTtlMs: readDatabaseConfig().keyTtlMs,
-    runsJobs: false,
-    rowCacheBytes: 2 ** 24,
-    random: Math.random,
-    notices: { ...SILENT, fault: console.error },
-  })
+  const nth = openOperations(target, BATCH)
   const importer = new Importer(nth, isTrial)
   const progress = createProgress(process.stderr)
   const summary = new Summary()
@@ -150,12 +139,12 @@ type GroupEntry = EntryOf<'sequenceGroup'> | EntryOf<'sequenceGroupPeriods'>
 
 /** Raises the numbers of entries; in a trial, finds out what that would do. */
 class Importer {
-  readonly #nth: ReturnType<typeof openNth>
+  readonly #nth: ReturnType<typeof openOperations>
   readonly #isTrial: boolean
   /** In a trial: the definitions of sequences that would be created. */
   readonly #planned = new Map<string, SequenceDefinition>()
 
-  constructor(nth: ReturnType<typeof openNth>, isTrial: boolean) {
+  constructor(nth: ReturnType<typeof openOperations>, isTrial: boolean) {
     this.#nth = nth
     this.#isTrial = isTrial
   }
@@ -235,7 +224,7 @@ class Importer {
     const { namespace, sequence, group } = entry
     // A CSV doesn't say by which definition its numbers were issued; nor does a group that was raised by one.
     const isIssued = entry.type !== 'sequenceGroup' || entry.latest?.timeZone !== undefined
-    let result: Result = { outcome: 'left behind' }
+    const outcomes = new Set<EntryOutcome>()
     for (const { period, lastValue: last, nextValue: next } of ongoing(entry, definition)) {
       const position = { last, next }
       // Refused before anything is created.
@@ -248,11 +237,10 @@ class Importer {
           if (!(error instanceof MissingRow)) throw error
           return 'created'
         })
-      // Of several periods, the first one that changes says what was done.
-      if (outcome !== 'kept' || result.outcome === 'left behind')
-        result = result.outcome === 'created' ? result : { outcome }
+      outcomes.add(outcome)
     }
-    return result
+    // Of several periods, the one that changed most says what was done.
+    return { outcome: OUTCOMES.find((outcome) => outcomes.has(outcome)) ?? 'left behind' }
   }
 }
 

@@ -1,10 +1,11 @@
 import type { Connection } from 'mysql2/promise'
 import { bytes, integer, select } from '../mysql/sql.ts'
 import type { Page } from '../rules/counter.ts'
-import { MAX_PARTS } from '../rules/entries.ts'
 
 /** Rows per statement. */
 const PAGE = 2000
+/** Maximum totals or subjects of a counter, or periods or subjects of a sequence group, in one line. */
+const MAX_PARTS = 1000
 
 /** The columns of a unique index, and where a row has their values. */
 type IndexOf<Row> = Record<string, keyof Row>

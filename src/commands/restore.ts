@@ -8,9 +8,7 @@ import { Database } from '../mysql/pool.ts'
 import { openConnection, type Target } from '../mysql/settings.ts'
 import { JOBS } from '../mysql/slots.ts'
 import { integer, REVISION_OF_NOW, raiseMark, readValue } from '../mysql/sql.ts'
-import { SILENT } from '../operations/log.ts'
 import { migrateAgain } from '../repository/migrate.ts'
-import { openNth } from '../repository/nth.ts'
 import { keyText } from '../rules/counter.ts'
 import type { Entry, EntryOf, EntryType } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
@@ -20,6 +18,7 @@ import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
 import { NO_EXPORT } from './formats.ts'
+import { openOperations } from './openOperations.ts'
 import { partsOf } from './paging.ts'
 import { restoreRows } from './restoreRows.ts'
 import { type Snapshot, withSnapshot } from './snapshot.ts'
@@ -73,9 +72,9 @@ function numberIn(text: string): number {
 async function restore(path: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
   const file = await fileAt(path)
   const source = await openFile(file)
-  const { at, revision = 0 } = source
   try {
-    if (!at) throw new Error(`${file}: ${NO_EXPORT}`)
+    if (!source.header) throw new Error(`${file}: ${NO_EXPORT}`)
+    const { at, revision = 0 } = source.header
     await checkAll(source)
     await withDatabase(async (target) => {
       await prepare(target, continues, Math.max(revision, 1000 * (at.getTime() - Date.UTC(2020, 0))))
@@ -204,9 +203,6 @@ const HAS_ROWS = KINDS.map(([, table]) => `exists (select 1 from ${table})`).joi
 
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500
-const TIME_LIMIT_MS = 60_000
-/** More than the rows of changes in flight take. */
-const ROW_CACHE_BYTES = 4 * 2 ** 20
 
 /**
  * Moves every sequence group and exact counter of a database on, and prints those that it can't move.
@@ -216,7 +212,9 @@ const ROW_CACHE_BYTES = 4 * 2 ** 20
  */
 export async function advance(target: Target, by: number, backupAt?: Date): Promise<void> {
   // A restored database gets all leaderboards when Nth starts: copies took 40 % of the database's processor time.
-  const nth = openOperations(target, { copiesToLeaderboards: backupAt === undefined })
+  const copiesToLeaderboards = backupAt === undefined
+  // Where commits were lost, this is what makes up for it.
+  const nth = openOperations(target, AT_ONCE, { copiesToLeaderboards, worksDespiteLoss: true })
   const gapless = new Set<string>()
   const moved = { counters: 0, groups: 0 }
   /** Those that an earlier run for the same backup has moved on. */
@@ -278,23 +276,6 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   }
   const before = `${replayed.counters} counters and ${replayed.groups} groups had been moved on before`
   console.log(`${movedOn()}${replayed.counters + replayed.groups > 0 ? `; ${before}` : ''}.`)
-}
-
-function openOperations(target: Target, options: { copiesToLeaderboards: boolean }) {
-  const { keyTtlMs } = readDatabaseConfig()
-  return openNth([target], {
-    ...options,
-    timeoutMs: TIME_LIMIT_MS,
-    maxPending: 2 * AT_ONCE,
-    keyTtlMs,
-    runsJobs: false,
-    // Each row is used once.
-    rowCacheBytes: ROW_CACHE_BYTES,
-    // Where commits were lost, this is what makes up for it.
-    worksDespiteLoss: true,
-    random: Math.random,
-    notices: { ...SILENT, fault: console.error },
-  })
 }
 
 function lastNumberOf({ latest }: EntryOf<'sequenceGroup'>): string {

@@ -124,11 +124,8 @@ async function findNamespaces(connection: Connection, entries: readonly CounterK
   const readAll = () => readNamespaces(connection, `where n.name in (${names.join(', ')})`)
   let rows = await readAll()
   if (rows.length < names.length) {
-    await insert(
-      connection,
-      'namespace',
-      names.map((name) => ({ name })),
-    )
+    const missing = names.map((name) => ({ name }))
+    await insert(connection, 'namespace', missing)
     rows = await readAll()
   }
   const named = new Map(rows.map((row) => [row.name.toString(), row]))
@@ -174,19 +171,16 @@ async function insertCounters(connection: Connection, entries: readonly EntryOf<
     }))
   })
   await insert(connection, 'counter_value', values)
-  await insertTotals(connection, entries, counterOf)
-}
-
-async function insertHistory(connection: Connection, entries: readonly EntryOf<'counterHistory'>[]) {
-  await insertTotals(connection, entries, await findCounters(connection, entries))
+  await insertHistory(connection, entries, counterOf)
 }
 
 /** Inserts also totals of running periods: the next addition takes them up from the history. */
-async function insertTotals(
+async function insertHistory(
   connection: Connection,
   entries: readonly EntryOf<'counter' | 'counterHistory'>[],
-  counterOf: Awaited<ReturnType<typeof findCounters>>,
+  known?: Awaited<ReturnType<typeof findCounters>>,
 ) {
+  const counterOf = known ?? (await findCounters(connection, entries))
   const rows = entries.flatMap((entry) => {
     const counter_id = integer(counterOf(entry).id)
     return entry.history.map(({ period, start, value }) => ({
@@ -218,11 +212,8 @@ async function insertSequences(connection: Connection, entries: readonly EntryOf
   await insert(connection, 'sequence', rows)
 }
 
-const sequenceText = ({ namespace, sequence: name }: SequenceGroupKey) => keyText({ namespace, name })
-
 async function findSequences(connection: Connection, entries: readonly EntryOf<'sequenceGroup'>[]) {
-  const keys = new Map(entries.map((entry) => [sequenceText(entry), entry]))
-  const named = [...keys.values()].map(({ namespace, sequence: name }) => ({ namespace, name }))
+  const named = entries.map(({ namespace, sequence: name }) => ({ namespace, name }))
   const selectNamed = (isNamed: string) =>
     `select n.name as namespace, s.name, ${STORED_SEQUENCE}, s.subject_salt as salt
        from namespace n
@@ -231,7 +222,7 @@ async function findSequences(connection: Connection, entries: readonly EntryOf<'
   const statement = selectByName(named, 's.name', selectNamed)
   const rows = await select<StoredSequenceRow & NamedRow>(connection, statement)
   const sequences = new Map(rows.map((row) => [keyText(nameIn(row)), storedSequenceIn(row)]))
-  return finder(sequences, sequenceText)
+  return finder(sequences, ({ namespace, sequence: name }: SequenceGroupKey) => keyText({ namespace, name }))
 }
 
 async function insertGroups(connection: Connection, entries: readonly EntryOf<'sequenceGroup'>[]) {
@@ -260,8 +251,7 @@ async function insertGroups(connection: Connection, entries: readonly EntryOf<'s
 }
 
 async function findGroups(connection: Connection, entries: readonly SequenceGroupKey[]) {
-  const unique = new Map(entries.map((entry) => [sequenceGroupKeyText(entry), entry]))
-  return finder(await readSequenceGroups(connection, [...unique.values()]), sequenceGroupKeyText)
+  return finder(await readSequenceGroups(connection, entries), sequenceGroupKeyText)
 }
 
 async function insertPositions(

@@ -152,7 +152,7 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
     rowsOf<SlotRow>(
       connection,
       { counter_id: 'id', slot: 'slot' },
-      `select ${SLOT_COLUMNS}
+      `select counter_id as id, slot, ${SLOT_COLUMNS}
          from counter_value force index (primary)`,
     ),
   )
@@ -166,12 +166,12 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
       LONG_PAGE,
     ),
   )
-  /** The total of a period is what its history row and the columns have. */
+  /** The total of a period is what its history row and the columns of all slots have. */
   async function* totalsOf(id: number): AsyncGenerator<StoredPeriodTotal> {
     if (!withHistory) return
-    const slots: SlotRow[] = []
-    for await (const slot of slotsOf(id)) slots.push(slot)
-    const columns = columnTotals(slots)
+    const columns = new Map<string, StoredPeriodTotal>()
+    for await (const slot of slotsOf(id))
+      for (const total of totalsIn(slot)) columns.set(totalKey(total), addedTo(columns, total))
     for await (const row of historyOf(id)) {
       const total = totalIn(row)
       yield addedTo(columns, total)
@@ -192,33 +192,17 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
   }
 }
 
-/** Columns of all slots of counters. */
-const SLOT_COLUMNS = [
-  'counter_id as id, slot, version, value, created_at',
-  ...PERIODS.flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added]),
-].join(', ')
+type SlotRow = PeriodsRow & Record<'id' | 'slot', number>
 
-interface SlotRow extends Record<'id' | 'slot' | 'version', number> {
-  /** May be beyond the safe range, although the sum of all slots is not. */
-  value: number | string
-  created_at: Date | null
-}
+const SLOT_COLUMNS = PERIODS.flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added]).join(', ')
 
-/** What the columns of all slots of a counter have of each period, by `totalKey`. */
-function columnTotals(slots: readonly SlotRow[]): Map<string, StoredPeriodTotal> {
-  const totals = new Map<string, StoredPeriodTotal>()
-  for (const slot of slots) {
-    // The other columns are those of periods.
-    const columns = slot as unknown as PeriodsRow
-    for (const period of PERIODS) {
-      const start = columns[COLUMNS[period].start]
-      const added = columns[COLUMNS[period].added]
-      if (start == null || added == null || BigInt(added) === 0n) continue
-      const total = { period, start: Number(start), value: BigInt(added) }
-      totals.set(totalKey(total), addedTo(totals, total))
-    }
-  }
-  return totals
+/** What the columns of a slot have of each period. */
+function totalsIn(slot: SlotRow): StoredPeriodTotal[] {
+  return PERIODS.flatMap((period) => {
+    const [start, added] = [slot[COLUMNS[period].start], slot[COLUMNS[period].added]]
+    if (start == null || added == null || BigInt(added) === 0n) return []
+    return { period, start: Number(start), value: BigInt(added) }
+  })
 }
 
 function totalKey({ period, start }: { period: Period; start: number }): string {
@@ -265,12 +249,10 @@ async function* exportSequences(connection: Connection): AsyncGenerator<Entry> {
   }
 }
 
-type GroupRow = KeyRow & { id: number; is_current: number; restart_every: number | null; zone: Buffer } & {
-  latest_period_key: number | null
-  format: Buffer | null
-  time_zone: Buffer | null
-  latest_value: number | null
-}
+type GroupRow = KeyRow &
+  Record<'id' | 'is_current', number> &
+  Record<'latest_period_key' | 'latest_value' | 'restart_every', number | null> &
+  Record<'format' | 'time_zone', Buffer | null> & { zone: Buffer }
 
 /**
  * Sequence groups that were used. One with many periods has several entries.

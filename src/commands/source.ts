@@ -11,10 +11,8 @@ import { csvEntries, headerIn, jsonlEntries, type LineFault, linesOf } from './f
 /** A file to import or restore. It is read twice: to be checked, then to be applied. */
 export interface Source {
   format: 'csv' | 'jsonl'
-  /** The instant whose state it shows, if it is an export in JSON Lines. */
-  at: Date | undefined
-  /** The highest revision, if that is later. */
-  revision: number | undefined
+  /** The first line, if it is an export in JSON Lines. */
+  header: ReturnType<typeof headerIn>
   /**
    * What it has, from the beginning.
    *
@@ -29,8 +27,8 @@ export interface Source {
 interface SourceOptions {
   /** Namespace of the lines of a CSV that name none. */
   namespace?: string
-  /** Maximum size of what can be read only once, such as a pipe, in bytes. */
-  maxSize?: number
+  /** Maximum size of what can be read only once, such as a pipe, in MiB. */
+  maxSizeMib?: number
 }
 
 const CHUNK = 2 ** 18
@@ -44,8 +42,8 @@ const MIB = 2 ** 20
  * @throws {Error} if it can't be opened, or is no text in UTF-8
  */
 export async function openFile(path: string, options: SourceOptions = {}): Promise<Source> {
-  const { namespace = 'default', maxSize = 0 } = options
-  const handle = path === '-' ? await spooled(process.stdin, maxSize) : await openPath(path, maxSize)
+  const { namespace = 'default', maxSizeMib = 0 } = options
+  const handle = path === '-' ? await spooled(process.stdin, maxSizeMib) : await openPath(path, maxSizeMib)
   const { size, mtimeMs } = await handle.stat()
   const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(HEAD), position: 0 })
   const head = buffer.subarray(0, bytesRead)
@@ -66,11 +64,9 @@ export async function openFile(path: string, options: SourceOptions = {}): Promi
     }
   }
 
-  const { at, revision } = headerIn(head.toString().split('\n', 1).join()) ?? {}
   return {
     format: isJson ? 'jsonl' : 'csv',
-    at,
-    revision,
+    header: headerIn(head.toString().split('\n', 1).join()),
     parts: () => (isJson ? jsonlEntries(linesOf(chunks())) : csvEntries(linesOf(chunks()), namespace)),
     fraction: () => (size > 0 ? position / size : 1),
     close: () => handle.close(),
@@ -92,7 +88,7 @@ function assertText(head: Buffer): void {
 }
 
 /** Opens a file; what can be read only once, such as a pipe, is spooled. */
-async function openPath(path: string, maxSize: number): Promise<FileHandle> {
+async function openPath(path: string, maxSizeMib: number): Promise<FileHandle> {
   const handle = await open(path).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') throw new Error(`There is no file ${path}.`, { cause })
     if (cause.code === 'EACCES') throw new Error(`This user may not read ${path}.`, { cause })
@@ -100,7 +96,7 @@ async function openPath(path: string, maxSize: number): Promise<FileHandle> {
   })
   const stats = await handle.stat()
   if (stats.isFile()) return handle
-  if (!stats.isDirectory()) return spooled(handle.createReadStream(), maxSize)
+  if (!stats.isDirectory()) return spooled(handle.createReadStream(), maxSizeMib)
   await handle.close()
   throw new Error(`${path} is a directory; give a file.`)
 }
@@ -109,7 +105,7 @@ async function openPath(path: string, maxSize: number): Promise<FileHandle> {
  * Keeps what can be read only once in a file that has no name, so that it ends with this process, however that ends. What is
  * no text is refused at once.
  */
-async function spooled(chunks: AsyncIterable<Buffer>, maxSize: number): Promise<FileHandle> {
+async function spooled(chunks: AsyncIterable<Buffer>, maxSizeMib: number): Promise<FileHandle> {
   const path = join(tmpdir(), `nth-${randomUUID()}`)
   const handle = await open(path, 'wx+', 0o600)
   let size = 0
@@ -118,8 +114,8 @@ async function spooled(chunks: AsyncIterable<Buffer>, maxSize: number): Promise<
     for await (const chunk of chunks) {
       if (size === 0) assertText(chunk)
       size += chunk.length
-      if (size > maxSize)
-        throw new Error(`The input is larger than ${maxSize / MIB} MiB. Give a file, or a larger --max-size.`)
+      if (size > maxSizeMib * MIB)
+        throw new Error(`The input is larger than ${maxSizeMib} MiB. Give a file, or a larger --max-size.`)
       await handle.appendFile(chunk)
     }
     return handle

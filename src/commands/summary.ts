@@ -16,7 +16,7 @@ const TITLES: Partial<Record<EntryType, string>> = {
 }
 
 /** What is done with an entry of a file, in the order in which they are listed. */
-const OUTCOMES = ['created', 'raised', 'kept', 'refused', 'left behind'] as const
+export const OUTCOMES = ['created', 'raised', 'kept', 'refused', 'left behind'] as const
 
 export type EntryOutcome = (typeof OUTCOMES)[number]
 

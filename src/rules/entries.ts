@@ -11,9 +11,6 @@ import { documentIdFault } from './trustedDocument.ts'
 /** Format of the lines. A file of a later one is refused. A file without subjects has the one before. */
 export const FORMAT_VERSION = 2
 
-/** Maximum totals or subjects of a counter, or periods or subjects of a sequence group, in one line. */
-export const MAX_PARTS = 1000
-
 /** What was added to a counter in a period. `start`: in seconds since 1970. May be beyond the safe range. */
 export interface StoredPeriodTotal {
   period: Period
@@ -88,12 +85,10 @@ function distinct<Item extends z.ZodType>(item: Item, keyOf: (parsed: z.output<I
 const MAX_TOTAL = 2n ** 63n
 
 /** An integer of 64 bits; beyond the safe range as a string. */
-const total = z.union([z.int(), z.string().regex(/^-?\d{1,19}$/)]).transform((written, context) => {
-  const value = BigInt(written)
-  if (value > -MAX_TOTAL && value < MAX_TOTAL) return value
-  context.addIssue('must be an integer of 64 bits')
-  return z.NEVER
-})
+const total = z
+  .union([z.int(), z.string().regex(/^-?\d{1,19}$/)])
+  .transform((written) => BigInt(written))
+  .refine((value) => value > -MAX_TOTAL && value < MAX_TOTAL, 'must be an integer of 64 bits')
 
 /** The total of each period. */
 const history = z
@@ -105,13 +100,12 @@ const history = z
     PERIODS.flatMap((period) => (listed[period] ?? []).map(([start, value]) => ({ period, start, value }))),
   )
 
-/** Checking the name of a zone takes longer than all else in a line. */
-const knownZones = new Set<string>()
-
-const timeZone = z.string().refine((written) => {
-  if (!knownZones.has(written) && timeZoneNamed(written) === written) knownZones.add(written)
-  return knownZones.has(written)
-}, 'must be the name of an IANA time zone, such as Europe/Berlin')
+const timeZone = z
+  .string()
+  .refine(
+    (written) => timeZoneNamed(written) === written,
+    'must be the name of an IANA time zone, such as Europe/Berlin',
+  )
 
 const trackedPeriods = distinct(
   z.strictObject({
@@ -226,40 +220,11 @@ const grant = z
     if (fault) context.addIssue({ code: 'custom', path: [...(fault.path ?? [])], message: fault.message })
   })
 
-/** An API key, without its secret. */
-const apiKeyLine = z.strictObject({
-  type: z.literal('apiKey'),
-  // Later ones must have room for theirs.
-  id: between(1, 2 ** 40),
-  hash: sha256,
-  prefix: z.string().regex(/^[\x21-\x7e]{1,16}$/, 'must be 1 to 16 ASCII characters'),
-  label: name,
-  grants: z.array(grant).min(1).max(MAX_GRANTS).readonly(),
-  origins: z.array(text(originFault)).readonly().nullable(),
-  perMinute: between(1, 2 ** 32 - 1).nullable(),
-  // Files of 0.2.0 don't have it.
-  documents: z.array(text(documentIdFault)).readonly().nullable().default(null),
-  createdAt: instant,
-  expiresAt: instant.nullable(),
-  revokedAt: instant.nullable(),
-  lastUsedAt: instant.nullable(),
-})
-
 /** Results as `keyStatements.ts` stores them: of a counter a list, of a sequence an object. */
 const result = z.union([
   z.tuple([integer, integer, integerOrNull, valuesIn.optional(), integerOrNull.optional()]),
   z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
 ])
-
-const idempotencyKeyLine = z.strictObject({
-  type: z.literal('idempotencyKey'),
-  hash: sha256,
-  fingerprint: sha256,
-  appliedAt: instant,
-  // By the database's clock.
-  claimedAt: instant,
-  results: z.array(result),
-})
 
 const line = z.discriminatedUnion('type', [
   z.strictObject({
@@ -347,8 +312,33 @@ const line = z.discriminatedUnion('type', [
     text: z.string(),
     addedAt: instant,
   }),
-  apiKeyLine,
-  idempotencyKeyLine,
+  // Without its secret.
+  z.strictObject({
+    type: z.literal('apiKey'),
+    // Later ones must have room for theirs.
+    id: between(1, 2 ** 40),
+    hash: sha256,
+    prefix: z.string().regex(/^[\x21-\x7e]{1,16}$/, 'must be 1 to 16 ASCII characters'),
+    label: name,
+    grants: z.array(grant).min(1).max(MAX_GRANTS).readonly(),
+    origins: z.array(text(originFault)).readonly().nullable(),
+    perMinute: between(1, 2 ** 32 - 1).nullable(),
+    // Files of 0.2.0 don't have it.
+    documents: z.array(text(documentIdFault)).readonly().nullable().default(null),
+    createdAt: instant,
+    expiresAt: instant.nullable(),
+    revokedAt: instant.nullable(),
+    lastUsedAt: instant.nullable(),
+  }),
+  z.strictObject({
+    type: z.literal('idempotencyKey'),
+    hash: sha256,
+    fingerprint: sha256,
+    appliedAt: instant,
+    // By the database's clock.
+    claimedAt: instant,
+    results: z.array(result),
+  }),
   z.strictObject({ type: z.literal('end'), lines: z.int() }),
 ])
 
