@@ -10,7 +10,7 @@ const NAMESPACE = /from namespace n where n\.name in/
 
 it.each([
   ['what a counter is', { periods: null }, /^start transaction;\nupdate fence/],
-  ['what a sequence is', { timeZone: null }, /from sequence s force index \(primary\)\s+where s\.id in/],
+  ['what a sequence is', { timeZone: null }, /from sequence s force index \(primary\)\s+where s\.id =/],
 ])(
   'has the reading of defaults and the change of %s share one deadline',
   { tags: 'slow' },
