@@ -16,7 +16,7 @@ export function openOperations(
     keyTtlMs: readDatabaseConfig().keyTtlMs,
     runsJobs: false,
     // More than the rows of changes in flight take.
-    rowCacheBytes: 2 ** 24,
+    rowCacheBytes: 2 ** 22,
     random: Math.random,
     notices: { ...SILENT, fault: console.error },
   })
