@@ -120,6 +120,21 @@ it('defines counters and sequences that do not exist as in the file, and leaves 
   expect((await to.counters.read(a)).definition?.maxValue).toBe(60)
 })
 
+it('changes nothing in a dry run of numbers that exist', async () => {
+  const { counters, sequences, target, printed } = await open()
+  await counters.incrementBy(a, 2)
+  await counters.define({ ...a, name: 'slots' }, { slots: 4 })
+  await sequences.next(KEY, 3)
+  const csv = 'type,name,value\ncounter,a,9\ncounter,slots,9\nsequenceGroup,s,9\n'
+  const before = withoutInstant(await exported(target))
+  const dry = await printed(csv, '--dry-run')
+  expect(dry).toBe('Dry run: nothing was changed.\nCounters: 2 raised.\nSequence groups: 1 raised.\n0')
+  expect(withoutInstant(await exported(target))).toBe(before)
+  expect((await sequences.next(KEY, 1)).issued.value).toBe(4)
+  expect(`Dry run: nothing was changed.\n${await printed(csv)}`).toBe(dry)
+  expect((await counters.read(a)).value).toBe(9)
+})
+
 it('refuses what is outside of bounds, and applies the rest', async () => {
   const { counters, sequences, printed } = await open()
   await counters.define(a, { maxValue: 20 })
