@@ -1,20 +1,16 @@
+import type { GraphQLResolveInfo } from 'graphql'
+import type { CounterValue } from '../repository/counters.ts'
 import { DEFAULT_BUCKETS, MAX_BUCKETS, type Total } from '../repository/history.ts'
 import type { Nth } from '../repository/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../rules/calendar.ts'
-import {
-  type CounterState,
-  type PeriodChoice,
-  type Retention,
-  type TrackedPeriod,
-  UNBOUNDED,
-} from '../rules/counter.ts'
+import { type PeriodChoice, type Retention, type TrackedPeriod, UNBOUNDED } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { keyOf } from './arguments.ts'
 import { addEnum, builder, exposed, keyArguments, namespaceArgument, orNull, parts } from './builder.ts'
 import type { LeaderboardPosition } from './lists.ts'
 import { onName, onNames } from './rights.ts'
-import { chargedList, historyCharge } from './selections.ts'
+import { chargedList, countSelected, historyCharge } from './selections.ts'
 
 export const Period = addEnum('Period', 'A calendar period in the time zone of a counter or sequence.', {
   HOUR: 'An hour of the local clock. It ends early if the clock changes.',
@@ -63,12 +59,10 @@ export function withZone<D extends { timeZone?: string | null | undefined }>(def
   return timeZone ? { ...definition, timeZone: timeZoneNamed(timeZone) } : definition
 }
 
-/** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
-export interface CounterSource
-  extends Omit<CounterState, 'createdAt' | 'updatedAt' | 'revision'>,
-    Partial<Pick<CounterState, 'createdAt' | 'updatedAt'>> {
-  /** After a change: undefined unless it was selected. */
-  revision: number | undefined
+/** A counter as read, or as returned by a change. The times that it lacks are read on demand. */
+export interface CounterSource extends CounterValue {
+  /** Undefined unless it was selected. */
+  revision?: number | undefined
   /** Its value, position and place on a leaderboard. */
   listed?: { value: number; position: LeaderboardPosition; place: () => Promise<number | null> }
 }
@@ -181,13 +175,20 @@ export const countersArguments = builder.args((t) => ({
   namespace: namespaceArgument('The namespace of the counters.'),
 }))
 
+const countBesidesValue = countSelected('revision', 'createdAt', 'updatedAt')
+
+/** The reads that return what is selected, and little more. */
+function readsOf(info: GraphQLResolveInfo, { counters }: Nth) {
+  return countBesidesValue(info) > 0 ? counters : counters.values
+}
+
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
     extensions: { right: onName('READ') },
     description: 'Returns a counter. Its value is 0 if it was never changed.',
     args: counterArguments,
-    resolve: (_, key, { nth }) => nth.counters.read(key),
+    resolve: (_, key, { nth }, info) => readsOf(info, nth).read(key),
   }),
   counters: t.field({
     type: [Counter],
@@ -199,7 +200,7 @@ builder.queryFields((t) => ({
     resolve(_, { namespace, names }, context, info) {
       const lengths = names.map((name) => namespace.length + name.length)
       const keys = names.map((name) => ({ namespace, name }))
-      return chargedList(context, info, lengths, () => context.nth.counters.readMany(keys))
+      return chargedList(context, info, lengths, () => readsOf(info, context.nth).readMany(keys))
     },
   }),
 }))

@@ -142,12 +142,19 @@ interface RowCacheOptions<Name, R> {
 
 type Creation<Name> = { name: Name; at: Date }
 
+export interface RowCache<Name, R extends Row> extends Rows<Name, R> {
+  /** The present incarnation of the database. */
+  readonly incarnation: number
+  /** Caches a row that was read in this incarnation. */
+  add(name: Name, row: R): void
+}
+
 /** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
 export function createRowCache<Name, R extends Row & { incarnation: number }>(
   database: Database,
   failover: FailoverDetector,
   { textOf, read, create, maxBytes = MAX_BYTES }: RowCacheOptions<Name, R>,
-): Rows<Name, R> {
+): RowCache<Name, R> {
   // With `max`, space for all of them would be allocated at once.
   const cache = new LRUCache<string, R>({
     maxSize: maxBytes,
@@ -163,13 +170,15 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   const createdAlone = new Map<string, Promise<R | undefined>>()
 
   async function cacheAll(results: Results<R>, work: (connection: Connection) => Promise<Map<string, R>>) {
-    for (const [text, read] of await database.withRetry(JOINED, work)) {
-      const known = cache.get(text)
-      // Flushes have noted in the row that is cached what they did to it.
-      const row = known?.key === read.key && known.salt === read.salt ? known : read
-      cache.set(text, row)
-      results.set(text, row)
-    }
+    for (const [text, row] of await database.withRetry(JOINED, work)) results.set(text, add(text, row))
+  }
+
+  /** Returns the row that is cached: flushes have noted in it what they did to it. */
+  function add(text: string, read: R): R {
+    const known = cache.get(text)
+    if (known?.key === read.key && known.salt === read.salt) return known
+    cache.set(text, read)
+    return read
   }
 
   /** Creates rows that `load` didn't find, if all can be created at once. Returns those that exist afterwards. */
@@ -224,6 +233,12 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
       if (!row) throw new Error(`No row for ${JSON.stringify(name)} after creating it`)
       return row
     },
+
+    get incarnation() {
+      return failover.incarnation
+    },
+
+    add: (name, row) => void add(textOf(name), row),
 
     forget: (name) => void cache.delete(textOf(name)),
   }

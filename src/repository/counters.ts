@@ -25,6 +25,7 @@ import {
   type CounterOperation,
   type CounterResult,
   type CounterState,
+  type Definition,
   type DefinitionChange,
   type Expected,
   keyText,
@@ -36,9 +37,9 @@ import {
 import { NthError } from '../rules/errors.ts'
 import type { OperationResult } from '../rules/idempotency.ts'
 import { runningAt } from '../rules/periods.ts'
-import type { CounterRow, Row, Rows } from '../rules/rows.ts'
+import type { CounterRow, Row } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
-import { batchReads, createRowCache } from './batches.ts'
+import { batchReads, createRowCache, type RowCache } from './batches.ts'
 import {
   COUNTER_EXISTS,
   DEFINITION,
@@ -78,7 +79,7 @@ const BATCH = 500
 export interface Means<Name, R extends Row> {
   /** For reads. */
   database: Database
-  rows: Rows<Name, R>
+  rows: RowCache<Name, R>
   groupCommit: GroupCommit
   /** Default retention of a namespace. */
   retentionIn: (namespace: string) => Promise<Retention>
@@ -96,8 +97,10 @@ export function openCounters({
     database.withRetry(owner, (connection) => listCounters(connection, namespace, page))
   const subjects = openSubjects({ database, rows, now }, COUNTS)
   return {
-    /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
-    ...batchReads(keyText, joined(database, readCounters)),
+    /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick go together. */
+    ...batchReads(keyText, readWith(WHOLE)),
+    /** The same without revisions and times, which may be missing. */
+    values: batchReads(keyText, readWith(VALUE_ONLY)),
     ...openHistory(database, retentionIn, now),
     list,
 
@@ -227,6 +230,12 @@ export function openCounters({
     },
   }
 
+  function readWith<State extends CounterValue>(part: Part<State>) {
+    return joined(database, (connection, keys: readonly CounterKey[]) =>
+      readCounters(connection, keys, rows, part),
+    )
+  }
+
   async function change(key: CounterKey, operation: CounterOperation, options?: CallOptions) {
     const operations = [onCounter(rows, key, operation)]
     const applied = await groupCommit.change({ operations, mode: 'one', ...options })
@@ -279,6 +288,9 @@ export function openCounterRows(database: Database, failover: FailoverDetector, 
   })
 }
 
+/** Columns that identify a counter for flushes, besides its definition. Table alias: c. */
+const IDENTITY = 'c.id, c.namespace_id, c.version, c.subject_salt, c.forgotten_at'
+
 type IdentifiedRow = DefinitionRow &
   NamedRow &
   Record<'id' | 'namespace_id' | 'version' | 'forgotten_at', number> & { subject_salt: Buffer | null }
@@ -289,32 +301,30 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
     keys,
     'c.name',
     (isNamed) =>
-      `select n.name as namespace, c.name, c.id, c.namespace_id, c.version, c.subject_salt, c.forgotten_at,
-              ${DEFINITION}
+      `select n.name as namespace, c.name, ${IDENTITY}, ${DEFINITION}
          from namespace n
          join counter c on c.namespace_id = n.id
         where ${isNamed}`,
   )
   const rows = await select<IdentifiedRow>(connection, statement)
-  return new Map<string, CounterRow>(
-    rows.map((row) => {
-      const { id, version } = row
-      // No spread: what follows one would be stored outside of the object, which every call reads.
-      const counter: CounterRow = {
-        kind: 'counter',
-        key: `counter ${id} ${version} ${incarnation}`,
-        id,
-        namespaceId: row.namespace_id,
-        version,
-        incarnation,
-        definition: definitionIn(row),
-        salt: row.subject_salt?.toString('hex'),
-        forgottenSecond: row.forgotten_at,
-        changedAt: Number.NEGATIVE_INFINITY,
-      }
-      return [keyText(nameIn(row)), counter]
-    }),
-  )
+  return new Map(rows.map((row) => [keyText(nameIn(row)), counterRowIn(row, incarnation)] as const))
+}
+
+function counterRowIn(row: IdentifiedRow, incarnation: number): CounterRow {
+  const { id, version } = row
+  // No spread: what follows one would be stored outside of the object, which every call reads.
+  return {
+    kind: 'counter',
+    key: `counter ${id} ${version} ${incarnation}`,
+    id,
+    namespaceId: row.namespace_id,
+    version,
+    incarnation,
+    definition: definitionIn(row),
+    salt: row.subject_salt?.toString('hex'),
+    forgottenSecond: row.forgotten_at,
+    changedAt: Number.NEGATIVE_INFINITY,
+  }
 }
 
 /** Creates counters with their rows. Readers don't see them before their first change or definition. */
@@ -343,32 +353,128 @@ async function createCounters(connection: Connection, keys: readonly CounterKey[
   for (const statement of inserts) await connection.query(statement)
 }
 
-const SELECT_COUNTERS = `select ${STATE}
-           from namespace n
+const FROM_COUNTERS = `from namespace n
            join counter c on c.namespace_id = n.id
            join counter_value v on ${JOIN_VALUE}`
 
+/** In a union with `0` or null, an unsigned column would become a decimal, which the driver returns as a text. */
+const UNSIGNED = 'cast(0 as unsigned)'
+
 /** An extra row without a name, with the mark: the revision of counters without a row. */
-const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null`
+const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null, ${UNSIGNED}, ${UNSIGNED}, ${UNSIGNED}, null, ${UNSIGNED}`
 
 type MarkRow = { name: null; revision: number | string }
 
-async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
-  const statement = selectByName(keys, 'c.name', (isNamed) => `${SELECT_COUNTERS} where ${isNamed}`)
-  const rows = await select<StateRow | MarkRow>(connection, `${statement}\nunion all\n${READ_MARK}`)
-  const found = rows.filter((row) => row.name !== null).map(stateIn)
-  if (found.length === keys.length) return found
-  const foundKeys = new Set(found.map(keyText))
-  const mark = Number(rows.find((row) => row.name === null)?.revision)
-  const missing = keys.filter((key) => !foundKeys.has(keyText(key)))
-  return [...found, ...missing.map((key) => unwritten(key, mark))]
+/** The state of a counter, of which all but the value and the definition may be missing. */
+export interface CounterValue
+  extends Pick<CounterState, 'namespace' | 'name' | 'value' | 'definition'>,
+    Partial<Pick<CounterState, 'createdAt' | 'updatedAt'>> {
+  revision?: number | undefined
+}
+
+type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at'> &
+  Record<'id' | 'version', number>
+
+/** What is read of a counter whose row is cached: more columns, and its state from them. */
+interface Part<State extends CounterValue> {
+  columns: string
+  stateOf(key: CounterKey, definition: Definition, row: RowById): State
+}
+
+const VALUE_ONLY: Part<CounterValue> = {
+  columns: '',
+  stateOf: ({ namespace, name }, definition, { value }) => ({
+    namespace,
+    name,
+    value: Number(value),
+    definition,
+  }),
+}
+
+const WHOLE: Part<CounterState> = {
+  columns: ', revision, created_at, updated_at',
+  stateOf: ({ namespace, name }, definition, row) => ({
+    namespace,
+    name,
+    value: Number(row.value),
+    definition,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    revision: Number(row.revision),
+  }),
+}
+
+/**
+ * Reads counters: by their ids, if their rows are cached, and the others by their names. A cached row is outdated if its
+ * version is: a deletion removes the row with that version, a new definition and a failover that reuses its id change it.
+ */
+async function readCounters<State extends CounterValue>(
+  connection: Connection,
+  keys: readonly CounterKey[],
+  rows: RowCache<CounterKey, CounterRow>,
+  { columns, stateOf }: Part<State>,
+): Promise<(State | CounterState)[]> {
+  const identified = new Map<number, { key: CounterKey; row: CounterRow }>()
+  const others: CounterKey[] = []
+  for (const key of keys) {
+    const row = rows.cached(key)
+    // Of a counter with slots, all rows are summed.
+    if (row?.definition.slots === 1) identified.set(row.id, { key, row })
+    else others.push(key)
+  }
+  if (identified.size === 0) return readByName(connection, others, rows)
+  const found = await select<RowById>(
+    connection,
+    `select counter_id as id, version, value${columns}
+       from counter_value force index (primary)
+      where counter_id in (${[...identified.keys()].join()}) and slot = 0 and created_at is not null`,
+  )
+  const states: (State | CounterState)[] = []
+  for (const row of found) {
+    const counter = identified.get(row.id)
+    if (counter?.row.version !== row.version) continue
+    identified.delete(row.id)
+    states.push(stateOf(counter.key, counter.row.definition, row))
+  }
+  for (const { key } of identified.values()) others.push(key)
+  if (others.length > 0) states.push(...(await readByName(connection, others, rows)))
+  return states
+}
+
+/** Reads counters by their names, and caches their rows. */
+async function readByName(
+  connection: Connection,
+  keys: readonly CounterKey[],
+  rows: RowCache<CounterKey, CounterRow>,
+): Promise<CounterState[]> {
+  const { incarnation } = rows
+  const statement = selectByName(
+    keys,
+    'c.name',
+    (isNamed) => `select ${STATE}, ${IDENTITY} ${FROM_COUNTERS} where ${isNamed}`,
+  )
+  const read = await select<(StateRow & IdentifiedRow) | MarkRow>(
+    connection,
+    `${statement}\nunion all\n${READ_MARK}`,
+  )
+  const found = new Map<string, CounterState>()
+  let mark = 0
+  for (const row of read) {
+    if (row.name === null) mark = Number(row.revision)
+    else {
+      const state = stateIn(row)
+      found.set(keyText(state), state)
+      rows.add(state, counterRowIn(row, incarnation))
+    }
+  }
+  return keys.map((key) => found.get(keyText(key)) ?? unwritten(key, mark))
 }
 
 async function listCounters(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
   const rows = await select<StateRow>(
     connection,
-    `${SELECT_COUNTERS} ${pageByName('c.name', page, conditions)}`,
+    `select ${STATE} ${FROM_COUNTERS} ${pageByName('c.name', page, conditions)}`,
   )
   return rows.map(stateIn)
 }

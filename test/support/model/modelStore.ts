@@ -16,11 +16,12 @@ import { SYSTEM_CLOCK } from '../../../src/commit/clock.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../../../src/commit/groupCommit.ts'
 import type { Database } from '../../../src/mysql/pool.ts'
 import { SILENT } from '../../../src/operations/log.ts'
+import type { RowCache } from '../../../src/repository/batches.ts'
 import { openCounters } from '../../../src/repository/counters.ts'
 import type { CounterKey, Definition } from '../../../src/rules/counter.ts'
 import { unavailable } from '../../../src/rules/errors.ts'
 import type { StoredResults } from '../../../src/rules/idempotency.ts'
-import type { CounterRow, Rows } from '../../../src/rules/rows.ts'
+import type { CounterRow } from '../../../src/rules/rows.ts'
 import { AMPLE_MS } from '../server/nth.ts'
 import { PLAIN } from './plain.ts'
 
@@ -94,7 +95,7 @@ export function emptyTable(): Table {
 }
 
 /** Counters in memory. What is known of a row may be old, as where another process has defined it anew. */
-export function modelRows(table: Table): Rows<CounterKey, CounterRow> {
+export function modelRows(table: Table): RowCache<CounterKey, CounterRow> {
   const known = new Map<string, ModelRow>()
 
   function find({ name }: CounterKey): ModelRow {
@@ -127,6 +128,8 @@ export function modelRows(table: Table): Rows<CounterKey, CounterRow> {
     load: async (key) => find(key),
     loadOrCreate: async (key) => find(key),
     forget: ({ name }) => void known.delete(name),
+    incarnation: 0,
+    add: () => undefined,
   }
 }
 
@@ -312,7 +315,7 @@ export async function ticksLater(ticks: number): Promise<void> {
 
 export function openModel(
   openWriter: () => Writer,
-  rows: Rows<CounterKey, CounterRow>,
+  rows: RowCache<CounterKey, CounterRow>,
   options: Partial<GroupCommitOptions> = {},
 ) {
   const groupCommit = openGroupCommit({
