@@ -195,7 +195,7 @@ builder.queryFields((t) => ({
     nullable: { list: true, items: true },
     extensions: { right: onNames },
     description:
-      'Returns 1 to 500 counters, in the requested order, with one read of the database. Names may repeat.',
+      'Returns 1 to 500 counters, in the requested order. They are read together. Names may repeat.',
     args: countersArguments,
     resolve(_, { namespace, names }, context, info) {
       const lengths = names.map((name) => namespace.length + name.length)

@@ -75,10 +75,13 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     await nextTick()
     for (let batch = takeBatch(); batch.length > 0; batch = takeBatch()) {
       const results: Results<ApiKey> = new Map()
-      const hashes = batch.map(({ work }) => work)
-      const reading = workOn(hashes, String, results, async (some) => {
-        for (const key of await read(some)) results.set(key.hash, key)
-      })
+      const reading = workOn(
+        batch.map(({ work }) => work),
+        async (hashes) => {
+          for (const key of await read(hashes)) results.set(key.hash, key)
+        },
+        (hash, error) => results.set(hash, error),
+      )
       const resultOf = async (hash: string) => {
         await reading
         const key = results.get(hash)

@@ -24,33 +24,54 @@ const MAX_BATCH = 1000
 export function batchReads<Key, State extends Key, Missing = never>(
   textOf: (key: Key) => string,
   readFound: (keys: readonly Key[]) => Promise<readonly State[]>,
+  unwritten?: (key: Key) => State | Missing,
+) {
+  return batchLookups<Key, State, Missing>(
+    textOf,
+    async (lookups) => {
+      const found = await readFound(lookups.map(({ key }) => key))
+      const states = new Map(found.map((state) => [textOf(state), state]))
+      for (const lookup of lookups) lookup.state = states.get(lookup.text)
+    },
+    unwritten,
+  )
+}
+
+/** A key to be read, with its text. */
+export interface Lookup<Key, State> {
+  readonly text: string
+  readonly key: Key
+  /** Undefined: nothing was found. */
+  state: State | Error | undefined
+}
+
+/** As `batchReads`, with a read that notes in each look-up what it finds: so the text of each key is made once. */
+export function batchLookups<Key, State, Missing = never>(
+  textOf: (key: Key) => string,
+  read: (lookups: readonly Lookup<Key, State>[]) => Promise<unknown>,
   unwritten: (key: Key) => State | Missing = missing,
 ) {
   const readEach = loadPerTick<readonly Key[], (State | Missing | Error)[]>(async (lists) => {
-    const unique = new Map<string, Key>()
-    // The text of each key is made once: with the look-up, that is most of the work here.
-    const texts = lists.map((list) =>
+    const unique = new Map<string, Lookup<Key, State>>()
+    const listed = lists.map((list) =>
       list.map((key) => {
         const text = textOf(key)
-        unique.set(text, key)
-        return text
+        const known = unique.get(text)
+        if (known) return known
+        const lookup = { text, key, state: undefined }
+        unique.set(text, lookup)
+        return lookup
       }),
     )
-    const keys = [...unique.values()]
-    const results: Results<State> = new Map()
-    const batches = Array.from({ length: Math.ceil(keys.length / MAX_BATCH) }, (_, index) =>
-      workOn(keys.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH), textOf, results, readBatch),
+    const lookups = [...unique.values()]
+    const batches = Array.from({ length: Math.ceil(lookups.length / MAX_BATCH) }, (_, index) =>
+      workOn(lookups.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH), read, (lookup, error) => {
+        lookup.state = error
+      }),
     )
     await Promise.all(batches)
-    return lists.map((list, index) => {
-      const own = texts[index] ?? []
-      return list.map((key, at) => results.get(own[at] ?? '') ?? unwritten(key))
-    })
+    return listed.map((list) => list.map(({ key, state }) => state ?? unwritten(key)))
   })
-
-  async function readBatch(keys: readonly Key[], results: Results<State>): Promise<void> {
-    for (const state of await readFound(keys)) results.set(textOf(state), state)
-  }
 
   async function readMany(keys: readonly Key[]): Promise<(State | Missing)[]> {
     const states = await readEach(keys)
@@ -145,8 +166,10 @@ type Creation<Name> = { name: Name; at: Date }
 export interface RowCache<Name, R extends Row> extends Rows<Name, R> {
   /** The present incarnation of the database. */
   readonly incarnation: number
-  /** Caches a row that was read in this incarnation. */
-  add(name: Name, row: R): void
+  /** The cached row, by the text of its name. It doesn't count as used. */
+  peek(text: string): R | undefined
+  /** Caches a row that was read in this incarnation, by the text of its name. */
+  add(text: string, row: R): R
 }
 
 /** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
@@ -238,7 +261,12 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
       return failover.incarnation
     },
 
-    add: (name, row) => void add(textOf(name), row),
+    peek(text) {
+      const row = cache.peek(text)
+      return row?.incarnation === failover.incarnation ? row : undefined
+    },
+
+    add,
 
     forget: (name) => void cache.delete(textOf(name)),
   }
@@ -250,7 +278,7 @@ const MAX_LOADED = 250
 /** Works on all keys requested in one tick together, in the order of their texts, in batches. */
 function loadInBatches<Key, Value>(
   textOf: (key: Key) => string,
-  work: BatchWork<Key, Value>,
+  work: (keys: readonly Key[], results: Results<Value>) => Promise<unknown>,
 ): (key: Key) => Promise<Value | undefined> {
   return loadPerTick<Key, Value | undefined>(async (keys) => {
     const unique = new Map(keys.map((key) => [textOf(key), key]))
@@ -258,7 +286,11 @@ function loadInBatches<Key, Value>(
     const ordered = [...unique].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key)
     const results: Results<Value> = new Map()
     for (let from = 0; from < ordered.length; from += MAX_LOADED)
-      await workOn(ordered.slice(from, from + MAX_LOADED), textOf, results, work)
+      await workOn(
+        ordered.slice(from, from + MAX_LOADED),
+        (some) => work(some, results),
+        (key, error) => results.set(textOf(key), error),
+      )
     return keys.map((key) => results.get(textOf(key)))
   })
 }
@@ -266,29 +298,23 @@ function loadInBatches<Key, Value>(
 /** What was found, by the text of its key. An error: its key alone fails. */
 export type Results<Value> = Map<string, Value | Error>
 
-/** Adds what it finds of some keys to the results. */
-type BatchWork<Key, Value> = (keys: readonly Key[], results: Results<Value>) => Promise<unknown>
-
 /**
- * Works on keys together. If they are too large for one statement, or an exception of our own fails the work, they are
- * bisected, so that only the keys at fault fail.
+ * Works on items together. If they are too large for one statement, or an exception of our own fails the work, they are
+ * bisected, so that only the items at fault fail.
  *
  * @throws what fails all of them
  */
-export async function workOn<Key, Value>(
-  keys: readonly Key[],
-  textOf: (key: Key) => string,
-  results: Results<Value>,
-  work: BatchWork<Key, Value>,
+export async function workOn<Item>(
+  items: readonly Item[],
+  work: (items: readonly Item[]) => Promise<unknown>,
+  onFault: (item: Item, error: Error) => unknown,
 ): Promise<void> {
   try {
-    await work(keys, results)
+    await work(items)
   } catch (error) {
     if (!isOwnFault(error)) throw error
-    const middle = keys.length >> 1
-    if (middle === 0) for (const key of keys) results.set(textOf(key), errorOf(error))
-    else
-      for (const half of [keys.slice(0, middle), keys.slice(middle)])
-        await workOn(half, textOf, results, work)
+    const middle = items.length >> 1
+    if (middle === 0) for (const item of items) onFault(item, errorOf(error))
+    else for (const half of [items.slice(0, middle), items.slice(middle)]) await workOn(half, work, onFault)
   }
 }

@@ -39,7 +39,7 @@ import type { OperationResult } from '../rules/idempotency.ts'
 import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
-import { batchReads, createRowCache, type RowCache } from './batches.ts'
+import { batchLookups, createRowCache, type Lookup, type RowCache } from './batches.ts'
 import {
   COUNTER_EXISTS,
   DEFINITION,
@@ -98,9 +98,9 @@ export function openCounters({
   const subjects = openSubjects({ database, rows, now }, COUNTS)
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick go together. */
-    ...batchReads(keyText, readWith(WHOLE)),
+    ...batchLookups(keyText, readWith(WHOLE)),
     /** The same without revisions and times, which may be missing. */
-    values: batchReads(keyText, readWith(VALUE_ONLY)),
+    values: batchLookups(keyText, readWith(VALUE_ONLY)),
     ...openHistory(database, retentionIn, now),
     list,
 
@@ -231,8 +231,8 @@ export function openCounters({
   }
 
   function readWith<State extends CounterValue>(part: Part<State>) {
-    return joined(database, (connection, keys: readonly CounterKey[]) =>
-      readCounters(connection, keys, rows, part),
+    return joined(database, (connection, lookups: readonly CounterLookup<State>[]) =>
+      readCounters(connection, lookups, rows, part),
     )
   }
 
@@ -375,6 +375,8 @@ export interface CounterValue
 type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at'> &
   Record<'id' | 'version', number>
 
+type CounterLookup<State> = Lookup<CounterKey, State | CounterState>
+
 /** What is read of a counter whose row is cached: more columns, and its state from them. */
 interface Part<State extends CounterValue> {
   columns: string
@@ -410,64 +412,64 @@ const WHOLE: Part<CounterState> = {
  */
 async function readCounters<State extends CounterValue>(
   connection: Connection,
-  keys: readonly CounterKey[],
-  rows: RowCache<CounterKey, CounterRow>,
+  lookups: readonly CounterLookup<State>[],
+  cache: RowCache<CounterKey, CounterRow>,
   { columns, stateOf }: Part<State>,
-): Promise<(State | CounterState)[]> {
-  const identified = new Map<number, { key: CounterKey; row: CounterRow }>()
-  const others: CounterKey[] = []
-  for (const key of keys) {
-    const row = rows.cached(key)
+): Promise<void> {
+  const rows = lookups.map(({ text }) => cache.peek(text))
+  const indexes = new Map<number, number>()
+  let ids = ''
+  for (const [index, row] of rows.entries()) {
     // Of a counter with slots, all rows are summed.
-    if (row?.definition.slots === 1) identified.set(row.id, { key, row })
-    else others.push(key)
+    if (row?.definition.slots !== 1) continue
+    indexes.set(row.id, index)
+    ids += `,${row.id}`
   }
-  if (identified.size === 0) return readByName(connection, others, rows)
-  const found = await select<RowById>(
-    connection,
-    `select counter_id as id, version, value${columns}
+  if (indexes.size > 0) {
+    const found = await select<RowById>(
+      connection,
+      `select counter_id as id, version, value${columns}
        from counter_value force index (primary)
-      where counter_id in (${[...identified.keys()].join()}) and slot = 0 and created_at is not null`,
-  )
-  const states: (State | CounterState)[] = []
-  for (const row of found) {
-    const counter = identified.get(row.id)
-    if (counter?.row.version !== row.version) continue
-    identified.delete(row.id)
-    states.push(stateOf(counter.key, counter.row.definition, row))
+      where counter_id in (${ids.slice(1)}) and slot = 0 and created_at is not null`,
+    )
+    for (const row of found) {
+      const index = indexes.get(row.id) ?? 0
+      const [lookup, known] = [lookups[index], rows[index]]
+      if (lookup && known?.version === row.version) lookup.state = stateOf(lookup.key, known.definition, row)
+    }
   }
-  for (const { key } of identified.values()) others.push(key)
-  if (others.length > 0) states.push(...(await readByName(connection, others, rows)))
-  return states
+  const others = lookups.filter(({ state }) => state === undefined)
+  if (others.length > 0) await readByName(connection, others, cache)
 }
 
 /** Reads counters by their names, and caches their rows. */
 async function readByName(
   connection: Connection,
-  keys: readonly CounterKey[],
-  rows: RowCache<CounterKey, CounterRow>,
-): Promise<CounterState[]> {
-  const { incarnation } = rows
+  lookups: readonly CounterLookup<CounterValue>[],
+  cache: RowCache<CounterKey, CounterRow>,
+): Promise<void> {
+  const { incarnation } = cache
   const statement = selectByName(
-    keys,
+    lookups.map(({ key }) => key),
     'c.name',
     (isNamed) => `select ${STATE}, ${IDENTITY} ${FROM_COUNTERS} where ${isNamed}`,
   )
-  const read = await select<(StateRow & IdentifiedRow) | MarkRow>(
+  const found = await select<(StateRow & IdentifiedRow) | MarkRow>(
     connection,
     `${statement}\nunion all\n${READ_MARK}`,
   )
-  const found = new Map<string, CounterState>()
+  const states = new Map<string, CounterState>()
   let mark = 0
-  for (const row of read) {
+  for (const row of found) {
     if (row.name === null) mark = Number(row.revision)
     else {
       const state = stateIn(row)
-      found.set(keyText(state), state)
-      rows.add(state, counterRowIn(row, incarnation))
+      const text = keyText(state)
+      states.set(text, state)
+      cache.add(text, counterRowIn(row, incarnation))
     }
   }
-  return keys.map((key) => found.get(keyText(key)) ?? unwritten(key, mark))
+  for (const lookup of lookups) lookup.state = states.get(lookup.text) ?? unwritten(lookup.key, mark)
 }
 
 async function listCounters(connection: Connection, namespace: string, page: PageByName) {

@@ -45,17 +45,18 @@ export async function copyToLeaderboard(
   past: number,
 ): Promise<Error[]> {
   const ordered = counters.toSorted((a, b) => a.id - b.id)
-  const errors = new Map<string, Error>()
+  const errors: Error[] = []
   for (let from = 0; from < ordered.length; from += BATCH) {
     const doubled: LeaderboardBlock[] = []
-    await workOn(ordered.slice(from, from + BATCH), idOf, errors, async (batch) => {
-      const copy = (connection: Connection) =>
+    const copy = async (batch: readonly ListedCounter[]) => {
+      const copied = (connection: Connection) =>
         orRollBack(connection, () => copyRows(connection, batch, now, past))
-      doubled.push(...(await database.withRetry(JOBS, copy)))
-    })
+      doubled.push(...(await database.withRetry(JOBS, copied)))
+    }
+    await workOn(ordered.slice(from, from + BATCH), copy, (_, error) => errors.push(error))
     await splitDoubled(database, doubled)
   }
-  return [...errors.values()]
+  return errors
 }
 
 /** Splits the blocks that copies have found doubled. */

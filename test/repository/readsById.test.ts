@@ -1,11 +1,16 @@
+// @module-tag random
+import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { keyText } from '../../src/rules/counter.ts'
+import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
+import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-it('reads a counter by name once, and then by the id that it has cached', async () => {
+it('reads a counter by name once, and then by the id that it has cached, without what is not selected', async () => {
   const url = await freshDatabase()
   await openTestNth(url).counters.incrementBy(key, 1)
   const { counters } = openTestNth(url)
@@ -15,6 +20,88 @@ it('reads a counter by name once, and then by the id that it has cached', async 
   expect(statements).toEqual([
     expect.stringContaining('c.name in'),
     expect.stringMatching(/select counter_id as id, version, value\s+from counter_value/),
-    expect.stringContaining('where counter_id in'),
+    expect.stringMatching(/created_at, updated_at\s+from counter_value.*counter_id in \(1\)/s),
   ])
+})
+
+it('reads those of many counters by name whose rows are not cached, and finds each once', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(50).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  const written = keys.filter((_, index) => index % 2 === 0)
+  await Promise.all(written.map((each) => counters.incrementBy(each, 5)))
+  const statements = collectStatements()
+  const states = await counters.readMany([...keys, ...keys])
+  expect(states).toMatchObject(
+    [...keys, ...keys].map((each) => ({ ...each, value: written.includes(each) ? 5 : 0 })),
+  )
+  expect(statements).toHaveLength(2)
+  expect(statements[0]?.match(/\d+/g)).toHaveLength(written.length + 3)
+  expect(statements[1]?.match(/x'63\d+'/g)).toHaveLength(keys.length - written.length)
+})
+
+const names = fc.record({
+  namespace: fc.constantFrom('m', 'n'),
+  name: fc.constantFrom('a', 'A', 'b', 'á', 'never'),
+})
+
+const steps = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('add' as const),
+      key: names,
+      by: fc.integer({ min: -9, max: 9 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), key: names }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), key: names }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('define' as const),
+      key: names,
+      definition: fc.constantFrom({ maxValue: 100 }, { slots: 4 }, { slots: 1 }, { timeZone: 'Asia/Tokyo' }),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant('read' as const), keys: fc.array(names, { minLength: 1 }) }),
+  },
+)
+
+it('reads by ids what it reads by names, whichever process changes, defines and deletes what it has cached', async () => {
+  const url = await freshDatabase()
+  const caching = openTestNth(url).counters
+  const other = openTestNth(url).counters
+  // No row fits into its cache.
+  const byName = openTestNth(url, { rowCacheBytes: 1 }).counters
+  let runs = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(fc.boolean(), steps), { maxLength: 40 }), async (sequence) => {
+      const run = ++runs
+      const own = ({ namespace, name }: typeof key) => ({
+        namespace,
+        name: name === 'never' ? name : `${name}${run}`,
+      })
+      for (const [isOther, step] of sequence) {
+        const counters = isOther ? other : caching
+        if (step.kind === 'read') {
+          const keys = step.keys.map(own)
+          const expected = await byName.readMany(keys)
+          expect(await caching.readMany(keys)).toEqual(expected)
+          const values = await caching.values.readMany(keys)
+          for (const [index, state] of values.entries()) expect(expected[index]).toMatchObject(state)
+          expect(values.map(keyText)).toEqual(keys.map(keyText))
+          continue
+        }
+        if (step.key.name === 'never') continue
+        const changed = own(step.key)
+        if (step.kind === 'add') await counters.incrementBy(changed, step.by).catch(() => undefined)
+        if (step.kind === 'delete') await counters.delete(changed)
+        if (step.kind === 'reset') await counters.reset(changed, 1)
+        if (step.kind === 'define') await counters.define(changed, step.definition).catch(() => undefined)
+      }
+    }),
+    { numRuns: runSize(20, 300) },
+  )
 })

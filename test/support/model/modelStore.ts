@@ -129,7 +129,8 @@ export function modelRows(table: Table): RowCache<CounterKey, CounterRow> {
     loadOrCreate: async (key) => find(key),
     forget: ({ name }) => void known.delete(name),
     incarnation: 0,
-    add: () => undefined,
+    peek: () => undefined,
+    add: (_, row) => row,
   }
 }
 

@@ -19,6 +19,7 @@ export interface TestNthOptions {
   runsJobs: boolean
   worksDespiteLoss: boolean
   eventualReads: boolean
+  rowCacheBytes: number
 }
 
 /** How many were opened: each has random numbers of its own, so that those that collided part. */
@@ -34,6 +35,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     now,
     worksDespiteLoss,
     eventualReads,
+    rowCacheBytes,
   } = options
   const faults: unknown[] = []
   const said: string[] = []
@@ -49,6 +51,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     runsJobs,
     worksDespiteLoss,
     eventualReads,
+    rowCacheBytes,
     random: createRandom(opened++).fraction,
     notices,
     now,
