@@ -230,7 +230,7 @@ export function openCounters({
     },
   }
 
-  function readWith<State extends CounterValue>(part: Part<State>) {
+  function readWith<State extends CounterValue>(part: CounterColumns<State>) {
     return joined(database, (connection, lookups: readonly CounterLookup<State>[]) =>
       readCounters(connection, lookups, rows, part),
     )
@@ -378,12 +378,12 @@ type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at'
 type CounterLookup<State> = Lookup<CounterKey, State | CounterState>
 
 /** What is read of a counter whose row is cached: more columns, and its state from them. */
-interface Part<State extends CounterValue> {
+interface CounterColumns<State extends CounterValue> {
   columns: string
   stateOf(key: CounterKey, definition: Definition, row: RowById): State
 }
 
-const VALUE_ONLY: Part<CounterValue> = {
+const VALUE_ONLY: CounterColumns<CounterValue> = {
   columns: '',
   stateOf: ({ namespace, name }, definition, { value }) => ({
     namespace,
@@ -393,7 +393,7 @@ const VALUE_ONLY: Part<CounterValue> = {
   }),
 }
 
-const WHOLE: Part<CounterState> = {
+const WHOLE: CounterColumns<CounterState> = {
   columns: ', revision, created_at, updated_at',
   stateOf: ({ namespace, name }, definition, row) => ({
     namespace,
@@ -414,7 +414,7 @@ async function readCounters<State extends CounterValue>(
   connection: Connection,
   lookups: readonly CounterLookup<State>[],
   cache: RowCache<CounterKey, CounterRow>,
-  { columns, stateOf }: Part<State>,
+  { columns, stateOf }: CounterColumns<State>,
 ): Promise<void> {
   const rows = lookups.map(({ text }) => cache.peek(text))
   const indexes = new Map<number, number>()
