@@ -19,6 +19,8 @@ export interface TestNthOptions {
   runsJobs: boolean
   worksDespiteLoss: boolean
   eventualReads: boolean
+  /** Default: 0, so that leaderboards have what this process has just changed. */
+  leaderboardAgeMs: number
 }
 
 /** How many were opened: each has random numbers of its own, so that those that collided part. */
@@ -34,6 +36,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     now,
     worksDespiteLoss,
     eventualReads,
+    leaderboardAgeMs = 0,
   } = options
   const faults: unknown[] = []
   const said: string[] = []
@@ -49,6 +52,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     runsJobs,
     worksDespiteLoss,
     eventualReads,
+    leaderboardAgeMs,
     random: createRandom(opened++).fraction,
     notices,
     now,
