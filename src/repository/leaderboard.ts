@@ -193,8 +193,6 @@ const DELAY = { min: 1000, max: 5000 }
 const PAUSE_PER_COPY = 19
 /** Maximum wait for a copy, on reading and on closing. */
 const COPY_TIMEOUT_MS = 1000
-/** A read takes a copy that is younger, rather than to start one. */
-const MAX_AGE_MS = 1000
 /** How often changes are copied where nobody reads, unless more than so many counters wait. */
 const UNREAD = { everyMs: 60_000, counters: 10_000 }
 /** How often a process notes that it reads a namespace. */
@@ -216,14 +214,9 @@ const PAUSE_MS = 600_000
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
  *
- * @param maxAgeMs tests that read what they have just changed set 0
+ * @param maxAgeMs a read takes a copy that is younger, rather than to start one; 0 in tests that read what they just changed
  */
-export function openLeaderboard(
-  database: Database,
-  now: () => Date,
-  notices: Notices,
-  maxAgeMs = MAX_AGE_MS,
-) {
+export function openLeaderboard(database: Database, now: () => Date, notices: Notices, maxAgeMs = 1000) {
   const marked = new Map<number, CounterRow>()
   const noted = new LRUCache<string, { at: number; firstRead: Promise<unknown> | undefined }>({ max: 10_000 })
   let tookMs = 0
@@ -273,30 +266,29 @@ export function openLeaderboard(
     for (const fault of await scanNamespace(database, id, now())) notices.fault(fault)
   }
 
-  /** Notes that a namespace is read. Returns the first read, if others must wait for what it copies. */
-  function noteSometimes(name: string): Promise<unknown> | undefined {
-    const { at, firstRead } = noted.get(name) ?? { at: Number.NEGATIVE_INFINITY }
-    if (sinceMs(at) < NOTE_EVERY_MS) return firstRead
-    const isFirstRead = sinceMs(at) >= PAUSE_MS
+  /** Notes sometimes that a namespace is read. Returns what its reads wait for. */
+  function prepare(name: string): Promise<unknown> | undefined {
+    const last = noted.get(name) ?? { at: Number.NEGATIVE_INFINITY, firstRead: undefined }
+    if (sinceMs(last.at) < NOTE_EVERY_MS) return last.firstRead
+    const isFirstRead = sinceMs(last.at) >= PAUSE_MS
     const isNoted = note(name, isFirstRead).catch(() => noted.delete(name))
-    noted.set(name, { at: now().getTime(), firstRead: isFirstRead ? isNoted : firstRead })
-    return noted.get(name)?.firstRead
+    const firstRead = isFirstRead ? isNoted : last.firstRead
+    noted.set(name, { at: now().getTime(), firstRead })
+    return firstRead
   }
 
-  async function prepare(namespaces: readonly string[]): Promise<void> {
-    await Promise.all(namespaces.map(noteSometimes))
-    await (sinceMs(copiedAt) < maxAgeMs ? running : refresh())
-  }
-
-  /** Reads what was there about a second ago or later, unless a copy takes longer. */
+  /** Reads what was there a second ago, or later. If copying takes longer than a second, reads what was copied. */
   async function read<T>(
     owner: Owner,
     keys: readonly { namespace: string }[],
     work: (connection: Connection) => Promise<T>,
   ): Promise<T> {
     const deadline = database.deadline(owner)
-    const namespaces = [...new Set(keys.map(({ namespace }) => namespace))]
-    await withTimeout(COPY_TIMEOUT_MS, prepare(namespaces)).catch(() => undefined)
+    const namespaces = new Set(keys.map(({ namespace }) => namespace))
+    const isCopied = Promise.all([...namespaces].map(prepare)).then(() =>
+      sinceMs(copiedAt) < maxAgeMs ? running : refresh(),
+    )
+    await withTimeout(COPY_TIMEOUT_MS, isCopied).catch(() => undefined)
     return database.withRetry(owner, work, deadline)
   }
 

@@ -250,25 +250,20 @@ const READ_S = 660
 /** Notes that the leaderboards of a namespace are read. Returns its id, if it exists. */
 export function noteRead(database: Database, name: string): Promise<number | undefined> {
   return database.withRetry(JOBS, async (connection) => {
-    const [row] = await select<{ id: number }>(
-      connection,
-      `select id from namespace where name = ${bytes(name)}`,
-    )
-    if (row)
+    const find = `select id from namespace where name = ${bytes(name)}`
+    const [namespace] = await select<{ id: number }>(connection, find)
+    if (namespace)
       await connection.query(
         `insert into leaderboard_read (namespace_id, read_at)
-         values (${integer(row.id)}, utc_timestamp())
+         values (${integer(namespace.id)}, utc_timestamp())
          on duplicate key update read_at = values(read_at)`,
       )
-    return row?.id
+    return namespace?.id
   })
 }
 
 /** Those of some counters whose namespaces are read. */
-export async function withReaders<Counter extends ListedCounter>(
-  database: Database,
-  counters: readonly Counter[],
-) {
+export async function withReaders<C extends ListedCounter>(database: Database, counters: readonly C[]) {
   const ids = new Set(counters.map(({ namespaceId }) => namespaceId))
   const rows = await database.select<{ id: number }>(
     JOBS,
@@ -350,12 +345,7 @@ export function scanNamespace(database: Database, id: number, now: Date): Promis
 }
 
 /** Copies the counters that were not copied: also all counters of namespaces with leaderboards to be filled. */
-async function copyUncopied(
-  database: Database,
-  now: Date,
-  isScanned: string,
-  isListed: string,
-): Promise<Error[]> {
+async function copyUncopied(database: Database, now: Date, isScanned: string, isListed: string) {
   // A copy that runs while a counter is deleted may recreate its row.
   const found = await database.select<ListedCounter>(
     JOBS,
