@@ -209,8 +209,8 @@ const PAUSE_MS = 600_000
  *
  * Each process notes in the table `leaderboard_read` which namespaces it reads. The rule: before its first read there, and
  * before the first one after a pause, it notes that, and then copies all changes that no process has copied. From then on,
- * each process copies its changes there soon. So no read shows what was a minute ago. A scheduled job finds rows that a
- * killed process did not copy.
+ * each process copies its changes there soon. So a read shows what was a minute ago only if that takes more than a second. A
+ * scheduled job finds rows that a killed process did not copy.
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
  *
