@@ -31,6 +31,7 @@ interface ServerOptions {
   rateLimits?: RateLimits
   /** Whether it also runs the scheduled jobs. Default: true. */
   runsJobs?: boolean
+  leaderboardAgeMs?: number
 }
 
 interface AppOptions extends Omit<ServerOptions, 'targets'> {
@@ -87,7 +88,7 @@ export async function startApp(options: AppOptions) {
 
 /** Opens what serves in this process, on a database that is ready; it listens last. */
 export async function openServer(options: ServerOptions) {
-  const { config, targets, notices, runsJobs, rateLimits } = options
+  const { config, targets, notices, runsJobs, rateLimits, leaderboardAgeMs } = options
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
   const { readMetrics = async () => createAggregate().text([await metrics.read()]) } = options
@@ -97,6 +98,7 @@ export async function openServer(options: ServerOptions) {
     maxPending: config.maxPending,
     keyTtlMs: config.keyTtlMs,
     runsJobs,
+    leaderboardAgeMs,
     hasRoom: config.targets ? undefined : () => hasRoom(config.dataDir),
     random: Math.random,
     notices,

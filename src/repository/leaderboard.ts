@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { withTimeout } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
@@ -21,7 +22,7 @@ import { batchOwnReads } from './batches.ts'
 import { JOIN_VALUE, STATE, type StateRow, stateIn } from './columns.ts'
 import { repeat } from './jobs.ts'
 import { type ListedValue, type Place, readPlaces, tableOf, valueText } from './leaderboardBlocks.ts'
-import { copyToLeaderboard } from './leaderboardSync.ts'
+import { copyToLeaderboard, noteRead, scanNamespace, withReaders } from './leaderboardSync.ts'
 
 /** A row of a leaderboard. */
 interface ListedRow {
@@ -192,23 +193,42 @@ const DELAY = { min: 1000, max: 5000 }
 const PAUSE_PER_COPY = 19
 /** Maximum wait for a copy, on reading and on closing. */
 const COPY_TIMEOUT_MS = 1000
+/** How often changes are copied where nobody reads, unless more than so many counters wait. */
+const UNREAD = { everyMs: 60_000, counters: 10_000 }
+/** How often a process notes that it reads a namespace. */
+const NOTE_EVERY_MS = 10_000
+/** After so long without a read, less than `READ_S`, a process reads for the first time again. */
+const PAUSE_MS = 600_000
 
 /**
  * Keeps the table `leaderboard` up to date, which holds counters sorted by value and by last change. Changed rows are
- * copied to it in batches, once a second or when a leaderboard is read: an index on the values themselves would make
- * each change 10 to 30 % more expensive. If thousands change every second, copies are less frequent: once a second, they
- * took a seventh of the changes per second of 10 000 counters. A scheduled job finds rows that a killed process did not
- * copy.
+ * copied to it in batches: an index on the values themselves would make each change 10 to 30 % more expensive.
+ *
+ * A namespace that is read is copied once a second. If thousands change every second, it is less often: once a second, the
+ * copies took a seventh of the changes per second of 10 000 counters. A namespace that nobody reads is copied once a minute.
+ *
+ * Each process notes in the table `leaderboard_read` which namespaces it reads. The rule: before its first read there, and
+ * before the first one after a pause, it notes that, and then copies all changes that no process has copied. From then on,
+ * each process copies its changes there soon. So a read shows what was a minute ago only if that takes more than a second. A
+ * scheduled job finds rows that a killed process did not copy.
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
+ *
+ * @param maxAgeMs a read takes a copy that is younger, rather than to start one; 0 in tests that read what they just changed
  */
-export function openLeaderboard(database: Database, now: () => Date, notices: Notices) {
+export function openLeaderboard(database: Database, now: () => Date, notices: Notices, maxAgeMs = 1000) {
   const marked = new Map<number, CounterRow>()
+  const noted = new LRUCache<string, { at: number; firstRead: Promise<unknown> | undefined }>({ max: 10_000 })
   let tookMs = 0
   let copiedAt = Number.NEGATIVE_INFINITY
+  let allCopiedAt = Number.NEGATIVE_INFINITY
+  let isClosing = false
   let running: Promise<void> = Promise.resolve()
   let waiting: Promise<void> | undefined
   const copying = repeat(() => pauseMs(tookMs), refresh, notices)
+
+  /** A clock that was put back must not make an instant recent for hours. */
+  const sinceMs = (at: number) => Math.abs(now().getTime() - at)
 
   function refresh(): Promise<void> {
     if (marked.size > 0) waiting ??= running.catch(() => undefined).then(copy)
@@ -218,16 +238,20 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   async function copy(): Promise<void> {
     running = waiting ?? running
     waiting = undefined
-    const rows = [...marked.values()]
-    marked.clear()
     const [startedAt, at] = [performance.now(), now()]
+    const isDue = sinceMs(allCopiedAt) >= UNREAD.everyMs || marked.size > UNREAD.counters || isClosing
     // The period of a change may have ended since the copy before.
-    const past = at.getTime() - copiedAt < HALF_MS.HOUR ? 1 : PAST_LEADERBOARDS
+    const past = sinceMs(allCopiedAt) < HALF_MS.HOUR ? 1 : PAST_LEADERBOARDS
+    let rows = [...marked.values()]
+    copiedAt = at.getTime()
     try {
-      const faults = await copyToLeaderboard(database, rows, at, past)
-      copiedAt = at.getTime()
-      for (const fault of faults) notices.fault(fault)
+      if (!isDue) rows = await withReaders(database, rows)
+      for (const { id } of rows) marked.delete(id)
+      const isAll = marked.size === 0
+      for (const fault of await copyToLeaderboard(database, rows, at, past)) notices.fault(fault)
+      if (isAll) allCopiedAt = at.getTime()
     } catch (error) {
+      copiedAt = Number.NEGATIVE_INFINITY
       for (const row of rows) marked.set(row.id, row)
       throw error
     } finally {
@@ -235,19 +259,42 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     }
   }
 
-  /** Copies the marked rows, if that takes less than a second. */
-  const refreshInTime = () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
+  async function note(name: string, isFirstRead: boolean): Promise<void> {
+    const id = await noteRead(database, name)
+    if (!isFirstRead || id === undefined) return
+    await refresh()
+    for (const fault of await scanNamespace(database, id, now())) notices.fault(fault)
+  }
 
-  /** Reads after a copy: at most a second behind, and with all changes made by this process. */
-  async function read<T>(owner: Owner, work: (connection: Connection) => Promise<T>): Promise<T> {
+  /** Notes sometimes that a namespace is read. Returns what its reads wait for. */
+  function prepare(name: string): Promise<unknown> | undefined {
+    const last = noted.get(name) ?? { at: Number.NEGATIVE_INFINITY, firstRead: undefined }
+    if (sinceMs(last.at) < NOTE_EVERY_MS) return last.firstRead
+    const isFirstRead = sinceMs(last.at) >= PAUSE_MS
+    const isNoted = note(name, isFirstRead).catch(() => noted.delete(name))
+    const firstRead = isFirstRead ? isNoted : last.firstRead
+    noted.set(name, { at: now().getTime(), firstRead })
+    return firstRead
+  }
+
+  /** Reads what was there a second ago, or later. If copying takes longer than a second, reads what was copied. */
+  async function read<T>(
+    owner: Owner,
+    keys: readonly { namespace: string }[],
+    work: (connection: Connection) => Promise<T>,
+  ): Promise<T> {
     const deadline = database.deadline(owner)
-    await refreshInTime()
+    const namespaces = new Set(keys.map(({ namespace }) => namespace))
+    const isCopied = Promise.all([...namespaces].map(prepare)).then(() =>
+      sinceMs(copiedAt) < maxAgeMs ? running : refresh(),
+    )
+    await withTimeout(COPY_TIMEOUT_MS, isCopied).catch(() => undefined)
     return database.withRetry(owner, work, deadline)
   }
 
   const places = batchOwnReads<LeaderboardKey, LeaderboardKey & Place, null>(
     textOf,
-    (keys, owner) => read(owner, inSnapshot(readPlacesOf, keys)),
+    (keys, owner) => read(owner, keys, inSnapshot(readPlacesOf, keys)),
     () => null,
   )
   const placesOfValues = batchOwnReads<ListedValue, ListedValue & Place>(valueText, (values, owner) =>
@@ -255,7 +302,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   )
   const neighbors = batchOwnReads<NeighborsKey, NeighborsKey & { entries: LeaderboardEntry[] }, null>(
     (key) => `${textOf(key)} ${key.above} ${key.below}`,
-    (keys, owner) => read(owner, inSnapshot(readNeighbors, keys)),
+    (keys, owner) => read(owner, keys, inSnapshot(readNeighbors, keys)),
     () => null,
   )
 
@@ -266,7 +313,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     },
 
     list: (namespace: string, page: LeaderboardPage, owner = JOINED): Promise<LeaderboardEntry[]> =>
-      read(owner, (connection) => listLeaderboard(connection, namespace, page)),
+      read(owner, [{ namespace }], (connection) => listLeaderboard(connection, namespace, page)),
 
     /** The key of the period that contains an instant: by default, now. */
     periodKey: (period: Period, timeZone: string, at?: Date | null) =>
@@ -303,7 +350,8 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
 
     async close(): Promise<void> {
       await copying.close()
-      await refreshInTime()
+      isClosing = true
+      await withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
     },
   }
 }

@@ -245,6 +245,37 @@ function selectTotals(idList: string, period: Period, now: Date, past: number): 
       where counter_id in (${idList}) and period = ${code} and start >= ${from}`
 }
 
+/** For how long a namespace is read, after a process noted it, in seconds. */
+const READ_S = 660
+
+/** Notes that the leaderboards of a namespace are read. Returns its id, if it exists. */
+export function noteRead(database: Database, name: string): Promise<number | undefined> {
+  return database.withRetry(JOBS, async (connection) => {
+    const find = `select id from namespace where name = ${bytes(name)}`
+    const [namespace] = await select<{ id: number }>(connection, find)
+    if (namespace)
+      await connection.query(
+        `insert into leaderboard_read (namespace_id, read_at)
+         values (${integer(namespace.id)}, utc_timestamp())
+         on duplicate key update read_at = values(read_at)`,
+      )
+    return namespace?.id
+  })
+}
+
+/** Those of some counters whose namespaces are read. */
+export async function withReaders<C extends ListedCounter>(database: Database, counters: readonly C[]) {
+  const ids = new Set(counters.map(({ namespaceId }) => namespaceId))
+  const rows = await database.select<{ id: number }>(
+    JOBS,
+    `select namespace_id as id
+       from leaderboard_read
+      where namespace_id in (${list([...ids], integer)}) and read_at > utc_timestamp() - interval ${READ_S} second`,
+  )
+  const read = new Set(rows.map(({ id }) => id))
+  return counters.filter(({ namespaceId }) => read.has(namespaceId))
+}
+
 /** The scheduled jobs of leaderboards. */
 export const leaderboardJobs: readonly ScheduledJob[] = [
   // At start, as the process that this one replaces may have been killed.
@@ -302,9 +333,20 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
   for (const error of [...failures, ...faults]) throw error
 }
 
-/** Scans a page of ids above `from`: also all counters of namespaces with leaderboards to be filled. */
-async function scanPage({ database, now }: JobContext, from: number): Promise<Error[]> {
+/** Scans a page of ids above `from`. */
+function scanPage({ database, now }: JobContext, from: number): Promise<Error[]> {
   const isIn = (id: string) => `${id} > ${integer(from)} and ${id} <= ${integer(from + PAGE)}`
+  return copyUncopied(database, now, isIn('c.id'), isIn('r.counter_id'))
+}
+
+/** Scans a namespace of which other processes may not have copied all changes. */
+export function scanNamespace(database: Database, id: number, now: Date): Promise<Error[]> {
+  const isIn = `namespace_id = ${integer(id)}`
+  return copyUncopied(database, now, `c.${isIn}`, `r.${isIn}`)
+}
+
+/** Copies the counters that were not copied: also all counters of namespaces with leaderboards to be filled. */
+async function copyUncopied(database: Database, now: Date, isScanned: string, isListed: string) {
   // A copy that runs while a counter is deleted may recreate its row.
   const found = await database.select<ListedCounter>(
     JOBS,
@@ -313,13 +355,13 @@ async function scanPage({ database, now }: JobContext, from: number): Promise<Er
        join namespace n on n.id = c.namespace_id
        join counter_value v on ${JOIN_VALUE}
        left join leaderboard r on r.counter_id = c.id
-      where ${isIn('c.id')} and ${COUNTER_EXISTS}
+      where ${isScanned} and ${COUNTER_EXISTS}
         and (${REVISION} > coalesce(r.revision, 0) or ${IS_UNFILLED})
      union
      select r.counter_id, r.namespace_id
        from leaderboard r
        left join counter c on c.id = r.counter_id
-      where ${isIn('r.counter_id')} and c.id is null`,
+      where ${isListed} and c.id is null`,
   )
   return copyToLeaderboard(database, found, now, PAST_LEADERBOARDS)
 }

@@ -37,6 +37,8 @@ interface NthOptions
   runsJobs?: boolean | undefined
   /** Whether it copies changed counters to the leaderboards (default). Otherwise, the job at the next start does it. */
   copiesToLeaderboards?: boolean | undefined
+  /** The age up to which reads of leaderboards take a copy, in milliseconds. Default: a second. */
+  leaderboardAgeMs?: number | undefined
   /** Maximum memory of the cached rows of counters, and of those of sequence groups, in bytes. Default: an eighth of the heap. */
   rowCacheBytes?: number | undefined
 }
@@ -70,7 +72,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const database = new Database(hosts, { ...shared, isCausal: !options.eventualReads })
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = new Database(hosts, { ...shared, isForChanges: true })
-  const leaderboard = openLeaderboard(database, now, notices)
+  const leaderboard = openLeaderboard(database, now, notices, options.leaderboardAgeMs)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, copiesToLeaderboards = true, keyTtlMs } = options
   const jobs = runsJobs ? openJobs(database, [...sweeps(keyTtlMs), ...leaderboardJobs], notices) : undefined

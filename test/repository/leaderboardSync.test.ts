@@ -4,6 +4,7 @@ import { pauseMs } from '../../src/repository/leaderboard.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { startProxy } from '../support/database/proxy.ts'
+import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 /** Within it, and some time for a machine that has much else to do, another process's changes must be listed. */
@@ -86,4 +87,114 @@ it('lists values as they were last, whatever the order in which two processes co
   expect((await processes[0]?.leaderboard.list('n', page))?.map(({ listedValue }) => listedValue)).toEqual([
     400,
   ])
+})
+
+const PAGE = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
+const MINUTE_MS = 60_000
+
+/** A process that writes the counter c1, and one that reads it, with clocks that stand still. */
+async function writerAndReader() {
+  const target = await freshDatabase()
+  const checks = collectStatements('from leaderboard_read')
+  let now = Date.UTC(2026, 10, 26)
+  const clock = { now: () => new Date(now) }
+  const [writer, reader] = [openTestNth(target, clock), openTestNth(target, clock)]
+  const stored = async () =>
+    (await query(target, 'select value from leaderboard order by counter_id')).map(({ value }) => value)
+  const add = (name: string) => writer.counters.incrementBy({ namespace: 'n', name }, 1)
+  await add('c1')
+  // The first copy of a process has everything.
+  await expect.poll(stored).toEqual([1])
+  return {
+    target,
+    writer,
+    add,
+    stored,
+    /** Waits until the writer has looked twice whether anybody reads what it has changed: so once after this call. */
+    async looked() {
+      const before = checks.length
+      await expect.poll(() => checks.length).toBeGreaterThan(before + 1)
+    },
+    wait(ms: number) {
+      now += ms
+    },
+    listed: async () => (await reader.leaderboard.list('n', PAGE)).map(({ listedValue }) => listedValue),
+    placeOfC1: () =>
+      reader.leaderboard.place({ namespace: 'n', name: 'c1', periodKey: 0, lowestFirst: false }),
+  }
+}
+
+it('copies once a minute what is changed where nobody reads', async () => {
+  const { add, stored, looked, wait } = await writerAndReader()
+  await add('c1')
+  await looked()
+  expect(await stored()).toEqual([1])
+  wait(MINUTE_MS)
+  await expect.poll(stored).toEqual([2])
+})
+
+it('shows at the first read all that others have changed, and soon what they change afterwards', async () => {
+  const { writer, add, stored, looked, listed, placeOfC1 } = await writerAndReader()
+  for (const name of ['c1', 'c2', 'c3', 'c3', 'c3']) await add(name)
+  await looked()
+  expect(await stored()).toEqual([1])
+  expect(await listed()).toEqual([3, 2, 1])
+  await writer.counters.delete({ namespace: 'n', name: 'c3' })
+  await expect.poll(placeOfC1).toBe(1)
+  await add('c1')
+  await expect.poll(listed).toEqual([3, 1])
+})
+
+it('shows at the first read after a pause what a killed process had not copied, and places without what it deleted', async () => {
+  const { target, add, stored, looked, listed, placeOfC1, wait } = await writerAndReader()
+  for (const name of ['c2', 'c2', 'c3']) await add(name)
+  expect(await listed()).toEqual([2, 1, 1])
+  wait(11 * MINUTE_MS)
+  await add('c1')
+  await expect.poll(stored).toEqual([2, 2, 1])
+  await query(
+    target,
+    'update leaderboard_read set read_at = read_at - interval 11 minute',
+    'update counter_value set value = 5, revision = revision + 1 where counter_id = 3',
+    'delete from counter_value where counter_id = 2',
+    'delete from counter where id = 2',
+  )
+  await add('c1')
+  await looked()
+  expect(await stored()).toEqual([2, 2, 1])
+  expect(await placeOfC1()).toBe(2)
+  expect(await listed()).toEqual([5, 3])
+})
+
+it('copies where nobody reads when more than 10 000 counters wait, and at the end', async () => {
+  const { writer, add, stored, looked } = await writerAndReader()
+  for (const batch of upTo(11)) {
+    const changes = upTo(1000).map((index) => ({ name: `d${batch} ${index}`, delta: 1 }))
+    await writer.counters.incrementMany('n', changes)
+  }
+  await expect.poll(async () => (await stored()).length).toBeGreaterThan(10_000)
+  await add('c1')
+  await looked()
+  expect((await stored())[0]).toBe(1)
+  await writer.close()
+  const values = await stored()
+  expect([values[0], values.length]).toEqual([2, 11_001])
+})
+
+it('takes a copy that is younger than a second, rather than to start one', async () => {
+  const target = await freshDatabase()
+  let now = Date.UTC(2026, 10, 26)
+  const { counters, leaderboard } = openTestNth(target, { now: () => new Date(now), leaderboardAgeMs: 1000 })
+  let value = 0
+  const listed = async () => (await leaderboard.list('n', PAGE))[0]?.listedValue
+  const isOlder = async () => {
+    await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
+    value++
+    return (await listed()) !== value
+  }
+  // The first read copies. A copy of the background may come between a change and a read, but not often.
+  expect(await isOlder()).toBe(false)
+  await expect.poll(isOlder, { timeout: 20_000 }).toBe(true)
+  now += 1000
+  expect(await listed()).toBe(value)
 })

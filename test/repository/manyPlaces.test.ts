@@ -46,7 +46,11 @@ async function fill(target: Target, all: readonly (readonly Values[])[]): Promis
     ),
     ...insert(
       'counter_value (counter_id, slot, version, value, revision, created_at)',
-      counters.map(({ id, values }) => `(${id}, 0, 1, ${values[0] ?? 0}, 1, utc_timestamp())`),
+      // With revision 0, a counter that is not on the leaderboard of all time does not have to be copied to it.
+      counters.map(
+        ({ id, values: [value = null] }) =>
+          `(${id}, 0, 1, ${value ?? 0}, ${value === null ? 0 : 1}, utc_timestamp())`,
+      ),
     ),
     ...insert(
       'leaderboard (counter_id, namespace_id, value, updated_at, revision)',

@@ -20,6 +20,8 @@ export interface TestNthOptions {
   worksDespiteLoss: boolean
   eventualReads: boolean
   rowCacheBytes: number
+  /** Default: 0, so that leaderboards have what this process has just changed. */
+  leaderboardAgeMs: number
 }
 
 /** How many were opened: each has random numbers of its own, so that those that collided part. */
@@ -36,6 +38,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     worksDespiteLoss,
     eventualReads,
     rowCacheBytes,
+    leaderboardAgeMs = 0,
   } = options
   const faults: unknown[] = []
   const said: string[] = []
@@ -52,6 +55,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     worksDespiteLoss,
     eventualReads,
     rowCacheBytes,
+    leaderboardAgeMs,
     random: createRandom(opened++).fraction,
     notices,
     now,

@@ -53,6 +53,7 @@ export async function startService(
     notices: { ...SILENT, warn: (message) => warnings.push(message), fault: (error) => faults.push(error) },
     signal: new AbortController().signal,
     runsJobs: false,
+    leaderboardAgeMs: 0,
   })
   onTestFinished(app.close)
   return { ...clientOf(app.url), target, faults, warnings }
