@@ -16,12 +16,14 @@ export type SystemId =
   | 'group-eventual'
 
 /** Other ways to count, see `peer.ts`. */
-export type PeerId = 'textbook' | 'recipe' | 'drizzle' | 'redis'
+export type PeerId = 'textbook' | 'recipe' | 'drizzle' | 'mercurius' | 'redis'
 
 /** A system that serves. */
 export interface Running {
   urls: string[]
   pid: number
+  /** The process of its store, if that is known. */
+  store?: number
   end(): Promise<void>
 }
 
@@ -36,7 +38,14 @@ export interface System {
 const FAR_MS = 5
 
 export const systems: readonly System[] = [
-  { id: 'nth', title: 'Nth', start: async (resources) => startNth(await resources.database()) },
+  {
+    id: 'nth',
+    title: 'Nth',
+    start: async (resources) => ({
+      ...(await startNth(await resources.database())),
+      store: await resources.databaseProcess(),
+    }),
+  },
   {
     id: 'pair',
     title: 'Nth, two processes',
@@ -55,12 +64,13 @@ export const systems: readonly System[] = [
   onDatabase('textbook', 'textbook: Yoga, SERIALIZABLE update and select'),
   onDatabase('recipe', 'recipe: Yoga, one LAST_INSERT_ID statement a call'),
   onDatabase('drizzle', 'drizzle: Yoga, update and select in a transaction'),
+  onDatabase('mercurius', 'mercurius + mysql2, one statement a call'),
   {
     id: 'redis',
     title: 'mercurius + Redis, fsync always',
     async start(resources) {
-      const port = await resources.redis()
-      return port === undefined ? undefined : startPeer('redis', { port })
+      const redis = await resources.redis()
+      return redis && { ...(await startPeer('redis', { port: redis.port })), store: redis.pid }
     },
   },
   onEngine('mariadb', 'MariaDB, one server', 'mariadb-10.11'),
@@ -92,8 +102,15 @@ function onDatabase(id: PeerId, title: string): System {
   return {
     id,
     title,
-    start: async (resources) => startPeer(id, { ...(await resources.database()), database: `bench_${id}` }),
+    start: async (resources) => ({
+      ...(await startPeer(id, { ...(await resources.database()), database: peerDatabase(id) })),
+      store: await resources.databaseProcess(),
+    }),
   }
+}
+
+export function peerDatabase(id: string): string {
+  return `bench_${id}`
 }
 
 function startPeer(id: PeerId, store: Target | { port: number }): Promise<Running> {
