@@ -5,7 +5,7 @@ import type { Options } from './options.ts'
 import { childrenOf } from './processes.ts'
 import { report } from './report.ts'
 import { type Progress, type Resources, withResources } from './resources.ts'
-import { peerDatabase, type Running, type System } from './systems.ts'
+import type { Running, System } from './systems.ts'
 import type { Workload } from './workloads.ts'
 
 /** What a system did with a workload, round by round. */
@@ -42,12 +42,13 @@ export function bench(options: Options & Progress): Promise<string> {
     for (const { workload, system, urls } of results) {
       signal.throwIfAborted()
       // Creates every name, and warms the system up.
-      const job = { urls: urls.slice(0, 1), workload: workload.id }
+      const isPrepared = system.database !== undefined
+      const job = { urls: urls.slice(0, 1), workload: workload.id, isPrepared }
       const { requestsPerSecond } = await run(generator, system, workload, job)
       const statements = workload.statements?.[system.id]
       if (statements) {
         await execute(resources, system, statements)
-        await run(generator, system, workload, job)
+        if (workload.readShare) await run(generator, system, workload, job)
       }
       say(`first change of all, ${workload.id}, ${system.id}: ${Math.round(requestsPerSecond)} requests/s`)
     }
@@ -58,9 +59,13 @@ export function bench(options: Options & Progress): Promise<string> {
 }
 
 /** Executes statements in the database of a system. */
-async function execute(resources: Resources, { id }: System, statements: readonly string[]): Promise<void> {
+async function execute(
+  resources: Resources,
+  { database }: System,
+  statements: readonly string[],
+): Promise<void> {
   const target = await resources.database()
-  const connection = await createConnection(id === 'nth' ? target : { ...target, database: peerDatabase(id) })
+  const connection = await createConnection({ ...target, database: database ?? target.database })
   for (const statement of statements) await connection.query(statement)
   await connection.end()
 }
@@ -91,7 +96,12 @@ async function measure(
       signal.throwIfAborted()
       const hasTimes = store !== undefined && process.platform === 'linux'
       const processes = hasTimes ? { processes: { system: [pid, ...childrenOf(pid)], store } } : {}
-      const job = { urls, workload: workload.id, measured: { seconds, warmupSeconds, ...processes } }
+      const job = {
+        urls,
+        workload: workload.id,
+        isPrepared: true,
+        measured: { seconds, warmupSeconds, ...processes },
+      }
       const figures = await run(generator, system, workload, job)
       done.push(figures)
       const speed = `${Math.round(figures.requestsPerSecond)} requests/s`

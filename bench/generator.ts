@@ -5,6 +5,8 @@ import { processorTimeOf, startProgram } from './processes.ts'
 export interface Job {
   urls: string[]
   workload: string
+  /** Whether the workload's preparation is not to be sent: it was, or the system needs none. */
+  isPrepared?: boolean
   measured?: { seconds: number; warmupSeconds: number; processes?: Processes }
 }
 

@@ -27,6 +27,7 @@ interface Target {
   /** Of the servers of one system, among which the connections are divided. */
   urls: readonly URL[]
   workload: Workload
+  isPrepared?: boolean | undefined
 }
 
 interface Measurement extends Target {
@@ -49,7 +50,9 @@ export async function measure({
   ...target
 }: Measurement): Promise<Figures> {
   const { changes, nextRead, check } = await openLoad(target)
-  const { readShare = 0 } = target.workload
+  const { names, read, readShare = 0 } = target.workload
+  // Leaderboards may be behind.
+  while (read === 'place' && !(await arePlaced(target.urls[0] as URL, names))) await pause(100)
   const pick = () =>
     Math.random() < readShare ? nextRead() : changes[Math.floor(Math.random() * changes.length)]
   const { system, store } = processes
@@ -136,15 +139,13 @@ async function count(
 }
 
 /** The requests of a workload, and the check of the numbers that they were answered with. */
-async function openLoad({ urls, workload }: Target) {
+async function openLoad({ urls, workload, isPrepared }: Target) {
   // There is a server of every system.
   const url = urls[0] as URL
-  const { names, preparation, read = 'value', mayRepeat = false } = workload
-  if (preparation) await ask(url, { query: preparation })
+  const { names, preparation, mayRepeat = false } = workload
+  if (preparation && !isPrepared) await ask(url, { query: preparation })
   const before = await readValues(url, workload)
   const issued = names.map((): number[] => [])
-  // Leaderboards may be behind.
-  while (read === 'place' && !(await arePlaced(url, names))) await pause(100)
   return {
     changes: changesOf(
       workload,

@@ -30,6 +30,8 @@ export interface Running {
 export interface System {
   id: SystemId
   title: string
+  /** The database of another way to count, on the same server. */
+  database?: string
   /** Returns undefined if what it needs can't be had. */
   start(resources: Resources): Promise<Running | undefined>
 }
@@ -99,18 +101,16 @@ function startNthProcess(DATABASE_URL: string, environment: Record<string, strin
 
 /** Another way to count, with a database of its own on the same server. */
 function onDatabase(id: PeerId, title: string): System {
+  const database = `bench_${id}`
   return {
     id,
     title,
+    database,
     start: async (resources) => ({
-      ...(await startPeer(id, { ...(await resources.database()), database: peerDatabase(id) })),
+      ...(await startPeer(id, { ...(await resources.database()), database })),
       store: await resources.databaseProcess(),
     }),
   }
-}
-
-export function peerDatabase(id: string): string {
-  return `bench_${id}`
 }
 
 function startPeer(id: PeerId, store: Target | { port: number }): Promise<Running> {

@@ -27,9 +27,9 @@ export interface Workload {
   readCount?: number
   /** What is read of each name: the value, the hours of a day, or the place among the others. The default is the value. */
   read?: 'value' | 'history' | 'place'
-  /** A mutation that is sent once, before anything is counted. */
+  /** A mutation that is sent to Nth before anything is counted. */
   preparation?: string
-  /** Statements that change a system's own database once all names exist. Then each name is changed once more. */
+  /** Statements that change a system's own database once all names exist. Names that are read are changed again then. */
   statements?: Partial<Record<SystemId, readonly string[]>>
   /** The workload whose cost the report compares this one's with. */
   beside?: string
@@ -65,12 +65,19 @@ const distant: readonly SystemId[] = ['nth', 'recipe']
 const several: readonly SystemId[] = ['pair', 'far']
 const readers: readonly SystemId[] = ['nth', 'mercurius']
 
-/** The hours of two years, as `n`: how many hours ago each was. */
-const HOURS = `(with digit as (select 0 as d ${[1, 2, 3, 4, 5, 6, 7, 8, 9].map((d) => `union all select ${d}`).join(' ')})
-  select a.d + 10 * b.d + 100 * c.d + 1000 * d.d + 10000 * e.d as n
-    from digit a, digit b, digit c, digit d, digit e
-  having n between 1 and 17520) past`
-const HOUR_START = '3600 * (floor(unix_timestamp() / 3600) - n)'
+/** Statements that give each of the hourly counters a total of 1 for each hour of two years, day by day. */
+function twoYears(table: string, columns: string, values: string): string[] {
+  const hours = Array.from({ length: 24 }, (_, hour) => `select ${hour + 1} as hour`).join(' union all ')
+  return Array.from(
+    { length: 730 },
+    (_, day) =>
+      `insert into ${table} (${columns}, start, value)
+       select ${values}, 3600 * (floor(unix_timestamp() / 3600) - ${24 * day} - hour), 1
+         from counter, (${hours}) hours
+        where name like 'hourly-%'`,
+  )
+}
+
 /** Gives each of the 10 000 counters a value of its own. */
 const spread = (table: string, name: string) =>
   `update ${table}
@@ -98,18 +105,8 @@ export const workloads: readonly Workload[] = [
       ${hourly.map((name, index) => `c${index}: defineCounter(name: "${name}", definition: { periods: [{ period: HOUR, keepDays: 731 }] }) { id }`).join(' ')}
     }`,
     statements: {
-      nth: [
-        `insert into counter_history (counter_id, period, start, value)
-         select id, 1, ${HOUR_START}, 1
-           from counter, ${HOURS}
-          where name like 'hourly-%'`,
-      ],
-      mercurius: [
-        `insert into counter_hour (name, start, value)
-         select name, ${HOUR_START}, 1
-           from counter, ${HOURS}
-          where name like 'hourly-%'`,
-      ],
+      nth: twoYears('counter_history', 'counter_id, period', 'id, 1'),
+      mercurius: twoYears('counter_hour', 'name', 'name'),
     },
   }),
   reads('place@16', 'Reads of the place of 1 of 10 000 counters', tenThousand, 1, {
