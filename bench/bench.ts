@@ -1,8 +1,10 @@
+import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { Generator } from './generator.ts'
 import type { Figures } from './load.ts'
 import type { Options } from './options.ts'
+import { childrenOf } from './processes.ts'
 import { report } from './report.ts'
-import { type Progress, withResources } from './resources.ts'
+import { type Progress, type Resources, withResources } from './resources.ts'
 import type { Running, System } from './systems.ts'
 import type { Workload } from './workloads.ts'
 
@@ -40,13 +42,45 @@ export function bench(options: Options & Progress): Promise<string> {
     for (const { workload, system, urls } of results) {
       signal.throwIfAborted()
       // Creates every name, and warms the system up.
-      const job = { urls: urls.slice(0, 1), workload: workload.id }
+      const isPrepared = system.database !== undefined
+      const job = { urls: urls.slice(0, 1), workload: workload.id, isPrepared }
       const { requestsPerSecond } = await run(generator, system, workload, job)
+      const statements = workload.statements?.[system.id]
+      if (statements) {
+        await execute(resources, system, statements)
+        if (workload.readShare) await run(generator, system, workload, job)
+      }
       say(`first change of all, ${workload.id}, ${system.id}: ${Math.round(requestsPerSecond)} requests/s`)
     }
     await measure(options, results, generator)
-    return report(options, resources.versions, results)
+    const hasKeys = results.some(({ workload }) => workload.change === 'withKey')
+    return report(options, resources.versions, results, hasKeys ? await bytesOfKey(resources) : undefined)
   })
+}
+
+/** Executes statements in the database of a system. */
+async function execute(
+  resources: Resources,
+  { database }: System,
+  statements: readonly string[],
+): Promise<void> {
+  const target = await resources.database()
+  const connection = await createConnection({ ...target, database: database ?? target.database })
+  for (const statement of statements) await connection.query(statement)
+  await connection.end()
+}
+
+/** Returns how many bytes of the database of Nth an idempotency key takes, with its part of the table's index. */
+async function bytesOfKey(resources: Resources): Promise<number> {
+  const connection = await createConnection(await resources.database())
+  await connection.query('analyze table idempotency_key')
+  const [[row]] = await connection.query<RowDataPacket[]>(
+    `select (data_length + index_length) / (select count(*) from idempotency_key) as bytes
+       from information_schema.tables
+      where table_schema = database() and table_name = 'idempotency_key'`,
+  )
+  await connection.end()
+  return Number(row?.bytes)
 }
 
 async function measure(
@@ -56,9 +90,18 @@ async function measure(
 ): Promise<void> {
   for (let round = 1; round <= rounds; round++) {
     // To and fro, so that none always comes after the same other one, which may have left the disk busy.
-    for (const { workload, system, urls, rounds: done } of round % 2 === 1 ? results : results.toReversed()) {
+    for (const { workload, system, urls, pid, store, rounds: done } of round % 2 === 1
+      ? results
+      : results.toReversed()) {
       signal.throwIfAborted()
-      const job = { urls, workload: workload.id, measured: { seconds, warmupSeconds } }
+      const hasTimes = store !== undefined && process.platform === 'linux'
+      const processes = hasTimes ? { processes: { system: [pid, ...childrenOf(pid)], store } } : {}
+      const job = {
+        urls,
+        workload: workload.id,
+        isPrepared: true,
+        measured: { seconds, warmupSeconds, ...processes },
+      }
       const figures = await run(generator, system, workload, job)
       done.push(figures)
       const speed = `${Math.round(figures.requestsPerSecond)} requests/s`

@@ -1,11 +1,13 @@
-import type { Figures } from './load.ts'
+import type { Figures, Processes } from './load.ts'
 import { processorTimeOf, startProgram } from './processes.ts'
 
 /** What the load generator is asked: to measure a system, or to change every name there once. */
 export interface Job {
   urls: string[]
   workload: string
-  measured?: { seconds: number; warmupSeconds: number }
+  /** Whether the workload's preparation is not to be sent: it was, or the system needs none. */
+  isPrepared?: boolean
+  measured?: { seconds: number; warmupSeconds: number; processes?: Processes }
 }
 
 export type Outcome = { figures: Figures } | { fault: string }

@@ -15,9 +15,9 @@ async function outcomeOf(job: Job): Promise<Outcome> {
   }
 }
 
-function run({ urls, workload: id, measured }: Job): Promise<Figures> {
+function run({ urls, workload: id, isPrepared, measured }: Job): Promise<Figures> {
   const workload = workloads.find((each) => each.id === id)
   if (!workload) throw new Error(`There is no workload ${id}.`)
-  const target = { urls: urls.map((url) => new URL(url)), workload }
+  const target = { urls: urls.map((url) => new URL(url)), workload, isPrepared }
   return measured ? measure({ ...target, ...measured }) : touch(target)
 }

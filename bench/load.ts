@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { createHistogram } from 'node:perf_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
 import { drive, type Request } from './drive.ts'
+import { processorTimeOf } from './processes.ts'
 import { SEQUENCE, type Workload } from './workloads.ts'
 
 /** What a measurement found. */
@@ -10,18 +12,29 @@ export interface Figures {
   changesPerSecond: number
   p50Ms: number
   p99Ms: number
+  /** Processor time of a request: of the system's processes, and of its store. */
+  systemUs?: number
+  storeUs?: number
+}
+
+/** Processes whose processor time is measured (Linux). */
+export interface Processes {
+  system: readonly number[]
+  store: number
 }
 
 interface Target {
   /** Of the servers of one system, among which the connections are divided. */
   urls: readonly URL[]
   workload: Workload
+  isPrepared?: boolean | undefined
 }
 
 interface Measurement extends Target {
   warmupSeconds: number
   /** How long requests are counted, after the warm-up. */
   seconds: number
+  processes?: Processes
 }
 
 /**
@@ -30,15 +43,57 @@ interface Measurement extends Target {
  * @throws {Error} at the first wrong answer, or unless the numbers of each name are unique, without a gap, in the order
  * that the times of the requests allow, and end at the value that the name has afterwards: so they are linearizable
  */
-export async function measure({ warmupSeconds, seconds, ...target }: Measurement): Promise<Figures> {
-  const { changes, read, check } = await openLoad(target)
-  const { readShare = 0 } = target.workload
-  const pick = () => (Math.random() < readShare ? read : changes[Math.floor(Math.random() * changes.length)])
+export async function measure({
+  warmupSeconds,
+  seconds,
+  processes = { system: [], store: 0 },
+  ...target
+}: Measurement): Promise<Figures> {
+  const { changes, nextRead, check } = await openLoad(target)
+  const { names, read, readShare = 0 } = target.workload
+  // Leaderboards may be behind.
+  while (read === 'place' && !(await arePlaced(target.urls[0] as URL, names))) await pause(100)
+  const pick = () =>
+    Math.random() < readShare ? nextRead() : changes[Math.floor(Math.random() * changes.length)]
+  const { system, store } = processes
+  const systemSeconds = () => system.reduce((sum, pid) => sum + processorTimeOf(pid), 0)
+  const storeBefore = store && processorTimeOf(store)
   const from = performance.now() + warmupSeconds * 1000
   const until = from + seconds * 1000
-  const figures = await count(target, from, until, (now) => (now < until ? pick() : undefined))
+  let systemBefore: number | undefined
+  let systemAfter: number | undefined
+  let requests = 0
+  const figures = await count(target, from, until, (now) => {
+    if (now >= from) systemBefore ??= systemSeconds()
+    if (now >= until) systemAfter ??= systemSeconds()
+    else requests++
+    return now < until ? pick() : undefined
+  })
+  if (store) {
+    const systemUsed = (systemAfter ?? Number.NaN) - (systemBefore ?? Number.NaN)
+    figures.systemUs = (1e6 * systemUsed) / (figures.requestsPerSecond * seconds)
+    figures.storeUs = (1e6 * ((await idleTimeOf(store)) - storeBefore)) / requests
+  }
   await check()
   return figures
+}
+
+const IDLE_MS = 200
+const MAX_IDLE_WAITS = 300
+
+/**
+ * Returns the processor time that a process has used when it is idle, in seconds: what follows a request, such as
+ * copies for leaderboards, is part of its cost. What never becomes idle is waited for no longer than a minute.
+ */
+async function idleTimeOf(pid: number): Promise<number> {
+  let used = processorTimeOf(pid)
+  for (let waits = 0; waits < MAX_IDLE_WAITS; waits++) {
+    await pause(IDLE_MS)
+    const before = used
+    used = processorTimeOf(pid)
+    if ((used - before) * 1000 < 0.1 * IDLE_MS) break
+  }
+  return used
 }
 
 /** Changes each name of a workload once, so that all exist, and checks the answers as `measure` does. */
@@ -84,11 +139,11 @@ async function count(
 }
 
 /** The requests of a workload, and the check of the numbers that they were answered with. */
-async function openLoad({ urls, workload }: Target) {
+async function openLoad({ urls, workload, isPrepared }: Target) {
   // There is a server of every system.
   const url = urls[0] as URL
   const { names, preparation, mayRepeat = false } = workload
-  if (preparation) await ask(url, { query: preparation })
+  if (preparation && !isPrepared) await ask(url, { query: preparation })
   const before = await readValues(url, workload)
   const issued = names.map((): number[] => [])
   return {
@@ -97,7 +152,7 @@ async function openLoad({ urls, workload }: Target) {
       url,
       (place, value, sentAt, answeredAt) => void issued[place]?.push(value, sentAt, answeredAt),
     ),
-    read: readOf(names, url, before),
+    nextRead: readsOf(workload, url, before),
 
     async check(): Promise<void> {
       for (const each of urls) {
@@ -275,25 +330,76 @@ function changing(places: readonly number[], bytes: Request['bytes'], field: str
   }
 }
 
-const READ = 'query($names: [String!]!) { counters(names: $names) { value } }'
+const READ = 'query($names: [String!]!) { counters(names: $names) { name value } }'
 
-/** A request that reads all names. None may have a value below the one that it had before. */
-function readOf(names: readonly string[], url: URL, before: readonly number[]): Request {
-  const bytes = bytesOf({ query: READ, variables: { names } }, url)
-  return {
-    bytes: () => bytes,
-    changes: 0,
-    take(body) {
-      const { data, errors } = JSON.parse(body)
-      const values: unknown[] = data?.counters?.map(({ value }: { value: unknown }) => value) ?? []
-      const isRight = values.every(
-        (value, place) => typeof value === 'number' && value >= (before[place] ?? 0),
-      )
-      if (errors || values.length !== before.length || !isRight) {
-        throw new Error(`It answered a read of ${before.length} names with ${body}`)
-      }
-    },
+/** A counter as it was read. */
+interface CounterRead {
+  name: string
+  value: number
+  history: { value: number }[]
+  place: number
+}
+
+/** Hours of which a day's history must have a total: fewer, as a run may pass the end of some. */
+const MIN_HOURS = 20
+
+const READS: Record<
+  NonNullable<Workload['read']>,
+  { query: string; isRight(counter: CounterRead, before: number, count: number): boolean }
+> = {
+  // None may have a value below the one that it had before.
+  value: { query: READ, isRight: ({ value }, before) => Number.isSafeInteger(value) && value >= before },
+  history: {
+    query:
+      'query($names: [String!]!) { counters(names: $names) { name history(period: HOUR, last: 24) { start value } } }',
+    isRight: ({ history }) => history.filter(({ value }) => value > 0).length >= MIN_HOURS,
+  },
+  place: {
+    query: 'query($names: [String!]!) { counters(names: $names) { name place } }',
+    isRight: ({ place }, _, count) => place >= 1 && place <= count,
+  },
+}
+
+/** Returns what makes the requests that read: all names, or a random choice of them each time. */
+function readsOf(
+  { names, readCount, read = 'value' }: Workload,
+  url: URL,
+  before: readonly number[],
+): () => Request {
+  const { query, isRight } = READS[read]
+  const all = [...names.keys()]
+  const readAt = (places: readonly number[]): Request => {
+    const asked = places.map((place) => names[place] ?? '')
+    const bytes = bytesOf({ query, variables: { names: asked } }, url)
+    return {
+      bytes: () => bytes,
+      changes: 0,
+      take(body) {
+        const { data, errors } = JSON.parse(body)
+        const counters: CounterRead[] = data?.counters ?? []
+        const areRight = counters.every(
+          (counter, index) =>
+            counter.name === asked[index] && isRight(counter, before[places[index] ?? 0] ?? 0, names.length),
+        )
+        if (errors || counters.length !== asked.length || !areRight)
+          throw new Error(`It answered a read of ${asked.length} names with ${body}`)
+      },
+    }
   }
+  if (readCount !== undefined) return () => readAt(chosen(all, readCount))
+  const request = readAt(all)
+  return () => request
+}
+
+/** Returns some different random items, which it moves to the front. */
+function chosen(items: number[], count: number): number[] {
+  for (let index = 0; index < count; index++) {
+    const other = index + Math.floor(Math.random() * (items.length - index))
+    const item = items[index] ?? 0
+    items[index] = items[other] ?? 0
+    items[other] = item
+  }
+  return items.slice(0, count)
 }
 
 /** The most names that one request may read. */
@@ -319,8 +425,16 @@ export async function readValues(url: URL, { change, names }: Workload): Promise
   return values
 }
 
+async function arePlaced(url: URL, names: readonly string[]): Promise<boolean> {
+  const { counters } = await ask(url, {
+    query: READS.place.query,
+    variables: { names: names.slice(-MAX_NAMES) },
+  })
+  return counters.every(({ place }) => place !== null)
+}
+
 interface Data {
-  counters: { value: number }[]
+  counters: { value: number; place: number | null }[]
   sequence: { group: { lastValue: number | null } }
 }
 

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { type System, systems } from './systems.ts'
-import { clusters, type Workload, workloads } from './workloads.ts'
+import { clusters, ratios, type Workload, workloads } from './workloads.ts'
 
 export interface Options {
   mode: 'bench' | 'beside' | 'charges' | 'gate' | 'live' | 'mixed' | 'tickets'
@@ -32,6 +32,7 @@ Prints tables as Markdown, and its progress to the error output. Ends with 1 at 
   --live           only what a change costs with a thousand subscribers, beside without (2 minutes)
   --mixed          only everything at once on two workers; checks memory, connections and numbers
   --minutes <n>    duration of the mixed load (10)
+  --ratios         only what Nth is to reach beside what a team would write by hand, and a million counters
   --tickets        only 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
@@ -62,6 +63,7 @@ export function readOptions(args: string[]): Options | undefined {
       gate: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
       mixed: { type: 'boolean', default: false },
+      ratios: { type: 'boolean', default: false },
       tickets: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -77,7 +79,11 @@ export function readOptions(args: string[]): Options | undefined {
     warmupSeconds: positive('--warmup', values.warmup),
     distanceMs: values.distance === '0' ? 0 : positive('--distance', values.distance),
     minutes: positive('--minutes', values.minutes),
-    ...chosen([...values.only.flatMap((ids) => ids.split(',')), ...(values.cluster ? clusters : [])]),
+    ...chosen([
+      ...values.only.flatMap((ids) => ids.split(',')),
+      ...(values.cluster ? clusters : []),
+      ...(values.ratios ? ratios : []),
+    ]),
   }
 }
 

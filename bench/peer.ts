@@ -7,7 +7,7 @@ import { drizzle } from 'drizzle-orm/mysql2'
 import fastify from 'fastify'
 import { createSchema, createYoga } from 'graphql-yoga'
 import { Redis } from 'ioredis'
-import mercurius, { type MercuriusOptions } from 'mercurius'
+import mercurius, { type MercuriusLoaders, type MercuriusOptions } from 'mercurius'
 import {
   createConnection,
   createPool,
@@ -33,6 +33,8 @@ interface Rows {
   add(kind: Kind, name: string): Promise<number>
   /** Reads values in the order of the names, by one statement. */
   read(kind: Kind, names: string[]): Promise<number[]>
+  /** What else it reads of counters, for all of a request by one statement. */
+  loaders?: MercuriusLoaders
 }
 
 /** As much of the API as is measured, as a team would write it that needs no more. */
@@ -45,9 +47,18 @@ const typeDefs = /* GraphQL */ `
     increment(name: String!): CounterChange
     nextInSequence(name: String!, group: String!): SequenceNumbers
   }
+  enum Period {
+    HOUR
+  }
+  type Bucket {
+    start: Float!
+    value: Int!
+  }
   type Counter {
     name: String!
     value: Int!
+    history(period: Period!, last: Int!): [Bucket!]
+    place: Int
   }
   type CounterChange {
     value: Int!
@@ -137,7 +148,10 @@ async function addOn(connection: PoolConnection, kind: Kind, name: string): Prom
 
 /** The recipe of the MySQL Cookbook: one statement, which remembers the value that it sets for its connection. */
 async function openRecipe(target: Target): Promise<Rows> {
-  const pool = await openTables(target)
+  return recipeOn(await openTables(target))
+}
+
+function recipeOn(pool: Pool): Rows {
   return {
     read: (kind, names) => readRows(pool, kind, names),
 
@@ -152,6 +166,51 @@ async function openRecipe(target: Target): Promise<Rows> {
     },
   }
 }
+
+/** The recipe, and what else is read of counters. */
+async function openReports(target: Target): Promise<Rows> {
+  const pool = await openTables(target)
+  await pool.query(
+    `create table counter_hour (
+       name varchar(191) not null,
+       start int unsigned not null,
+       value bigint not null,
+       primary key (name, start)
+     ) engine = InnoDB`,
+  )
+
+  async function history(queries: Queries<{ last: number }>) {
+    // All fields of a request ask for as many hours.
+    const last = queries[0]?.params.last ?? 0
+    const [rows] = await pool.query<RowDataPacket[]>(
+      `select name, start, value
+         from counter_hour
+        where name in (?) and start >= ?`,
+      [queries.map(({ obj }) => obj.name), HOUR_S * (Math.floor(Date.now() / 1000 / HOUR_S) - last)],
+    )
+    const hours = new Map(queries.map(({ obj }) => [obj.name, [] as { start: number; value: number }[]]))
+    for (const { name, start, value } of rows) hours.get(name)?.push({ start, value })
+    return queries.map(({ obj }) => hours.get(obj.name))
+  }
+
+  async function place(queries: Queries<object>) {
+    const [rows] = await pool.query<RowDataPacket[]>(
+      `select name, (select count(*) + 1 from counter above where above.value > counter.value) as place
+         from counter
+        where name in (?)`,
+      [queries.map(({ obj }) => obj.name)],
+    )
+    const places = new Map(rows.map(({ name, place }) => [name, place]))
+    return queries.map(({ obj }) => places.get(obj.name))
+  }
+
+  return { ...recipeOn(pool), loaders: { Counter: { history, place } } as MercuriusLoaders }
+}
+
+const HOUR_S = 3600
+
+/** Fields of the counters of a request. */
+type Queries<Params> = { obj: { name: string }; params: Params }[]
 
 /** What the users of an ORM write: change the row, then read it, in a transaction. */
 async function openDrizzle(target: Target): Promise<Rows> {
@@ -266,6 +325,7 @@ async function serveMercurius(rows: Rows): Promise<string> {
   await app.register(mercurius, {
     schema: typeDefs,
     resolvers: resolversOf(rows),
+    loaders: rows.loaders,
     jit: 1,
   } as MercuriusOptions)
   return app.listen({ host: HOST, port: 0 })
@@ -275,6 +335,7 @@ const PEERS: Record<PeerId, (store: Target & { port: number }) => Promise<string
   textbook: async (store) => serveYoga(await openTextbook(store)),
   recipe: async (store) => serveYoga(await openRecipe(store)),
   drizzle: async (store) => serveYoga(await openDrizzle(store)),
+  mercurius: async (store) => serveMercurius(await openReports(store)),
   redis: ({ port }) => serveMercurius(openRedis(port)),
 }
 

@@ -4,6 +4,7 @@ import type { Result } from './bench.ts'
 import type { Figures } from './load.ts'
 import type { Options } from './options.ts'
 import { ROOT } from './processes.ts'
+import type { Workload } from './workloads.ts'
 
 const NTH_PACKAGES = ['graphql', 'graphql-yoga', 'graphql-jit', '@pothos/core', 'mysql2']
 const PEER_PACKAGES = [
@@ -21,6 +22,7 @@ export function report(
   { rounds, seconds, workloads }: Options,
   stores: readonly string[],
   results: readonly Result[],
+  bytesOfKey: number | undefined,
 ): string {
   const memory = Math.round(totalmem() / 2 ** 30)
   return [
@@ -33,7 +35,14 @@ export function report(
       `- The others with ${versionsIn('bench/node_modules', PEER_PACKAGES)}`,
     ].join('\n'),
     `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every issued number was checked: unique, without a gap, in an order that the times of the requests allow, and equal to the stored one afterwards; of slots, the sum.`,
-    ...workloads.flatMap((workload) => table(results.filter((result) => result.workload === workload))),
+    'Processor time is of a request, in µs: of the system while it is measured, and of its database or Redis from the warm-up on until that is idle.',
+    ...workloads.flatMap((workload) => [
+      ...table(results.filter((result) => result.workload === workload)),
+      ...beside(workload, results),
+    ]),
+    ...(bytesOfKey === undefined
+      ? []
+      : [`An idempotency key takes ${bytesOfKey.toFixed(0)} bytes of the database.`]),
     '',
   ].join('\n\n')
 }
@@ -45,6 +54,7 @@ function table(results: readonly Result[]): string[] {
   const nth = results.find(({ system }) => system.id === 'nth')
   const changesMany = workload.change === 'incrementMany'
   const head = ['System', 'Requests/s', 'Lowest – highest', 'p50 ms', 'p99 ms', 'Nth / this']
+  const costs = ['system µs', 'store µs', 'Nth / this']
   const rows = results.map((result) => {
     const speed = medianFigure(result, 'requestsPerSecond')
     const speeds = result.rounds.map(({ requestsPerSecond }) => requestsPerSecond)
@@ -54,11 +64,39 @@ function table(results: readonly Result[]): string[] {
       `${grouped(Math.min(...speeds))} – ${grouped(Math.max(...speeds))}`,
       medianFigure(result, 'p50Ms').toFixed(2),
       medianFigure(result, 'p99Ms').toFixed(2),
-      nth ? (medianFigure(nth, 'requestsPerSecond') / speed).toFixed(2) : '–',
+      ratio(nth && medianFigure(nth, 'requestsPerSecond') / speed),
+      ...[medianFigure(result, 'systemUs'), medianFigure(result, 'storeUs')].map(inTenths),
+      ratio(nth && medianFigure(nth, 'storeUs') / medianFigure(result, 'storeUs')),
       ...(changesMany ? [grouped(medianFigure(result, 'changesPerSecond'))] : []),
     ]
   })
-  return [`## ${workload.title}`, tableOf([...head, ...(changesMany ? ['Counters/s'] : [])], rows)]
+  return [`## ${workload.title}`, tableOf([...head, ...costs, ...(changesMany ? ['Counters/s'] : [])], rows)]
+}
+
+/** What a workload costs each system, as a ratio to the workload that it is beside. */
+function beside(workload: Workload, results: readonly Result[]): string[] {
+  return results.flatMap((result) => {
+    const plain = results.find(
+      (other) => other.workload.id === workload.beside && other.system === result.system,
+    )
+    if (result.workload !== workload || !plain) return []
+    const times = (figure: (result: Result) => number) => ratio(figure(result) / figure(plain))
+    const [rate, system, store] = (['requestsPerSecond', 'systemUs', 'storeUs'] as const).map((figure) =>
+      times((of) => medianFigure(of, figure)),
+    )
+    const all = times((of) => medianFigure(of, 'systemUs') + medianFigure(of, 'storeUs'))
+    return [
+      `${result.system.title} beside \`${workload.beside}\`: ${rate} of its rate, ${all} times its processor time (system ${system}, store ${store}).`,
+    ]
+  })
+}
+
+function ratio(value: number | undefined): string {
+  return value === undefined || Number.isNaN(value) ? '–' : value.toFixed(2)
+}
+
+function inTenths(value: number): string {
+  return Number.isNaN(value) ? '–' : value.toFixed(1)
 }
 
 /** A table as Markdown. All columns but the first are of numbers. */
@@ -70,7 +108,7 @@ export function tableOf(head: readonly string[], rows: readonly (readonly string
 }
 
 function medianFigure({ rounds }: Result, figure: keyof Figures): number {
-  return medianOf(rounds.map((figures) => figures[figure]))
+  return medianOf(rounds.map((figures) => figures[figure] ?? Number.NaN))
 }
 
 /** Returns the median of some values; NaN if there are none. */

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { Target } from '../src/mysql/settings.ts'
 import { type Generator, startGenerator } from './generator.ts'
-import { built, type Child, ROOT, SERVES, startChild, startProgram } from './processes.ts'
+import { built, type Child, ROOT, SERVES, serverProcessOf, startChild, startProgram } from './processes.ts'
 import { medianOf } from './report.ts'
 
 /** How a benchmark reports progress, and how it is stopped. */
@@ -70,6 +70,18 @@ export class Resources {
     })
   }
 
+  /** The process of the private database server. */
+  databaseProcess(): Promise<number> {
+    return this.#once('process', async () => {
+      const connection = await createConnection(await this.#server())
+      try {
+        return await serverProcessOf(connection)
+      } finally {
+        await connection.end()
+      }
+    })
+  }
+
   /** The private database server, some milliseconds away in each direction. */
   async distant(delayMs: number): Promise<Target> {
     const { socketPath, ...rest } = await this.#server()
@@ -96,8 +108,8 @@ export class Resources {
     })
   }
 
-  /** The port of a Redis that writes every change to its disk before it answers; undefined if none is installed. */
-  redis(): Promise<number | undefined> {
+  /** A Redis that writes every change to its disk before it answers; undefined if none is installed. */
+  redis(): Promise<{ port: number; pid: number } | undefined> {
     return this.#once('redis', async () => {
       const readVersion = () => run('redis-server', ['--version']).catch(() => undefined)
       const version = (await readVersion()) ?? (await this.#installRedis().then(readVersion))
@@ -114,7 +126,7 @@ export class Resources {
         ]),
       )
       await redis.printed(/Ready to accept connections/)
-      return port
+      return { port, pid: redis.process.pid ?? 0 }
     })
   }
 

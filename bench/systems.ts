@@ -16,18 +16,22 @@ export type SystemId =
   | 'group-eventual'
 
 /** Other ways to count, see `peer.ts`. */
-export type PeerId = 'textbook' | 'recipe' | 'drizzle' | 'redis'
+export type PeerId = 'textbook' | 'recipe' | 'drizzle' | 'mercurius' | 'redis'
 
 /** A system that serves. */
 export interface Running {
   urls: string[]
   pid: number
+  /** The process of its store, if that is known. */
+  store?: number
   end(): Promise<void>
 }
 
 export interface System {
   id: SystemId
   title: string
+  /** The database of another way to count, on the same server. */
+  database?: string
   /** Returns undefined if what it needs can't be had. */
   start(resources: Resources): Promise<Running | undefined>
 }
@@ -36,7 +40,14 @@ export interface System {
 const FAR_MS = 5
 
 export const systems: readonly System[] = [
-  { id: 'nth', title: 'Nth', start: async (resources) => startNth(await resources.database()) },
+  {
+    id: 'nth',
+    title: 'Nth',
+    start: async (resources) => ({
+      ...(await startNth(await resources.database())),
+      store: await resources.databaseProcess(),
+    }),
+  },
   {
     id: 'pair',
     title: 'Nth, two processes',
@@ -55,12 +66,13 @@ export const systems: readonly System[] = [
   onDatabase('textbook', 'textbook: Yoga, SERIALIZABLE update and select'),
   onDatabase('recipe', 'recipe: Yoga, one LAST_INSERT_ID statement a call'),
   onDatabase('drizzle', 'drizzle: Yoga, update and select in a transaction'),
+  onDatabase('mercurius', 'mercurius + mysql2, one statement a call'),
   {
     id: 'redis',
     title: 'mercurius + Redis, fsync always',
     async start(resources) {
-      const port = await resources.redis()
-      return port === undefined ? undefined : startPeer('redis', { port })
+      const redis = await resources.redis()
+      return redis && { ...(await startPeer('redis', { port: redis.port })), store: redis.pid }
     },
   },
   onEngine('mariadb', 'MariaDB, one server', 'mariadb-10.11'),
@@ -89,10 +101,15 @@ function startNthProcess(DATABASE_URL: string, environment: Record<string, strin
 
 /** Another way to count, with a database of its own on the same server. */
 function onDatabase(id: PeerId, title: string): System {
+  const database = `bench_${id}`
   return {
     id,
     title,
-    start: async (resources) => startPeer(id, { ...(await resources.database()), database: `bench_${id}` }),
+    database,
+    start: async (resources) => ({
+      ...(await startPeer(id, { ...(await resources.database()), database })),
+      store: await resources.databaseProcess(),
+    }),
   }
 }
 
