@@ -8,7 +8,7 @@ import {
   type RunningPeriods,
   UNKNOWN_PERIODS,
 } from '../rules/periods.ts'
-import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
+import { type CounterRow, isSameRow, type Row, type SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import { subjectHash } from '../rules/subjects.ts'
 import { NOBODY, Rounds } from '../rules/turns.ts'
@@ -206,7 +206,7 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch | 
         each.kind === 'counter'
           ? include(counters, each.row, each.operation, call)
           : include(sequenceGroups, each.row, each.operation, call)
-      if (row !== each.row && row.key !== each.row.key) return undefined
+      if (row !== each.row && !isSameRow(row, each.row)) return undefined
     }
   }
   const onCounters = [...counters.values()]

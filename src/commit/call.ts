@@ -2,7 +2,7 @@ import { refusalMeasure, waitMeasure } from '../operations/measures.ts'
 import type { CounterOperation } from '../rules/counter.ts'
 import { assertInvariant, NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, OperationResult } from '../rules/idempotency.ts'
-import type { CounterRow, Row, Rows, SequenceGroupRow } from '../rules/rows.ts'
+import { type CounterRow, type Row, type Rows, rowKey, type SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceOperation } from '../rules/sequence.ts'
 import { type Owner, ownerText } from '../rules/turns.ts'
 import type { Clock } from './clock.ts'
@@ -202,7 +202,7 @@ export class Call {
 
   /** Those of its rows, in the order of its operations. */
   get rowKeys(): string[] {
-    return this.operations.map(({ row }) => row.key)
+    return this.operations.map(({ row }) => rowKey(row))
   }
 
   touches(keys: readonly string[]): boolean {

@@ -14,6 +14,7 @@ import {
 } from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
 import { totalOf, UNKNOWN_PERIODS } from '../rules/periods.ts'
+import { rowKey } from '../rules/rows.ts'
 import { applyToSequence, numberState } from '../rules/sequence.ts'
 import {
   type Batch,
@@ -318,14 +319,14 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
   for (const work of batch.counters) {
     const { id } = work.row
     const before = reading.counters.get(work)
-    if (!before) gone.push(work.row.key)
+    if (!before) gone.push(rowKey(work.row))
     else if (isTight(work, before)) refused.push(id)
     else states.counters.set(id, { work, before, after: stateOf(work, before) })
   }
   for (const work of batch.sequenceGroups) {
     const before = reading.sequenceGroups.get(work)
     if (before) states.sequenceGroups.set(work.row.id, { work, before, after: numberState(work, before) })
-    else gone.push(work.row.key)
+    else gone.push(rowKey(work.row))
   }
   if (gone.length > 0) return { kind: 'gone', keys: gone }
   if (refused.length > 0) return { kind: 'refused', ids: refused }

@@ -127,12 +127,11 @@ export function openGroupCommit(options: GroupCommitOptions) {
 
   /** Looks up the rows of a call; again, if they were gone or read from another database. */
   async function resolve(call: Call): Promise<void> {
-    const before = call.operations
+    const before = call.rowKeys
     if (before.length > 0) for (const named of call.request.operations) named.rows.forget(named.name)
     try {
       call.operations = await loadRows(call.request, now)
-      if (before.length > 0 && before.every(({ row }, index) => row.key === call.operations[index]?.row.key))
-        await waitForRows(call)
+      if (before.length > 0 && before.join() === call.rowKeys.join()) await waitForRows(call)
       enqueue(call)
     } catch (error) {
       call.settle(errorOf(error))

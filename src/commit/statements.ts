@@ -1,6 +1,7 @@
 import type { ResultSetHeader } from 'mysql2'
 import { type Answer, rowsOf } from '../mysql/session.ts'
 import { groupBy, hex, integer, list } from '../mysql/sql.ts'
+import { rowKey } from '../rules/rows.ts'
 import { type Batch, type CounterWork, type NotApplied, slotOf } from './batch.ts'
 
 /** A text of statements, in the order in which they are sent, and how they are written. */
@@ -80,14 +81,14 @@ export function tryLocks(
     keys[text.add(`select count(*) into @found from ${table} force index (primary) where ${which} ${how}`)] =
       key
   }
-  const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
-  if (quarantinedWork) lockOne(quarantinedWork.row.key, 'counter_value', slotsOf(quarantinedWork))
+  const quarantinedWork = counters.find(({ row }) => rowKey(row) === quarantined)
+  if (quarantinedWork) lockOne(rowKey(quarantinedWork.row), 'counter_value', slotsOf(quarantinedWork))
   for (const { hash } of claims) lockOne(hash, 'idempotency_key', `hash = ${hex(hash)}`)
   for (const { row, periodKey } of sequenceGroups) {
     const ofPeriod = `group_id = ${integer(row.id)} and period_key = ${integer(periodKey)}`
-    lockOne(row.key, 'sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT)
-    lockOne(row.key, 'sequence_group', `id = ${integer(row.id)}`)
-    lockOne(row.key, 'sequence_value', ofPeriod)
+    lockOne(rowKey(row), 'sequence', `id = ${integer(row.sequenceId)}`, SHARED_NOWAIT)
+    lockOne(rowKey(row), 'sequence_group', `id = ${integer(row.id)}`)
+    lockOne(rowKey(row), 'sequence_value', ofPeriod)
   }
   const lockedAt = counters.map((work) =>
     text.add(`${SELECT_VERSIONS}${slotsOf(work)}\n   for update skip locked`),
@@ -103,7 +104,7 @@ export function tryLocks(
     if (missing.length === 0) return undefined
     const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
     const keysOf = (areThere: boolean) =>
-      missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [row.key] : []))
+      missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [rowKey(row)] : []))
     return { kind: 'notLocked' as const, locked: keysOf(true), gone: keysOf(false) }
   }
   return { keys, read }

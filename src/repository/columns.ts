@@ -117,8 +117,11 @@ export type SequenceDefinitionRow = Record<'start_value' | 'step', number> &
   Record<'min_value' | 'max_value' | 'restart_every', number | null> &
   Record<'cycles' | 'allow_repeats' | 'gapless', number> & { its_format: Buffer | null; its_zone: Buffer }
 
+/** Cached sequence definitions: all groups of a sequence share one. */
+const sequenceDefinitions = new LRUCache<string, SequenceDefinition>({ max: 1000 })
+
 export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefinition {
-  return {
+  const definition: SequenceDefinition = {
     startValue: row.start_value,
     step: row.step,
     minValue: row.min_value,
@@ -130,6 +133,10 @@ export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefini
     timeZone: row.its_zone.toString('latin1'),
     gapless: row.gapless === 1,
   }
+  const text = JSON.stringify(definition)
+  const cached = sequenceDefinitions.get(text)
+  if (!cached) sequenceDefinitions.set(text, definition)
+  return cached ?? definition
 }
 
 export type KeyRow = Record<'namespace' | 'sequence' | 'its_group', Buffer>

@@ -311,14 +311,12 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
 }
 
 function counterRowIn(row: IdentifiedRow, incarnation: number): CounterRow {
-  const { id, version } = row
   // No spread: what follows one would be stored outside of the object, which every call reads.
   return {
     kind: 'counter',
-    key: `counter ${id} ${version} ${incarnation}`,
-    id,
+    id: row.id,
     namespaceId: row.namespace_id,
-    version,
+    version: row.version,
     incarnation,
     definition: definitionIn(row),
     salt: row.subject_salt?.toString('hex'),

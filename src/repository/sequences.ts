@@ -312,7 +312,6 @@ export async function readSequenceGroups(
       const { id, identity, version, sequence_id: sequenceId } = row
       const group: SequenceGroupRow = {
         kind: 'sequenceGroup',
-        key: `group ${id} ${version} ${incarnation}`,
         group: row.its_group.toString(),
         definition: sequenceDefinitionIn(row),
         id,

@@ -5,8 +5,6 @@ import type { SequenceDefinition } from './sequenceDefinition.ts'
 export type Row = CounterRow | SequenceGroupRow
 
 interface CachedRow {
-  /** Unique per counter, or sequence group, with its version and incarnation. */
-  key: string
   id: number
   /** Version of the definition that was read with it. */
   version: number
@@ -36,6 +34,19 @@ export interface SequenceGroupRow extends CachedRow {
   definition: SequenceDefinition
   /** Key of the period whose row is known to exist and is stored as the latest, with this definition. */
   issuedIn: number | undefined
+}
+
+/**
+ * A text that is unique per counter, or sequence group, with its version and incarnation. It isn't kept in the row: only
+ * failures need it.
+ */
+export function rowKey({ kind, id, version, incarnation }: Row): string {
+  return `${kind} ${id} ${version} ${incarnation}`
+}
+
+/** Whether two rows of one name have the same key. */
+export function isSameRow(a: Row, b: Row): boolean {
+  return a.id === b.id && a.version === b.version && a.incarnation === b.incarnation
 }
 
 /** Finds rows by what callers call them. */

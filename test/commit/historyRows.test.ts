@@ -31,7 +31,7 @@ it('finds the history rows of a thousand counters by their whole keys, however l
       salt: undefined,
       forgottenSecond: 0,
     }
-    const row: CounterRow = { kind: 'counter', namespaceId: 1, key: `${id}`, id, ...cached }
+    const row: CounterRow = { kind: 'counter', namespaceId: 1, id, ...cached }
     const path = { kind: 'locked', slot: 0 } as const
     const wanted = { hasClaim: false, wantsRevision: false, wantsPeriodValues: false, isMissed: false }
     return { row, operations: [], path, running, subjects: undefined, ...wanted }

@@ -246,7 +246,6 @@ function readRow(server: SimulatedServer, key: CounterKey, incarnation: number) 
   const { minValue, maxValue, overflow } = boundsIn(definition)
   const row: CounterRow = {
     kind: 'counter',
-    key: `counter ${id} ${version} ${incarnation}`,
     id,
     namespaceId: 1,
     version,
@@ -269,7 +268,6 @@ function readGroup(server: SimulatedServer, key: SequenceGroupKey, incarnation: 
   if (!group) return undefined
   const row: SequenceGroupRow = {
     kind: 'sequenceGroup',
-    key: `group ${id}`,
     id,
     version: 1,
     incarnation,

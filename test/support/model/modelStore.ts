@@ -21,7 +21,7 @@ import { openCounters } from '../../../src/repository/counters.ts'
 import type { CounterKey, Definition } from '../../../src/rules/counter.ts'
 import { unavailable } from '../../../src/rules/errors.ts'
 import type { StoredResults } from '../../../src/rules/idempotency.ts'
-import type { CounterRow } from '../../../src/rules/rows.ts'
+import { type CounterRow, rowKey } from '../../../src/rules/rows.ts'
 import { AMPLE_MS } from '../server/nth.ts'
 import { PLAIN } from './plain.ts'
 
@@ -111,7 +111,6 @@ export function modelRows(table: Table): RowCache<CounterKey, CounterRow> {
     const { id, version, definition } = stored
     const own = {
       kind: 'counter',
-      key: `${id} ${version}`,
       namespaceId: 1,
       incarnation: 0,
       changedAt: 0,
@@ -191,8 +190,8 @@ class ModelTransaction implements Transaction {
     await ticksLater(ticks)
     if (outcome === 'conflict') return { kind: 'conflict', cause: outcome }
     if (outcome !== 'failingKey') return undefined
-    const key = counters[run % counters.length]?.row.key
-    if (run % 3 === 0 && key !== undefined) return { kind: 'notLocked', locked: [key], gone: [] }
+    const row = counters[run % counters.length]?.row
+    if (run % 3 === 0 && row) return { kind: 'notLocked', locked: [rowKey(row)], gone: [] }
     return { kind: run % 3 === 1 ? 'fault' : 'locked', cause: outcome }
   }
 
