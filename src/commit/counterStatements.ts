@@ -15,7 +15,7 @@ import {
   slotOf,
 } from './batch.ts'
 import { forgetSubjects, redefine, remove } from './counterDefinition.ts'
-import { type Fence, keep } from './fence.ts'
+import type { Fence } from './fence.ts'
 import {
   areRoomy,
   areRunning,
@@ -30,7 +30,7 @@ import {
   startSecond,
   writingColumns,
 } from './periodStatements.ts'
-import { byId, eachOf, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
+import { byId, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
 
 /** What the first answers show of a counter that exists. */
 interface CounterAnswer {
@@ -187,45 +187,6 @@ export function addWithFence(fence: Fence, work: CoalescedWork, at: Date): [stri
   for (let index = 0; index <= running.length; index += 1) literals.push(sum)
   for (const value of [fence.id, fence.seq, fence.epoch, row.id, row.version]) literals.push(integer(value))
   return [statement, literals]
-}
-
-/**
- * Adds to several counters with the same running periods that were changed before, and increments the fence, which keeps
- * their values before: all, or nothing. Returns the statements up to COMMIT. The last one selects what is kept, and the one
- * before it fails if a row did not fit.
- *
- * An `update` that collects the values in a variable is the only form that both servers have: MariaDB has no
- * `update … returning`, and MySQL no `returning`.
- */
-export function addAllWithFence(fence: Fence, works: CoalescedWorks, at: Date): string[] {
-  const [{ running }] = works
-  const sum = eachOf(works, 'counter_id', ({ path }) => integer(path.sum))
-  const raise = eachOf(works, 'counter_id', ({ path }) => integer(path.raise))
-  const versions = list(works, ({ row }) => `(${integer(row.id)}, ${integer(row.version)})`)
-  return [
-    'start transaction',
-    "set @found = ''",
-    `update counter_value force index (primary)
-   set revision = revision + ${raise}, updated_at = ${instant(at)},
-       ${addingInPeriods(running, sum)}value = value + if(length(@found := concat(@found, counter_id, ' ', value, ',')), ${sum}, 0)
- where counter_id in (${idsOf(works)}) and slot = 0 and (counter_id, version) in (${versions}) and created_at is not null
-   and ${isRoomy('value')}${andRoomyPeriods(running)}`,
-    ...keep(fence, works.length, '@found'),
-  ]
-}
-
-/** The counters whose additions were kept as that text, as they were read. */
-export function keptReadings(works: CoalescedWorks, kept: string): Map<CounterWork, CounterReading> {
-  if (works.length === 1) return new Map([[works[0], added(Number(kept))]])
-  const rows = kept.split(',')
-  return new Map(
-    works.map((work, index) => {
-      // The rows of an update by primary key are in its order, as are the works.
-      const [id, value] = rows[index]?.split(' ') ?? []
-      assertInvariant(Number(id) === work.row.id, 'the values of added rows are in the order of their ids')
-      return [work, added(Number(value))]
-    }),
-  )
 }
 
 /** Cached, as all flushes until one of the periods ends have the same list. */

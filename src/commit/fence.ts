@@ -90,20 +90,21 @@ export function end({ session, fence }: Fenced): string[] {
 const COMMIT = ['commit']
 
 /**
- * The end of a transaction that commits in one trip: increments `seq`, and keeps a text, for a writer that loses the
- * answer. Fails unless the statement before changed so many rows, and `seq` was what this writer left it at.
+ * Keeps a text with the fence, for a writer that loses the answer, and reads it. Fails unless the statement before
+ * changed so many rows, in the transaction that incremented `seq`. Nothing calls it at present: a change that is being
+ * prepared decides whether it stays.
  *
  * @param text an expression
  */
-export function keep(fence: Fence, changed: number, text: string): string[] {
+export function keep({ fence }: Fenced, changed: number, text: string): string[] {
   return [
     `update fence
-   set seq = ${integer(fence.seq + 1)},
-       found = if(row_count() = ${integer(changed)}, ${text}, null),
-       touched_at = utc_timestamp()
- where ${asLeft(fence)}`,
+   set found = if(row_count() = ${integer(changed)}, ${text}, null)
+ where ${asIncremented(fence)}`,
     failUnless(`(${selectKept(fence)}) is not null`),
     selectKept(fence),
+    // Shows whether the select fails, or what comes after it.
+    'do 0',
   ]
 }
 

@@ -13,8 +13,7 @@ import { openTestNth } from '../support/server/nth.ts'
 stopClock()
 
 const IN_ONE_TRIP = /^update fence straight_join counter_value/
-const FIRST_OF_TWO = /^start transaction;\nupdate fence/
-const SEVERAL_IN_ONE_TRIP = /^start transaction;\nset @found/
+const FIRST_OF_TWO = /^start transaction;/
 const LOOK = /update fence set epoch/
 const NEW_SESSION = /^set session\s+sql_mode/
 
@@ -22,7 +21,6 @@ const ER_KILL_DENIED = 1095
 const HOUR_MS = 3_600_000
 const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ namespace: 'n', name })) as [Key, Key, Key]
 type Key = { namespace: string; name: string }
-type Counters = ReturnType<typeof openTestNth>['counters']
 
 /** Three counters at 0 that this process has changed. `strike`: the fates of the next such statements. */
 async function countersWith(options: Parameters<typeof openTestNth>[1] = {}) {
@@ -117,80 +115,6 @@ it.each(CUTS)('counts once, and returns the number, when the connection is cut a
   expect(due).toEqual([])
   expect(await sums(database)).toEqual(Array(4).fill(5))
   expect(faults).toEqual([])
-})
-
-/** Adds different numbers to three counters at once. Returns their values. */
-async function addToAll(counters: Counters): Promise<number[]> {
-  const changes = await Promise.all([a, b, c].map((key, index) => counters.incrementBy(key, index + 1)))
-  return changes.map(({ value }) => value)
-}
-
-it.each(CUTS)('counts several counters once when the connection is cut at %s', async (_, strokes) => {
-  const { counters, database, strike, due, faults } = await countersWith()
-  expect(await addToAll(counters)).toEqual([1, 2, 3])
-  strike(
-    ...strokes.map(([pattern, delivery]): [RegExp, Delivery] => [
-      pattern === IN_ONE_TRIP ? SEVERAL_IN_ONE_TRIP : pattern,
-      delivery,
-    ]),
-  )
-  const statements = collectStatements()
-  expect(await addToAll(counters)).toEqual([2, 4, 6])
-  expect(statements[0]).toMatch(SEVERAL_IN_ONE_TRIP)
-  expect(due).toEqual([])
-  expect(await sums(database)).toEqual(Array(4).fill(12))
-  expect(faults).toEqual([])
-})
-
-it('counts several once, and returns the numbers, wherever in the answer the connection is cut', {
-  tags: 'random',
-}, async () => {
-  const { counters, database, strike, sessions } = await countersWith()
-  const step = Math.ceil(300 / runSize(16, 100))
-  let bytes = 0
-  let rounds = 0
-  for (let isCut = true; isCut; bytes += step) {
-    const before = sessions()
-    strike([SEVERAL_IN_ONE_TRIP, { answeredBytes: bytes }])
-    rounds += 1
-    expect(await addToAll(counters)).toEqual([rounds, 2 * rounds, 3 * rounds])
-    isCut = sessions() > before
-  }
-  expect(bytes).toBeGreaterThan(100)
-  expect(await sums(database)).toEqual(Array(4).fill(6 * rounds))
-})
-
-it('counts several once when one of their statements, or COMMIT, is answered with any error of a server', {
-  tags: 'slow',
-}, async () => {
-  const { counters, database, strike } = await countersWith()
-  const errors = Object.values(CLASSES).flatMap((numbers) => Object.entries<number>(numbers))
-  for (const [index, [name, errno]] of errors.entries()) {
-    strike([SEVERAL_IN_ONE_TRIP, { errno }])
-    const n = index + 1
-    expect([name, await addToAll(counters)]).toEqual([name, [n, 2 * n, 3 * n]])
-  }
-  expect(await sums(database)).toEqual(Array(4).fill(6 * errors.length))
-})
-
-it.each([
-  ['has a bound now', (key: Key, other: Counters) => other.define(key, { maxValue: 9 })],
-  ['was deleted', (key: Key, other: Counters) => other.delete(key).then(() => other.incrementBy(key, 2))],
-  ['has no room', (key: Key, other: Counters) => other.reset(key, Number.MAX_SAFE_INTEGER - 2)],
-])('changes nothing in one trip if one of several counters %s, and then each in two', async (_, change) => {
-  const { counters, database } = await countersWith()
-  await addToAll(counters)
-  const other = openTestNth(database).counters
-  await change(b, other)
-  const { value } = await other.read(b)
-  const statements = collectStatements()
-  expect(await addToAll(counters)).toEqual([2, value + 2, 6])
-  expect(statements.slice(0, 3)).toEqual([
-    expect.stringMatching(SEVERAL_IN_ONE_TRIP),
-    'rollback',
-    expect.stringMatching(FIRST_OF_TWO),
-  ])
-  expect([await other.read(a), await other.read(c)]).toMatchObject([{ value: 2 }, { value: 6 }])
 })
 
 it('does not mistake what the previous flush has applied for a flush that was cut off on its way', async () => {
@@ -331,8 +255,7 @@ it('looks whether COMMIT took effect when it is answered with an error', async (
   const { counters, database, strike, due } = await countersWith()
   strike([/^commit$/, { instead: "signal sqlstate '45000'" }])
   const statements = collectStatements()
-  const options = { withRevision: true }
-  const changes = await Promise.all([a, b].map((key) => counters.incrementBy(key, 1, options)))
+  const changes = await Promise.all([a, b].map((key) => counters.incrementBy(key, 1)))
   expect(changes.map(({ value }) => value)).toEqual([1, 1])
   expect(statements.filter((text) => LOOK.test(text))).toHaveLength(1)
   expect(due).toEqual([])

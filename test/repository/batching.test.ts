@@ -81,15 +81,15 @@ it('changes a counter for all callers who wait by one statement', async () => {
   }
 })
 
-it('changes many counters that it knows by one text, which commits, whatever is added to each', async () => {
+it('changes many counters in one transaction, whatever the number of statements', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(100).map((index) => ({ namespace: 'n', name: `c${index}` }))
   await Promise.all(keys.map((key) => counters.incrementBy(key, 1)))
   const statements = collectStatements()
   const changes = await Promise.all(keys.map((key, index) => counters.incrementBy(key, (index % 3) - 1)))
   expect(changes.map(({ value }) => value)).toEqual(keys.map((_, index) => index % 3))
-  expect(statements).toEqual([expect.stringMatching(/^start transaction;.+;\ncommit$/s)])
-  expect(statements[0]?.match(/update counter_value/g)).toHaveLength(1)
+  expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
+  expect(statements[0]?.match(/update counter_value/g)).toHaveLength(3)
 })
 
 it('changes a counter and a sequence in one transaction', async () => {
