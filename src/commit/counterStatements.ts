@@ -30,7 +30,7 @@ import {
   startSecond,
   writingColumns,
 } from './periodStatements.ts'
-import { byId, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
+import { byId, eachOf, type FlushText, idsOf, type Reader, slotsOf } from './statements.ts'
 
 /** What the first answers show of a counter that exists. */
 interface CounterAnswer {
@@ -64,12 +64,62 @@ export function lockDefinitions(
     })
 }
 
-/** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
-export function changeCounters(works: readonly CounterWork[], text: FlushText): Reader<CounterAnswer[]> {
+/**
+ * Makes the coalesced additions to counters, which are in lock order, and locks the others.
+ *
+ * @param mayCollect whether rows that don't have the running periods may be locked after the others
+ */
+export function changeCounters(
+  works: readonly CounterWork[],
+  text: FlushText,
+  mayCollect: boolean,
+): Reader<CounterAnswer[]> {
+  const additions = mayCollect ? collectable(works) : undefined
+  if (additions) return addAndCollect(additions, text)
   const single = works.filter(({ row }) => row.definition.slots === 1)
   const readers = single.length > 0 ? [lockAndAdd(single, text)] : []
   for (const work of works) if (work.row.definition.slots > 1) readers.push(lockSlots(work, text))
   return (answers) => readers.flatMap((readChanges) => readChanges(answers))
+}
+
+/** Beyond it, collecting takes longer: each row copies what was collected before. */
+const MAX_COLLECTED = 256
+
+/** Works that one statement can add to; undefined: it can't add to all. */
+function collectable(works: readonly CounterWork[]): CoalescedWorks | undefined {
+  const [first, ...others] = works
+  if (!first || others.length === 0 || others.length >= MAX_COLLECTED) return undefined
+  const isAlike = (work: CounterWork): work is CoalescedWork =>
+    isCoalesced(work) && !wantsState(work) && work.running === first.running
+  return isAlike(first) && others.every(isAlike) ? [first, ...others] : undefined
+}
+
+/**
+ * Adds to rows that have the running periods, and collects their values before in a variable. Both servers have no other
+ * statement that does both: MariaDB lacks `update … returning`, and MySQL `returning` (which warns that such variables may
+ * go one day). Beside `lockAndAdd`, 10 000 counters took 0.77 of the database's time, at 1.18 times the rate (MariaDB
+ * 10.11, two cores, `npm run bench -- --only nth,uniform@64`).
+ */
+function addAndCollect(works: CoalescedWorks, text: FlushText): Reader<CounterAnswer[]> {
+  const [{ running }] = works
+  const sum = eachOf(works, 'counter_id', ({ path }) => integer(path.sum))
+  const raise = eachOf(works, 'counter_id', ({ path }) => integer(path.raise))
+  text.add("set @found = ''")
+  text.add(`update counter_value force index (primary)
+   set revision = revision + ${raise},
+       updated_at = ${instant(text.at)},
+       ${addingInPeriods(running, sum)}value = value + if(length(@found := concat(@found, counter_id, ' ', version, ' ', value, ',')), ${sum}, 0)
+ where counter_id in (${idsOf(works)}) and slot = 0 and created_at is not null${andRoomyPeriods(running)}`)
+  const foundAt = text.add('select @found as found')
+  return (answers) => {
+    const found = firstRow<{ found: string }>(answers[foundAt])?.found ?? ''
+    const rows = new Map(found.split(',').map((row) => [Number.parseInt(row, 10), row.split(' ')]))
+    return works.flatMap((work): CounterAnswer[] => {
+      const [, version, value] = rows.get(work.row.id) ?? []
+      if (version === undefined) return [{ work, reading: undefined }]
+      return Number(version) === work.row.version ? [{ work, reading: added(Number(value)) }] : []
+    })
+  }
 }
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */

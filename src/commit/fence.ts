@@ -90,41 +90,14 @@ export function end({ session, fence }: Fenced): string[] {
 const COMMIT = ['commit']
 
 /**
- * Keeps a text with the fence, for a writer that loses the answer, and reads it. Fails unless the statement before
- * changed so many rows, in the transaction that incremented `seq`. Nothing calls it at present: a change that is being
- * prepared decides whether it stays.
- *
- * @param text an expression
- */
-export function keep({ fence }: Fenced, changed: number, text: string): string[] {
-  return [
-    `update fence
-   set found = if(row_count() = ${integer(changed)}, ${text}, null)
- where ${asIncremented(fence)}`,
-    failUnless(`(${selectKept(fence)}) is not null`),
-    selectKept(fence),
-    // Shows whether the select fails, or what comes after it.
-    'do 0',
-  ]
-}
-
-function selectKept(fence: Fence): string {
-  return `select found from fence where ${asIncremented(fence)}`
-}
-
-/** Reads the answer to the statement that selects what was kept. */
-export function keptIn(answer: Answer | undefined): string | undefined {
-  return firstRow<{ found: string | null }>(answer)?.found ?? undefined
-}
-
-/**
  * Reads what was kept by the transaction that incremented `seq`.
  *
  * @throws if it can't be read, or nothing was kept
  */
 export async function readKept({ session, fence }: Fenced): Promise<string> {
-  const kept = keptIn((await session.send([selectKept(fence)]))[0])
-  if (kept === undefined) throw new Error('The fence does not have what a committed transaction kept')
+  const answers = await session.send([`select found from fence where ${asIncremented(fence)}`])
+  const kept = firstRow<{ found: string | null }>(answers[0])?.found
+  if (kept == null) throw new Error('The fence does not have what a committed transaction kept')
   return kept
 }
 

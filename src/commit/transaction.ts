@@ -131,7 +131,9 @@ class FlushTransaction implements Transaction {
       if (obstacle) return obstacle
     }
     const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
-    const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
+    // A retry takes all locks in order. A cluster may repeat a statement, but not what it collected.
+    const mayCollect = precautions.mayCommitAtOnce && !session.isGalera
+    const readCounters = counters.length > 0 ? changeCounters(counters, text, mayCollect) : undefined
     const readSubjects = COUNTS.lock(counters, text)
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     const readLost = lockDefinitions(counters, text)

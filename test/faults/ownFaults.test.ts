@@ -75,7 +75,14 @@ it('watches other counters beside one that cannot be parsed, and reports that on
   const target = await freshDatabase()
   const { counters, live, faults } = openTestNth(target)
   for (const name of ['a', 'broken']) await counters.incrementBy(counter(name), 1)
-  await query(target, "update counter set periods = 'FORTNIGHT' where name = 'broken'")
+  // As a definition of another process, with another version.
+  await query(
+    target,
+    `update counter c
+       join counter_value v on v.counter_id = c.id
+        set c.periods = 'FORTNIGHT', c.version = c.version + 1, v.version = v.version + 1
+      where c.name = 'broken'`,
+  )
   const changed: string[] = []
   const feed = live.open({
     periods: [],

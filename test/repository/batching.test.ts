@@ -81,7 +81,7 @@ it('changes a counter for all callers who wait by one statement', async () => {
   }
 })
 
-it('changes many counters in one transaction, whatever the number of statements', async () => {
+it('changes many counters by one statement in one transaction, whatever is added to each', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(100).map((index) => ({ namespace: 'n', name: `c${index}` }))
   await Promise.all(keys.map((key) => counters.incrementBy(key, 1)))
@@ -89,7 +89,7 @@ it('changes many counters in one transaction, whatever the number of statements'
   const changes = await Promise.all(keys.map((key, index) => counters.incrementBy(key, (index % 3) - 1)))
   expect(changes.map(({ value }) => value)).toEqual(keys.map((_, index) => index % 3))
   expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
-  expect(statements[0]?.match(/update counter_value/g)).toHaveLength(3)
+  expect(statements[0]?.match(/update counter_value/g)).toHaveLength(1)
 })
 
 it('changes a counter and a sequence in one transaction', async () => {
@@ -129,14 +129,15 @@ it('touches keys, counters and sequence groups in one order, whatever the order 
   for (const order of [names, names.toReversed()]) {
     statements.length = 0
     await Promise.all([...order.slice(0, 2).map(count), ...order.map(issue)])
-    expectSorted(
-      /where counter_id in \((.*)\) and slot = 0\n order by counter_id, slot\n {3}for update/g,
-      2,
-      byNumber,
-    )
+    expectSorted(/ where counter_id in \((.*)\) and slot = 0 and created_at is not null/g, 2, byNumber)
     expectSorted(/where group_id in \((.*)\) and.*\n order by group_id\n {3}for update/g, 4, byNumber)
     statements.length = 0
     await Promise.all([...order, ...order].map(change))
+    expectSorted(
+      /where counter_id in \((.*)\) and slot = 0\n order by counter_id, slot\n {3}for update/g,
+      4,
+      byNumber,
+    )
     expectSorted(/\(x'([0-9a-f]+)', x'/g, 8)
   }
 })
