@@ -267,3 +267,16 @@ it('returns the totals of periods to a repeat if the first call has selected the
   expect(await change('with', fields)).toEqual({ increment: { value: 1, valueIn: 1, replayed: true } })
   expect(await change('without', fields)).toEqual({ increment: { value: 2, valueIn: null, replayed: true } })
 })
+
+it('recognizes a request as older servers do, whatever the order of its properties', () => {
+  const [changes, reordered] = [
+    { name: 'a', delta: 2, x: [null, { z: 1, y: 'é"' }] },
+    { delta: 2, x: [null, { y: 'é"', z: 1 }], name: 'a' },
+  ]
+  const claim = claimOf('n', 'k', ['incrementMany', { changes: [changes] }], 'o')
+  expect(claimOf('n', 'k', ['incrementMany', { changes: [reordered] }], 'o')).toEqual(claim)
+  expect(claim).toEqual({
+    hash: 'a32110627cc8c4f9947b0a49fabd7f94f29d5871d110835c14c9c1764ea7576f',
+    fingerprint: '446b873647c2c2c0ae2bbd8e6ce34c8ebf830a59013fcd8e47f219da26f2ea24',
+  })
+})
