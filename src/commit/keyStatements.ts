@@ -1,4 +1,4 @@
-import { rowsOf } from '../mysql/session.ts'
+import { type Answer, rowsOf } from '../mysql/session.ts'
 import { bytes, hex, instant, list } from '../mysql/sql.ts'
 import type { PeriodValues } from '../rules/counter.ts'
 import type { Claim, EarlierResults, OperationResult, StoredResults } from '../rules/idempotency.ts'
@@ -6,28 +6,20 @@ import type { SequenceResult } from '../rules/sequence.ts'
 import { type FlushText, type Reader, resultOf } from './statements.ts'
 
 /**
- * Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. Waits for a
- * transaction that has claimed one of them.
+ * What a claim has in the place of its results until they are stored: as long as those of a plain call, up to a value of
+ * six digits. So storing them changes the row in place: half of the redo log.
  */
-export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<EarlierResults[] | undefined> {
-  const values = list(
-    claims,
-    ({ hash, fingerprint }) => `(${hex(hash)}, ${hex(fingerprint)}, ${instant(text.at)}, utc_timestamp(3))`,
-  )
+const BLANK = ' '.repeat(20)
+const BLANK_LITERAL = bytes(BLANK)
+
+/** Claims unused keys, and returns how many. Waits for a transaction that has claimed one of them. */
+export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<number> {
+  const rest = `${instant(text.at)}, ${BLANK_LITERAL}, utc_timestamp(3)`
   const claimedAt = text.add(
-    `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values}`,
+    `insert ignore into idempotency_key (hash, fingerprint, applied_at, results, claimed_at)
+values ${list(claims, ({ hash, fingerprint }) => `(${hex(hash)}, ${hex(fingerprint)}, ${rest})`)}`,
   )
-  const usedAt = text.add(readResults(claims))
-  return (answers) => {
-    const earlier = rowsOf(answers[usedAt]).map((row) => ({
-      claim: { hash: row.hash.toString('hex'), fingerprint: row.fingerprint.toString('hex') },
-      at: row.applied_at,
-      ageMs: Number(row.age_us) / 1000,
-      results: JSON.parse(row.results.toString('utf8')).map(resultIn),
-    }))
-    const { affectedRows } = resultOf(answers[claimedAt])
-    return affectedRows + earlier.length === claims.length ? earlier : undefined
-  }
+  return (answers) => resultOf(answers[claimedAt]).affectedRows
 }
 
 /**
@@ -40,9 +32,19 @@ export function readResults(claims: readonly Claim[]): string {
   return `select hash, fingerprint, applied_at, results,
        timestampdiff(microsecond, claimed_at, utc_timestamp(3)) as age_us
   from idempotency_key force index (primary)
- where hash in (${claims.map(({ hash }) => hex(hash))}) and results is not null
+ where hash in (${list(claims, ({ hash }) => hex(hash))}) and results <> ${BLANK_LITERAL}
  order by hash
   lock in share mode`
+}
+
+/** The answer to that. */
+export function resultsIn(answer: Answer | undefined): EarlierResults[] {
+  return rowsOf(answer).map((row) => ({
+    claim: { hash: row.hash.toString('hex'), fingerprint: row.fingerprint.toString('hex') },
+    at: row.applied_at,
+    ageMs: Number(row.age_us) / 1000,
+    results: JSON.parse(row.results.toString('utf8')).map(resultIn),
+  }))
 }
 
 /** A result as stored: a list for a counter, as a key may have a thousand. */
@@ -57,18 +59,24 @@ type StoredResult =
       countedAt?: number | null,
     ]
 
-/** Stores results under claimed keys. */
-export function storeResults(stored: readonly StoredResults[]): string {
-  const values = stored.map(({ claim: { hash, fingerprint }, at, results }) => {
-    const text = JSON.stringify(results.map(written))
-    return `(${hex(hash)}, ${hex(fingerprint)}, ${instant(at)}, ${bytes(text)}, utc_timestamp(3))`
+/**
+ * Stores results under claimed keys. Only a key that has expired is claimed anew: a change of `claimed_at` leaves the row of
+ * a secondary key behind.
+ */
+export function storeResults(stored: readonly StoredResults[], at: Date): string {
+  const appliedAt = instant(at)
+  const values = stored.map(({ claim: { hash, fingerprint }, results, wantsPeriodValues }) => {
+    const text = JSON.stringify(results.map((result) => written(result, wantsPeriodValues))).padEnd(
+      BLANK.length,
+    )
+    return `(${hex(hash)}, ${hex(fingerprint)}, ${appliedAt}, ${bytes(text)}, utc_timestamp(3))`
   })
   return `insert into idempotency_key (hash, fingerprint, applied_at, results, claimed_at) values ${values.join(', ')}
     on duplicate key update
        fingerprint = values(fingerprint),
        applied_at = values(applied_at),
-       results = values(results),
-       claimed_at = values(claimed_at)`
+       claimed_at = if(results = ${BLANK_LITERAL}, claimed_at, values(claimed_at)),
+       results = values(results)`
 }
 
 function resultIn(written: StoredResult): OperationResult {
@@ -79,10 +87,11 @@ function resultIn(written: StoredResult): OperationResult {
   return countedAt === null ? { ...result, isUncounted: true } : { ...result, countedAt: new Date(countedAt) }
 }
 
-function written(result: OperationResult): StoredResult {
+function written(result: OperationResult, wantsPeriodValues = false): StoredResult {
   // The old revision is of no use to a repeat, which returns the current one.
   if ('kind' in result) return 'revision' in result ? { ...result, revision: undefined } : result
-  const { value, previousValue, appliedDelta, valuesIn, countedAt, isUncounted } = result
+  const { value, previousValue, appliedDelta, countedAt, isUncounted } = result
+  const valuesIn = wantsPeriodValues ? result.valuesIn : undefined
   if (countedAt || isUncounted)
     return [value, previousValue, appliedDelta, valuesIn ?? {}, countedAt?.getTime() ?? null]
   return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]

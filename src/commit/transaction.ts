@@ -37,7 +37,7 @@ import {
   writeCounters,
 } from './counterStatements.ts'
 import * as fence from './fence.ts'
-import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
+import { claimKeys, readResults, releaseKey, resultsIn, storeResults } from './keyStatements.ts'
 import { writeHistory } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
 import { FlushText, resultOf, tryLocks } from './statements.ts'
@@ -130,7 +130,7 @@ class FlushTransaction implements Transaction {
       if (obstacle) await fence.rollBack(session)
       if (obstacle) return obstacle
     }
-    const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
+    const readClaimed = claims.length > 0 ? claimKeys(claims, text) : undefined
     // A retry takes all locks in order. A cluster may repeat a statement, but not what it collected.
     const mayCollect = precautions.mayCommitAtOnce && !session.isGalera
     const readCounters = counters.length > 0 ? changeCounters(counters, text, mayCollect) : undefined
@@ -140,8 +140,10 @@ class FlushTransaction implements Transaction {
     const answers = await session.send(text.statements)
     if (!this.#hasBegun && !fence.hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
-    const earlier = readKeys ? readKeys(answers) : []
-    if (!earlier) {
+    const claimed = readClaimed ? readClaimed(answers) : 0
+    // A trip of its own, as most keys are new: the statement lists all of them.
+    const earlier = claimed < claims.length ? resultsIn((await session.send([readResults(claims)]))[0]) : []
+    if (claimed + earlier.length !== claims.length) {
       await fence.rollBack(session)
       return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
     }
@@ -169,7 +171,7 @@ class FlushTransaction implements Transaction {
     if (counters.length > 0) prepared.push(...writeCounters(counters, at))
     if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, at))
     if (counters.length > 0) prepared.push(...writeHistory(counters), ...COUNTS.write(counters, at))
-    if (toStore.length > 0) prepared.push(storeResults(toStore))
+    if (toStore.length > 0) prepared.push(storeResults(toStore, at))
     for (const claim of toRelease) prepared.push(releaseKey(claim))
     this.#prepared = prepared
   }

@@ -39,9 +39,9 @@ export const EPOCH = '19700101000000'
 
 /** A UTC instant, or milliseconds since 1970, for a `datetime(3)`: `20261120230200.123`. */
 export function instant(at: Date | number): string {
-  const date = typeof at === 'number' ? new Date(at) : at
-  const digits = date.toISOString().replace(/\D/g, '')
-  return `${digits.slice(0, 14)}.${digits.slice(14)}`
+  const text = (typeof at === 'number' ? new Date(at) : at).toISOString()
+  const date = text.slice(0, 4) + text.slice(5, 7) + text.slice(8, 10)
+  return date + text.slice(11, 13) + text.slice(14, 16) + text.slice(17, 23)
 }
 
 /**

@@ -85,7 +85,7 @@ export function defineSequence(
     const stored = changed({ ...history, ...imported })
     if (!isDefined || !isDeepStrictEqual(stored.definition, sequence.definition))
       await storeSequence(connection, id, stored)
-    await connection.query(storeResults([{ claim, at, results: [] }]))
+    await connection.query(storeResults([{ claim, at, results: [] }], at))
     committing = { ...key, definition: stored.definition, createdAt }
     return committing
   }

@@ -17,6 +17,8 @@ export interface StoredResults {
   claim: Claim
   at: Date
   results: readonly OperationResult[]
+  /** Whether the totals of periods are stored as well: where the first call requested them. */
+  wantsPeriodValues?: boolean | undefined
 }
 
 /** Stored results as found, with their age by the database's clock: processes' clocks differ. */
@@ -44,7 +46,7 @@ export function keyFault(key: string): Fault | undefined {
  */
 export function claimOf(namespace: string, key: string, request: readonly unknown[], owner = ''): Claim {
   const names = owner === '' ? joinNames(namespace, key) : joinNames(namespace, key, owner)
-  return { hash: hash('sha256', names), fingerprint: hash('sha256', JSON.stringify(request, inOrder)) }
+  return { hash: hash('sha256', names), fingerprint: hash('sha256', JSON.stringify(inOrder(request))) }
 }
 
 /** The result of a repeat: the first result, or an error if its arguments differ. */
@@ -56,10 +58,14 @@ export function repeated({ claim: first, at, results }: StoredResults, claim: Cl
   )
 }
 
-/** Sorts the properties of objects, so that their order doesn't matter. */
-function inOrder(_: string, value: unknown): unknown {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) return value
-  return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+/** Sorts the properties of objects, so that their order doesn't matter. (As a replacer of `JSON.stringify`: 3 µs a call.) */
+function inOrder(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inOrder)
+  if (value === null || typeof value !== 'object' || value instanceof Date) return value
+  const sorted: Record<string, unknown> = {}
+  for (const [name, property] of Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    sorted[name] = inOrder(property)
+  return sorted
 }
 
 /** Result of an operation on one row. */

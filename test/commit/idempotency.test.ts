@@ -218,3 +218,65 @@ it('costs a call without a key no statement', async () => {
   await counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })
   expect(statements.filter((text) => text.includes('idempotency_key'))).not.toEqual([])
 })
+
+it('stores the result of a plain call in the room of its claim, and keeps the time of that', async () => {
+  const target = await freshDatabase()
+  await query(
+    target,
+    `create trigger stored before update on idempotency_key for each row
+       if new.claimed_at <> old.claimed_at or length(new.results) <> length(old.results) then
+         signal sqlstate '45000';
+       end if`,
+  )
+  const { counters } = openTestNth(target)
+  const key = { namespace: 'n', name: 'c' }
+  await counters.incrementBy(key, 999_998)
+  const claim = claimOf('n', 'k', [])
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 999_999 })
+  const [row] = await query(target, 'select results from idempotency_key')
+  // What an older server reads, too.
+  expect(JSON.parse(row?.results)).toEqual([[999_999, 999_998, 1]])
+})
+
+it('returns a result again that an older server has stored', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const key = { namespace: 'n', name: 'c' }
+  const claims = ['old', 'new'].map((name) => claimOf('n', name, []))
+  const stored = '[[7,6,1,{"DAY":5}]]'
+  for (const { hash, fingerprint } of claims.slice(0, 1))
+    await query(
+      target,
+      `insert into idempotency_key
+       values (x'${hash}', x'${fingerprint}', utc_timestamp(3), '${stored}', utc_timestamp(3))`,
+    )
+  const results = await Promise.all(claims.map((claim) => counters.incrementBy(key, 1, { claim })))
+  expect(results).toMatchObject([
+    { value: 7, previousValue: 6, appliedDelta: 1, valuesIn: { DAY: 5 }, isReplayed: true },
+    { value: 1, isReplayed: false },
+  ])
+})
+
+it('returns the totals of periods to a repeat if the first call has selected them', async () => {
+  const { ask } = await startService()
+  const change = (key: string, fields: string) =>
+    ask(`mutation { increment(name: "c", idempotencyKey: "${key}") { ${fields} replayed } }`)
+  await change('with', 'valueIn(period: DAY)')
+  await change('without', 'value')
+  const fields = 'value valueIn(period: DAY)'
+  expect(await change('with', fields)).toEqual({ increment: { value: 1, valueIn: 1, replayed: true } })
+  expect(await change('without', fields)).toEqual({ increment: { value: 2, valueIn: null, replayed: true } })
+})
+
+it('recognizes a request as older servers do, whatever the order of its properties', () => {
+  const [changes, reordered] = [
+    { name: 'a', delta: 2, x: [null, { z: 1, y: 'é"' }] },
+    { delta: 2, x: [null, { y: 'é"', z: 1 }], name: 'a' },
+  ]
+  const claim = claimOf('n', 'k', ['incrementMany', { changes: [changes] }], 'o')
+  expect(claimOf('n', 'k', ['incrementMany', { changes: [reordered] }], 'o')).toEqual(claim)
+  expect(claim).toEqual({
+    hash: 'a32110627cc8c4f9947b0a49fabd7f94f29d5871d110835c14c9c1764ea7576f',
+    fingerprint: '446b873647c2c2c0ae2bbd8e6ce34c8ebf830a59013fcd8e47f219da26f2ea24',
+  })
+})

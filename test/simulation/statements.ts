@@ -275,7 +275,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
 
   // Idempotency keys.
   [
-    /^(insert ignore|replace) into idempotency_key \(hash, fingerprint, applied_at, claimed_at\) values (.*)$/,
+    /^(insert ignore|replace) into idempotency_key \(hash, fingerprint, applied_at, results, claimed_at\) values (.*)$/,
     async (session, verb, values = '') => {
       let claimed = 0
       for (const [, hash, fingerprint = ''] of values.matchAll(/\(x'(\w+)', x'(\w+)', /g)) {
@@ -288,7 +288,7 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
-    /^select hash, .* from idempotency_key force index \(primary\) where hash in \((.*)\) and results is not null order by hash lock in share mode$/,
+    /^select hash, .* from idempotency_key force index \(primary\) where hash in \((.*)\) and results <> .* order by hash lock in share mode$/,
     async (session, hashes = '') => {
       const rows: object[] = []
       for (const [, hash = ''] of hashes.matchAll(/x'(\w+)'/g)) {
