@@ -336,12 +336,12 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
   const toStore: StoredResults[] = []
   const results: (Applied | NthError)[] = []
   for (const call of batch.calls) {
-    const { claim, wantsPeriodValues } = call.request
+    const { claim } = call.request
     const earlier = claim && stored.get(claim.hash)
     const result = earlier ? repeated(earlier, claim) : applyCall(call, states, batch.at)
     results.push(result)
     if (!claim || earlier || result instanceof NthError) continue
-    const first = { claim, at: batch.at, results: result.results, wantsPeriodValues }
+    const first = { claim, at: batch.at, results: result.results }
     stored.set(claim.hash, first)
     toStore.push(first)
   }

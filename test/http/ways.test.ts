@@ -158,7 +158,7 @@ it('reports a fault to the operator, and nothing about it to callers, also for a
     counters: { ...counters, read: () => Promise.reject(new Error('secret')) },
   })
   const { url, faults } = await startFront({ around })
-  const text = JSON.stringify({ query: '{ counter(name: "c") { value } }' })
+  const text = JSON.stringify({ query: '{ counter(name: "c") { value revision } }' })
   for (const _ of [1, 2, 3]) {
     const answer = await answerOf(url, text, JSON_BODY)
     expect(answer.text).toContain('INTERNAL_SERVER_ERROR')

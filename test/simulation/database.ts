@@ -194,6 +194,8 @@ export class ServerSession {
   isEnded = false
   isInTransaction = false
   lastInsertId = 0
+  /** The variable in which a statement collects values. */
+  found = ''
   /** When it last did something. */
   usedAt: number
   isRunning = false

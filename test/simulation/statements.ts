@@ -116,6 +116,28 @@ const STATEMENTS: [shape: RegExp, execute: Execute][] = [
     },
   ],
   [
+    /^set @found = ''$/,
+    (session) => {
+      session.found = ''
+      return changed(0)
+    },
+  ],
+  [
+    /^update counter_value force index \(primary\) set .* value = value \+ if\(length\(@found := .*\)\), (.+), 0\) where counter_id in \(([\d, ]+)\) and slot = 0 and created_at is not null$/,
+    async (session, sums = '', ids) => {
+      let count = 0
+      for (const id of idsIn(ids)) {
+        const answer = await change(session, `value + ${literalOf(sums, id)}`, [id], (row) => {
+          session.found += `${id} ${row.version} ${row.value},`
+          return true
+        })
+        count += answer.affectedRows
+      }
+      return changed(count)
+    },
+  ],
+  [/^select @found as found$/, (session) => found({ found: session.found })],
+  [
     new RegExp(
       `^select counter_id as id, version, value.* from counter_value force index \\(primary\\) ${BY_IDS} and slot = 0 order by counter_id(?:, slot)?( for update)?$`,
     ),
@@ -382,6 +404,13 @@ function sumIn(expression: string, before: number): number {
   const [, base, number] =
     /^(?:(value|cast\(last_insert_id\(value\) as signed\)) \+ )?(-?\d+)$/.exec(expression) ?? []
   return (base === undefined ? 0 : before) + Number(number)
+}
+
+/** The literal of a row in an expression: `case when counter_id in (2, 3) then 5 else 1 end`, or one for all rows. */
+function literalOf(expression: string, id: number): string {
+  for (const [, ids, literal = ''] of expression.matchAll(/when counter_id in \(([\d, ]+)\) then (\S+)/g))
+    if (idsIn(ids).includes(id)) return literal
+  return /else (\S+) end$/.exec(expression)?.[1] ?? expression
 }
 
 /** Locks a fence. Undefined: it is not as its writer left it. */
