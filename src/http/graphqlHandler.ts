@@ -17,7 +17,7 @@ import { operationTrace, requestMeasure, requestTrace } from '../operations/meas
 import type { Access, Authenticate, Credential } from './authentication.ts'
 import type { ReadBody } from './body.ts'
 import type { Connections } from './connections.ts'
-import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
+import { HEAP_BYTES_A_CHARACTER, type Rendered } from './documents.ts'
 import {
   finalResult,
   type HeaderList,
@@ -61,7 +61,7 @@ const LONG_RESPONSE = 1_000_000
 
 /** Creates the function that answers requests to the API. */
 export function createGraphqlHandler({
-  api: { yoga, executeCompiled, persistedQueries },
+  api: { yoga, cache, executeCompiled, persistedQueries },
   readBody,
   reserve,
   release,
@@ -129,7 +129,15 @@ export function createGraphqlHandler({
 
   async function answer(exchange: ApiExchange, params: GraphQLParams, access: Access, type: JsonType) {
     const { request, response, note } = exchange
-    const result = await operationTrace.tracePromise(resultOf, exchange, undefined, exchange, params, access)
+    const result = await operationTrace.tracePromise(
+      resultOf,
+      exchange,
+      undefined,
+      exchange,
+      params,
+      access,
+      type,
+    )
     requestMeasure.publish(note)
     if ('serve' in result) {
       // What the stream keeps has a budget of its own.
@@ -144,20 +152,34 @@ export function createGraphqlHandler({
     return send(exchange, result, type)
   }
 
-  async function resultOf({ request, note, length }: ApiExchange, params: GraphQLParams, access: Access) {
+  async function resultOf(
+    { request, note, length }: ApiExchange,
+    params: GraphQLParams,
+    access: Access,
+    type: JsonType,
+  ) {
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
     const cost = params.extensions?.cost === true ? { values: 0 } : undefined
     const server: ServerContext = { ...access, req: request, note, cost, variablesLength }
     try {
-      const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
+      const isValid = areValid(params)
+      const compiled = isValid ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return withCost(compiled, cost)
+      const refusal = isValid && !compiled ? cache.refusal(params, type) : undefined
+      if (refusal) {
+        note.code = refusal.code
+        return refusal
+      }
       const result =
         compiled && 'data' in compiled
           ? finalResult(compiled, note.operation === 'mutation', notices)
           : ((await resultInYoga(params, server)) ?? {})
       note.code = codeOf(result as ExecutionResult)
-      return withCost(result, cost)
+      if (!note.isDocumentRefused) return withCost(result, cost)
+      const rendered = await render(result, type)
+      cache.refuse(params, type, rendered)
+      return rendered
     } catch (error) {
       // Rejected before it reached GraphQL.
       logger.error(error)
@@ -175,6 +197,17 @@ export function createGraphqlHandler({
     const options = { method: 'POST', headers: headers as Record<string, string> }
     const request = new fetchAPI.Request(`http://${host}${url}`, options)
     return getResultForParams({ params, request }, { ...server, streamFormat: streamFormatFor(accept) })
+  }
+
+  /** The response to a result, without what others than Yoga add to it. */
+  async function render(
+    result: Parameters<typeof processRegularResult>[0],
+    type: JsonType,
+  ): Promise<Rendered> {
+    const processed = processRegularResult(result, fetchAPI, type)
+    const headers = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
+    const code = codeOf(result as ExecutionResult)
+    return { status: processed.status, headers, json: await processed.text(), code }
   }
 
   type Result = Exclude<Awaited<ReturnType<typeof resultOf>>, StreamResult>
@@ -203,14 +236,13 @@ export function createGraphqlHandler({
       }
       all.push('content-type', `${type}; charset=utf-8`)
     } else {
-      const processed = processRegularResult(result, fetchAPI, type)
-      status = processed.status
+      const rendered = 'json' in result ? result : await render(result, type)
+      status = rendered.status
       // Errors of validation, too: GraphQL over SSE has them in an accepted stream, as EventSource shows no other response.
       if (status === 400 && isForEvents)
-        return sendAsEvents(await processed.text(), response, [...headers, ID_HEADER, note.id])
-      all.push(...[...processed.headers].filter(([name]) => name !== 'content-length').flat())
-      all.push(...NOT_CACHED, ID_HEADER, note.id)
-      text = `${await processed.text()}\n`
+        return sendAsEvents(rendered.json, response, [...headers, ID_HEADER, note.id])
+      all.push(...rendered.headers, ...NOT_CACHED, ID_HEADER, note.id)
+      text = `${rendered.json}\n`
     }
     let body: string | Buffer = text
     if (body.length > LONG_RESPONSE) {

@@ -25,6 +25,8 @@ export class RequestNote implements RequestMeasure {
   operation: RequestMeasure['operation']
   operationName: string | undefined
   code: string | undefined
+  /** Whether its document can't be parsed, or isn't valid. */
+  isDocumentRefused = false
   caller: Caller | undefined
 
   constructor(request: IncomingMessage) {

@@ -65,7 +65,12 @@ export function createApi({ nth, gate, notices, liveQueries, trustedOnly }: ApiO
   }
 
   const trusted = nth.trustedDocuments
-  return { yoga, executeCompiled, persistedQueries: openPersistedQueries({ cache, trusted, trustedOnly }) }
+  return {
+    yoga,
+    cache,
+    executeCompiled,
+    persistedQueries: openPersistedQueries({ cache, trusted, trustedOnly }),
+  }
 }
 
 /**

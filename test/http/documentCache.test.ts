@@ -75,11 +75,37 @@ it('remembers documents that were found right, and no others', async () => {
   const queries = ['{ __typename }', '{', '{ nope }', '{ __typename }', '{ a: __typename }']
   for (const query of queries) {
     const headers = { 'content-type': 'application/json' }
-    await yoga.fetch('http://localhost/graphql', { method: 'POST', headers, body: JSON.stringify({ query }) })
+    const request = { method: 'POST', headers, body: JSON.stringify({ query }) }
+    await yoga.fetch('http://localhost/graphql', request, { note: { isDocumentRefused: false } })
   }
   expect(queries.filter((query) => cache.get(query))).toEqual([
     '{ __typename }',
     '{ __typename }',
     '{ a: __typename }',
   ])
+})
+
+it('remembers refusals in little memory, which takes none from documents', () => {
+  const cache = createDocumentCache(schema)
+  const text = '{ __typename }'
+  cache.add(text, parse(text))
+  const refusal = (index: number) => ({ query: `{ n${index} }` })
+  const type = 'application/json'
+  const before = heapBytes()
+  for (let index = 0; index < 20_000; index += 1) {
+    const json = JSON.stringify({ errors: [{ message: `${index} `.repeat(20) }] })
+    cache.refuse(refusal(index), type, {
+      status: 200,
+      headers: ['content-type', type],
+      json,
+      code: 'BAD_REQUEST',
+    })
+  }
+  const taken = heapBytes() - before
+  expect(taken).toBeLessThan(4_400_000)
+  expect(taken).toBeGreaterThan(2_000_000)
+  expect(cache.get(text)).toBeDefined()
+  const remembered = Array.from({ length: 20_000 }, (_, index) => cache.refusal(refusal(index), type))
+  expect(remembered.at(-1)).toMatchObject({ json: expect.stringContaining('19999') })
+  expect(remembered[0]).toBeUndefined()
 })

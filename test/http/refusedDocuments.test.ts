@@ -1,0 +1,98 @@
+import { expect, it, vi } from 'vitest'
+import * as limits from '../../src/graphql/documentLimits.ts'
+import { startService } from '../support/server/service.ts'
+
+vi.mock('../../src/graphql/documentLimits.ts', { spy: true })
+const parse = vi.mocked(limits.parseBounded)
+const validate = vi.mocked(limits.validateBounded)
+
+const TYPES = ['application/json', 'application/graphql-response+json', 'text/event-stream']
+
+async function startAnswering() {
+  const { url } = await startService()
+
+  /** An answer to a request, and how often its document was parsed and validated. */
+  return async (params: object, accept = 'application/json') => {
+    const before = [parse.mock.calls.length, validate.mock.calls.length] as const
+    const response = await fetch(`${url}/graphql`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept },
+      body: JSON.stringify(params),
+    })
+    const { status, headers } = response
+    const text = await response.text()
+    return {
+      answer: { status, type: headers.get('content-type'), cache: headers.get('cache-control'), text },
+      id: headers.get('x-request-id'),
+      parsed: parse.mock.calls.length - before[0],
+      validated: validate.mock.calls.length - before[1],
+    }
+  }
+}
+
+it.each([
+  ['that cannot be parsed', 'query A {', 0],
+  ['of too many tokens', `query A { ${'a '.repeat(10_001)} }`, 0],
+  ['with unknown fields', 'query A {\n  nope\n  counter(name: "c") { vlaue } }', 1],
+  ['with a value of a wrong type', 'mutation A { increment(name: 5) { value } }', 1],
+  ['with a long alias', `query A { ${'a'.repeat(256)}: __typename }`, 1],
+  ['of one field many times', `query A { ${'__typename '.repeat(60)} }`, 1],
+  [
+    'with too much introspection',
+    `query A { ${'ab'
+      .split('')
+      .map(
+        (name) => `${name}: __schema { types { fields { type { fields { type { fields { name } } } } } } }`,
+      )
+      .join(' ')} }`,
+    1,
+  ],
+])('answers a document %s again as at first, without looking at it', async (_, query, validated) => {
+  for (const type of TYPES) {
+    const ask = await startAnswering()
+    const first = await ask({ query }, type)
+    expect(first).toMatchObject({ parsed: 1, validated })
+    expect(first.answer.text).toContain('"errors"')
+    const again = [
+      await ask({ query }, type),
+      await ask({ query, variables: { a: 1 }, operationName: null }, type),
+    ]
+    for (const { answer, id, ...counts } of again) {
+      expect(answer).toEqual(first.answer)
+      expect(id).not.toBe(first.id)
+      expect(counts).toEqual({ parsed: 0, validated: 0 })
+    }
+    const named = await ask({ query, operationName: 'A' }, type)
+    expect(named).toMatchObject({ answer: first.answer, parsed: 1 })
+    expect(await ask({ query, operationName: 'A' }, type)).toMatchObject({ answer: first.answer, parsed: 0 })
+  }
+})
+
+it('answers for another operation as if the document had not been refused', async () => {
+  const ask = await startAnswering()
+  const query = 'query A { nope } query B { nope }'
+  const code = async (params: object) =>
+    JSON.parse((await ask({ query, ...params })).answer.text).errors[0].extensions.code
+  for (const _ of [1, 2]) {
+    expect(await code({ operationName: 'A' })).toBe('GRAPHQL_VALIDATION_FAILED')
+    expect(await code({})).toBe('OPERATION_RESOLUTION_FAILURE')
+    expect(await code({ operationName: 'C' })).toBe('OPERATION_RESOLUTION_FAILURE')
+    expect(await code({ operationName: 'A', variables: [] })).toBe('BAD_REQUEST')
+  }
+})
+
+it('does not remember what depends on variables', async () => {
+  const ask = await startAnswering()
+  const query = 'query($name: String!) { counter(name: $name) { value } }'
+  for (const _ of [1, 2, 3]) {
+    expect((await ask({ query })).answer.text).toContain('BAD_USER_INPUT')
+    expect((await ask({ query, variables: { name: 'c' } })).answer.text).toContain('"value":0')
+  }
+})
+
+it('does not remember errors that are long', async () => {
+  const ask = await startAnswering()
+  const params = { query: `{ ${'a'.repeat(20_000)} }` }
+  const first = await ask(params)
+  expect(await ask(params)).toMatchObject({ answer: first.answer, parsed: 1, validated: 1 })
+})
