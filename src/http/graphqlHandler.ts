@@ -129,15 +129,8 @@ export function createGraphqlHandler({
 
   async function answer(exchange: ApiExchange, params: GraphQLParams, access: Access, type: JsonType) {
     const { request, response, note } = exchange
-    const result = await operationTrace.tracePromise(
-      resultOf,
-      exchange,
-      undefined,
-      exchange,
-      params,
-      access,
-      type,
-    )
+    const work = operationTrace.tracePromise(resultOf, exchange, undefined, exchange, params, access, type)
+    const result = await work
     requestMeasure.publish(note)
     if ('serve' in result) {
       // What the stream keeps has a budget of its own.
@@ -167,10 +160,8 @@ export function createGraphqlHandler({
       const compiled = isValid ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return withCost(compiled, cost)
       const refusal = isValid && !compiled ? cache.refusal(params, type) : undefined
-      if (refusal) {
-        note.code = refusal.code
-        return refusal
-      }
+      note.code = refusal?.code
+      if (refusal) return refusal
       const result =
         compiled && 'data' in compiled
           ? finalResult(compiled, note.operation === 'mutation', notices)
@@ -200,16 +191,14 @@ export function createGraphqlHandler({
   }
 
   /** The response to a result, without what others than Yoga add to it. */
-  async function render(
-    result: Parameters<typeof processRegularResult>[0],
-    type: JsonType,
-  ): Promise<Rendered> {
+  async function render(result: YogaResult, type: JsonType): Promise<Rendered> {
     const processed = processRegularResult(result, fetchAPI, type)
     const headers = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
     const code = codeOf(result as ExecutionResult)
     return { status: processed.status, headers, json: await processed.text(), code }
   }
 
+  type YogaResult = Parameters<typeof processRegularResult>[0]
   type Result = Exclude<Awaited<ReturnType<typeof resultOf>>, StreamResult>
 
   /**

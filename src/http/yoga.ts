@@ -64,13 +64,8 @@ export function createApi({ nth, gate, notices, liveQueries, trustedOnly }: ApiO
     return operation.execute(createContext(server), params.variables)
   }
 
-  const trusted = nth.trustedDocuments
-  return {
-    yoga,
-    cache,
-    executeCompiled,
-    persistedQueries: openPersistedQueries({ cache, trusted, trustedOnly }),
-  }
+  const persistedQueries = openPersistedQueries({ cache, trusted: nth.trustedDocuments, trustedOnly })
+  return { yoga, cache, executeCompiled, persistedQueries }
 }
 
 /**
