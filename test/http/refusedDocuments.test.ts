@@ -1,19 +1,33 @@
-import { expect, it, vi } from 'vitest'
-import * as limits from '../../src/graphql/documentLimits.ts'
+import { Session } from 'node:inspector/promises'
+import { expect, it } from 'vitest'
 import { startService } from '../support/server/service.ts'
-
-vi.mock('../../src/graphql/documentLimits.ts', { spy: true })
-const parse = vi.mocked(limits.parseBounded)
-const validate = vi.mocked(limits.validateBounded)
 
 const TYPES = ['application/json', 'application/graphql-response+json', 'text/event-stream']
 
+/** Returns a function that returns how often functions of these names were called since its last call. */
+async function countCalls(...names: string[]) {
+  const session = new Session()
+  session.connect()
+  await session.post('Profiler.enable')
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
+  return async () => {
+    const { result } = await session.post('Profiler.takePreciseCoverage')
+    const functions = result.flatMap((script) => script.functions)
+    return names.map((name) =>
+      functions
+        .filter(({ functionName }) => functionName === name)
+        .reduce((sum, { ranges }) => sum + (ranges[0]?.count ?? 0), 0),
+    )
+  }
+}
+
 async function startAnswering() {
   const { url } = await startService()
+  const takeCalls = await countCalls('parseBounded', 'validateBounded')
 
   /** An answer to a request, and how often its document was parsed and validated. */
   return async (params: object, accept = 'application/json') => {
-    const before = [parse.mock.calls.length, validate.mock.calls.length] as const
+    await takeCalls()
     const response = await fetch(`${url}/graphql`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', accept },
@@ -21,11 +35,12 @@ async function startAnswering() {
     })
     const { status, headers } = response
     const text = await response.text()
+    const [parsed, validated] = await takeCalls()
     return {
       answer: { status, type: headers.get('content-type'), cache: headers.get('cache-control'), text },
       id: headers.get('x-request-id'),
-      parsed: parse.mock.calls.length - before[0],
-      validated: validate.mock.calls.length - before[1],
+      parsed,
+      validated,
     }
   }
 }
