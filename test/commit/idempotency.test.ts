@@ -223,7 +223,7 @@ it('stores the result of a plain call in the room of its claim, and keeps the ti
   const target = await freshDatabase()
   await query(
     target,
-    `create trigger stored before update on idempotency_key for each row
+    `create trigger storing before update on idempotency_key for each row
        if new.claimed_at <> old.claimed_at or length(new.results) <> length(old.results) then
          signal sqlstate '45000';
        end if`,
