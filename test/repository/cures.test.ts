@@ -25,6 +25,8 @@ describe('a counter in a time zone that a later version has defined', () => {
   it('is refused with the name of the zone, beside others that work', async () => {
     const { counters, faults } = await withCounter(move('counter'))
     const other = { namespace: 'n', name: 'other' }
+    // Before the others: they may be refused while it is awaited.
+    const { definition } = await counters.read(key)
     const results = await Promise.allSettled([
       counters.incrementBy(key, 1),
       counters.incrementBy(other, 1),
@@ -32,7 +34,7 @@ describe('a counter in a time zone that a later version has defined', () => {
         { name: 'other', delta: 1 },
         { name: 'c', delta: 1 },
       ]),
-      counters.history({ ...key, definition: (await counters.read(key)).definition }, 'DAY', { last: 1 }),
+      counters.history({ ...key, definition }, 'DAY', { last: 1 }),
     ])
     expect(results).toMatchObject([
       { reason: UNKNOWN_ZONE },
