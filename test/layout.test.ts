@@ -149,7 +149,7 @@ const WRITERS = {
     'insert into sequence_subject',
     'insert into sequence_value',
   ],
-  'repository/counters.ts': [
+  'repository/counterRows.ts': [
     // Creates counters, at 0.
     'insert into counter',
     'insert into counter_value',

@@ -19,7 +19,7 @@ import {
 } from '../mysql/sql.ts'
 import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { insertKey } from '../repository/apiKeys.ts'
-import { readCounterRows } from '../repository/counters.ts'
+import { readCounterRows } from '../repository/counterRows.ts'
 import { namespaceSet, readNamespaces, retentionOf } from '../repository/namespaces.ts'
 import {
   STORED_SEQUENCE,

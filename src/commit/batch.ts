@@ -95,7 +95,10 @@ export interface Precautions {
   triesLocks: boolean
   /** The quarantined key of the calls. If it is a counter's, that lock is tried before all others. */
   readonly quarantined: string | undefined
-  /** An addition may commit by itself, before it is known to be possible, and before its lock is free. */
+  /**
+   * As in the first attempt: an addition may commit by itself, before it is known to be possible, and before its lock is free;
+   * and rows that need more than an addition may be locked after the others.
+   */
   mayCommitAtOnce: boolean
   /** Number of attempts after which the flush paused. */
   failures: number

@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import type { CounterValue } from '../repository/counters.ts'
+import type { CounterValue } from '../repository/counterReads.ts'
 import { DEFAULT_BUCKETS, MAX_BUCKETS, type Total } from '../repository/history.ts'
 import type { Nth } from '../repository/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../rules/calendar.ts'

@@ -1,57 +1,25 @@
 import { type Applied, onCounter, type Request } from '../commit/call.ts'
 import type { GroupCommit } from '../commit/groupCommit.ts'
-import { openedColumns } from '../commit/periodStatements.ts'
 import { COUNTS } from '../commit/subjectStatements.ts'
-import type { FailoverDetector } from '../mysql/health.ts'
-import { type Database, joined } from '../mysql/pool.ts'
+import type { Database } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import {
-  bytes,
-  FIRST_REVISION,
-  firstVersion,
-  groupBy,
-  integer,
-  list,
-  MARK,
-  type NamedRow,
-  nameIn,
-  pageByName,
-  select,
-  selectByName,
-} from '../mysql/sql.ts'
-import type { Connection } from '../mysql/transactions.ts'
 import {
   type CounterKey,
   type CounterOperation,
   type CounterResult,
-  type CounterState,
-  type Definition,
   type DefinitionChange,
   type Expected,
-  keyText,
   type PageByName,
   type Retention,
   repeatedCount,
-  unwritten,
 } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { OperationResult } from '../rules/idempotency.ts'
-import { runningAt } from '../rules/periods.ts'
 import type { CounterRow, Row } from '../rules/rows.ts'
 import { createSalt } from '../rules/subjects.ts'
-import { batchLookups, createRowCache, type Lookup, type RowCache } from './batches.ts'
-import {
-  COUNTER_EXISTS,
-  DEFINITION,
-  type DefinitionRow,
-  definitionIn,
-  JOIN_VALUE,
-  STATE,
-  type StateRow,
-  stateIn,
-} from './columns.ts'
+import type { RowCache } from './batches.ts'
+import { listCounters, openCounterReads } from './counterReads.ts'
 import { openHistory } from './history.ts'
-import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
 import { openSubjects } from './subjects.ts'
 
 export interface CounterChange extends CounterResult {
@@ -97,10 +65,7 @@ export function openCounters({
     database.withRetry(owner, (connection) => listCounters(connection, namespace, page))
   const subjects = openSubjects({ database, rows, now }, COUNTS)
   return {
-    /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick go together. */
-    ...batchLookups(keyText, readWith(WHOLE)),
-    /** The same without revisions and times, which may be missing. */
-    values: batchLookups(keyText, readWith(VALUE_ONLY)),
+    ...openCounterReads(database, rows),
     ...openHistory(database, retentionIn, now),
     list,
 
@@ -230,12 +195,6 @@ export function openCounters({
     },
   }
 
-  function readWith<State extends CounterValue>(part: CounterColumns<State>) {
-    return joined(database, (connection, lookups: readonly CounterLookup<State>[]) =>
-      readCounters(connection, lookups, rows, part),
-    )
-  }
-
   async function change(key: CounterKey, operation: CounterOperation, options?: CallOptions) {
     const operations = [onCounter(rows, key, operation)]
     const applied = await groupCommit.change({ operations, mode: 'one', ...options })
@@ -277,204 +236,4 @@ function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   if (!(error instanceof NthError)) throw error
   const message = `${error.message} ${resetCount} counters were reset.`
   throw new NthError(error.code, message, error.details, { cause: error })
-}
-
-export function openCounterRows(database: Database, failover: FailoverDetector, maxBytes?: number) {
-  return createRowCache(database, failover, {
-    maxBytes,
-    textOf: keyText,
-    read: readCounterRows,
-    create: createCounters,
-  })
-}
-
-/** Columns that identify a counter for flushes, besides its definition. Table alias: c. */
-const IDENTITY = 'c.id, c.namespace_id, c.version, c.subject_salt, c.forgotten_at'
-
-type IdentifiedRow = DefinitionRow &
-  NamedRow &
-  Record<'id' | 'namespace_id' | 'version' | 'forgotten_at', number> & { subject_salt: Buffer | null }
-
-/** Reads counters' rows, by the texts of their keys. */
-export async function readCounterRows(connection: Connection, keys: readonly CounterKey[], incarnation = 0) {
-  const statement = selectByName(
-    keys,
-    'c.name',
-    (isNamed) =>
-      `select n.name as namespace, c.name, ${IDENTITY}, ${DEFINITION}
-         from namespace n
-         join counter c on c.namespace_id = n.id
-        where ${isNamed}`,
-  )
-  const rows = await select<IdentifiedRow>(connection, statement)
-  return new Map(rows.map((row) => [keyText(nameIn(row)), counterRowIn(row, incarnation)] as const))
-}
-
-function counterRowIn(row: IdentifiedRow, incarnation: number): CounterRow {
-  // No spread: what follows one would be stored outside of the object, which every call reads.
-  return {
-    kind: 'counter',
-    id: row.id,
-    namespaceId: row.namespace_id,
-    version: row.version,
-    incarnation,
-    definition: definitionIn(row),
-    salt: row.subject_salt?.toString('hex'),
-    forgottenSecond: row.forgotten_at,
-    changedAt: Number.NEGATIVE_INFINITY,
-  }
-}
-
-/** Creates counters with their rows. Readers don't see them before their first change or definition. */
-async function createCounters(connection: Connection, keys: readonly CounterKey[], at: Date): Promise<void> {
-  const inserts: string[] = []
-  for (const [namespace, siblings] of groupBy(keys, (key) => key.namespace)) {
-    const { id, time_zone, periods } = await findOrCreateNamespace(connection, namespace)
-    const rest = `${bytes(time_zone)}, ${bytes(periods)}`
-    await connection.query(
-      `insert into counter (namespace_id, name, version, time_zone, periods, subject_salt)
-       values ${list(
-         siblings,
-         ({ name }) =>
-           `(${integer(id)}, ${bytes(name)}, ${integer(firstVersion())}, ${rest}, x'${createSalt()}')`,
-       )}`,
-    )
-    // Where the first change happens in the same periods, its statement finds them running.
-    const opened = openedColumns(runningAt(retentionOf(time_zone, periods), at.getTime()))
-    inserts.push(
-      `insert into counter_value (counter_id, slot, version, revision${opened.names})
-       select id, 0, version, ${FIRST_REVISION}${opened.values}
-         from counter
-        where namespace_id = ${integer(id)} and name in (${list(siblings, ({ name }) => bytes(name))})`,
-    )
-  }
-  for (const statement of inserts) await connection.query(statement)
-}
-
-const FROM_COUNTERS = `from namespace n
-           join counter c on c.namespace_id = n.id
-           join counter_value v on ${JOIN_VALUE}`
-
-/** In a union with `0` or null, an unsigned column would become a decimal, which the driver returns as a text. */
-const UNSIGNED = 'cast(0 as unsigned)'
-
-/** An extra row without a name, with the mark: the revision of counters without a row. */
-const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null, ${UNSIGNED}, ${UNSIGNED}, ${UNSIGNED}, null, ${UNSIGNED}`
-
-type MarkRow = { name: null; revision: number | string }
-
-/** The state of a counter, of which all but the value and the definition may be missing. */
-export interface CounterValue
-  extends Pick<CounterState, 'namespace' | 'name' | 'value' | 'definition'>,
-    Partial<Pick<CounterState, 'createdAt' | 'updatedAt'>> {
-  revision?: number | undefined
-}
-
-type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at'> &
-  Record<'id' | 'version', number>
-
-type CounterLookup<State> = Lookup<CounterKey, State | CounterState>
-
-/** What is read of a counter whose row is cached: more columns, and its state from them. */
-interface CounterColumns<State extends CounterValue> {
-  columns: string
-  stateOf(key: CounterKey, definition: Definition, row: RowById): State
-}
-
-const VALUE_ONLY: CounterColumns<CounterValue> = {
-  columns: '',
-  stateOf: ({ namespace, name }, definition, { value }) => ({
-    namespace,
-    name,
-    value: Number(value),
-    definition,
-  }),
-}
-
-const WHOLE: CounterColumns<CounterState> = {
-  columns: ', revision, created_at, updated_at',
-  stateOf: ({ namespace, name }, definition, row) => ({
-    namespace,
-    name,
-    value: Number(row.value),
-    definition,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    revision: Number(row.revision),
-  }),
-}
-
-/**
- * Reads counters: by their ids, if their rows are cached, and the others by their names. A cached row is outdated if its
- * version is: a deletion removes the row with that version, a new definition and a failover that reuses its id change it.
- */
-async function readCounters<State extends CounterValue>(
-  connection: Connection,
-  lookups: readonly CounterLookup<State>[],
-  cache: RowCache<CounterKey, CounterRow>,
-  { columns, stateOf }: CounterColumns<State>,
-): Promise<void> {
-  const rows = lookups.map(({ text }) => cache.peek(text))
-  const indexes = new Map<number, number>()
-  let ids = ''
-  for (const [index, row] of rows.entries()) {
-    // Of a counter with slots, all rows are summed.
-    if (row?.definition.slots !== 1) continue
-    indexes.set(row.id, index)
-    ids += `,${row.id}`
-  }
-  if (indexes.size > 0) {
-    const found = await select<RowById>(
-      connection,
-      `select counter_id as id, version, value${columns}
-       from counter_value force index (primary)
-      where counter_id in (${ids.slice(1)}) and slot = 0 and created_at is not null`,
-    )
-    for (const row of found) {
-      const index = indexes.get(row.id) ?? 0
-      const [lookup, known] = [lookups[index], rows[index]]
-      if (lookup && known?.version === row.version) lookup.state = stateOf(lookup.key, known.definition, row)
-    }
-  }
-  const others = lookups.filter(({ state }) => state === undefined)
-  if (others.length > 0) await readByName(connection, others, cache)
-}
-
-/** Reads counters by their names, and caches their rows. */
-async function readByName(
-  connection: Connection,
-  lookups: readonly CounterLookup<CounterValue>[],
-  cache: RowCache<CounterKey, CounterRow>,
-): Promise<void> {
-  const { incarnation } = cache
-  const statement = selectByName(
-    lookups.map(({ key }) => key),
-    'c.name',
-    (isNamed) => `select ${STATE}, ${IDENTITY} ${FROM_COUNTERS} where ${isNamed}`,
-  )
-  const found = await select<(StateRow & IdentifiedRow) | MarkRow>(
-    connection,
-    `${statement}\nunion all\n${READ_MARK}`,
-  )
-  const states = new Map<string, CounterState>()
-  let mark = 0
-  for (const row of found) {
-    if (row.name === null) mark = Number(row.revision)
-    else {
-      const state = stateIn(row)
-      const text = keyText(state)
-      states.set(text, state)
-      cache.add(text, counterRowIn(row, incarnation))
-    }
-  }
-  for (const lookup of lookups) lookup.state = states.get(lookup.text) ?? unwritten(lookup.key, mark)
-}
-
-async function listCounters(connection: Connection, namespace: string, page: PageByName) {
-  const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
-  const rows = await select<StateRow>(
-    connection,
-    `select ${STATE} ${FROM_COUNTERS} ${pageByName('c.name', page, conditions)}`,
-  )
-  return rows.map(stateIn)
 }

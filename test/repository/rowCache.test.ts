@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
 import type { FailoverDetector } from '../../src/mysql/health.ts'
 import type { Database } from '../../src/mysql/pool.ts'
-import { openCounterRows } from '../../src/repository/counters.ts'
+import { openCounterRows } from '../../src/repository/counterRows.ts'
 import { openSequenceGroupRows } from '../../src/repository/sequences.ts'
 
 setFlagsFromString('--expose-gc')
