@@ -8,6 +8,7 @@ import {
   type RunningPeriods,
   UNKNOWN_PERIODS,
 } from '../rules/periods.ts'
+import { Queue } from '../rules/queue.ts'
 import { type CounterRow, isSameRow, type Row, type SequenceGroupRow } from '../rules/rows.ts'
 import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
 import { subjectHash } from '../rules/subjects.ts'
@@ -132,7 +133,7 @@ export function firstOf(waiting: Iterable<Call>, maxCalls = Number.POSITIVE_INFI
 /** Calls that wait for a flush. While more wait than it takes, their owners have turns. */
 export class WaitingCalls {
   /** In order of arrival. */
-  readonly calls = new Set<Call>()
+  readonly calls = new Queue<Call>()
   /** All that wait, while those are too many. Calls that no longer wait may still be there, or be there twice. */
   #rounds: Rounds<Call> | undefined
   /** The one that did not fit into the flush before. */
@@ -161,7 +162,7 @@ export class WaitingCalls {
   *#inTurns(rounds: Rounds<Call>): Generator<Call> {
     const taken = new Set<Call>()
     for (let call = this.#next ?? rounds.take(); call; call = rounds.take()) {
-      if (!this.calls.has(call) || taken.has(call)) continue
+      if (!call.isWaitingIn(this.calls) || taken.has(call)) continue
       taken.add(call)
       this.#next = call
       yield call

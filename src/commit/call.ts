@@ -2,6 +2,7 @@ import { refusalMeasure, waitMeasure } from '../operations/measures.ts'
 import type { CounterOperation } from '../rules/counter.ts'
 import { assertInvariant, NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, OperationResult } from '../rules/idempotency.ts'
+import { type Place, Queue } from '../rules/queue.ts'
 import { type CounterRow, type Row, type Rows, rowKey, type SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceOperation } from '../rules/sequence.ts'
 import { type Owner, ownerText } from '../rules/turns.ts'
@@ -112,7 +113,7 @@ export interface Applied {
  */
 type CallState =
   | { readonly name: 'resolving' | 'flushing' | 'committing' | 'answered' }
-  | { readonly name: 'waiting'; readonly queue: Set<Call> }
+  | { readonly name: 'waiting'; readonly queue: Queue<Call>; readonly place: Place<Call> }
 
 const RESOLVING: CallState = { name: 'resolving' }
 const FLUSHING: CallState = { name: 'flushing' }
@@ -136,9 +137,9 @@ export class Call {
   #resolve: (applied: Applied) => void = () => undefined
   #reject: (error: Error) => void = () => undefined
   readonly arrivedAt: number
-  readonly #onAnswered: (call: Call) => void
+  readonly #onAnswered: () => void
 
-  constructor(request: Request, arrivedAt: number, deadline: number, onAnswered: (call: Call) => void) {
+  constructor(request: Request, arrivedAt: number, deadline: number, onAnswered: () => void) {
     this.request = request
     this.deadline = deadline
     this.arrivedAt = arrivedAt
@@ -163,9 +164,14 @@ export class Call {
   }
 
   /** resolving, waiting, flushing → waiting: last in a queue. Any other transition removes it from there. */
-  waitIn(queue: Set<Call>): void {
-    if (!this.#enter({ name: 'waiting', queue })) return
-    queue.add(this)
+  waitIn(queue: Queue<Call>): void {
+    if (this.isAnswered) return
+    this.#leaveQueue()
+    this.#state = { name: 'waiting', queue, place: queue.add(this) }
+  }
+
+  isWaitingIn(queue: Queue<Call>): boolean {
+    return this.#state.name === 'waiting' && this.#state.queue === queue
   }
 
   /** waiting, flushing → flushing. */
@@ -189,7 +195,7 @@ export class Call {
   /** Any state → answered. Later answers are ignored. */
   settle(answer: Applied | Error): void {
     if (!this.#enter(ANSWERED)) return
-    this.#onAnswered(this)
+    this.#onAnswered()
     if (answer instanceof Error) this.#reject(answer)
     else this.#resolve(answer)
   }
@@ -211,11 +217,14 @@ export class Call {
 
   /** Returns false for a call that is answered, which it stays. */
   #enter(state: CallState): boolean {
-    const before = this.#state
-    if (before === ANSWERED) return false
-    if (before.name === 'waiting') before.queue.delete(this)
+    if (this.isAnswered) return false
+    this.#leaveQueue()
     this.#state = state
     return true
+  }
+
+  #leaveQueue(): void {
+    if (this.#state.name === 'waiting') this.#state.queue.remove(this.#state.place)
   }
 }
 
@@ -246,18 +255,19 @@ export interface PendingCallsOptions {
 
 export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsOptions) {
   // In order of arrival, which for the default timeout is the order of deadlines. Others have a timer of their own.
-  const pending = new Set<Call>()
+  const pending = new Queue<Call>()
   let operations = 0
   /** The operations of each owner, counted since there have been too many. */
   let shares: Map<string, number> | undefined
   let isWatched = false
 
-  function remove(call: Call): void {
-    pending.delete(call)
-    const { owner, operations: removed } = call.request
+  function remove(place: Place<Call>): void {
+    pending.remove(place)
+    const { arrivedAt, request } = place.item
+    const { owner, operations: removed } = request
     operations -= removed.length
     if (shares) addTo(shares, owner, -removed.length)
-    if (waitMeasure.hasSubscribers) waitMeasure.publish(clock.elapsedMs() - call.arrivedAt)
+    if (waitMeasure.hasSubscribers) waitMeasure.publish(clock.elapsedMs() - arrivedAt)
   }
 
   /** Has one timer for the oldest call. */
@@ -304,8 +314,8 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
     /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */
     admit(request: Request): Call {
       const now = clock.elapsedMs()
-      const call = new Call(request, now, request.deadline ?? now + timeoutMs, remove)
-      pending.add(call)
+      const call = new Call(request, now, request.deadline ?? now + timeoutMs, () => remove(place))
+      const place = pending.add(call)
       operations += request.operations.length
       if (shares) addTo(shares, request.owner, request.operations.length)
       if (!isWatched) watch()

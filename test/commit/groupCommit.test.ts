@@ -10,6 +10,7 @@ import {
 } from '../../src/commit/batch.ts'
 import { Call } from '../../src/commit/call.ts'
 import { SILENT } from '../../src/operations/log.ts'
+import { Queue } from '../../src/rules/queue.ts'
 import { finds, search } from '../history/search.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
@@ -163,7 +164,7 @@ it('takes a waiting call after at most one of each other owner, and each call on
   for (const _ of upTo(1500)) add('greedy', 1)
   waiting.next()
   const twice = add('honest', 1)
-  twice.waitIn(new Set())
+  twice.waitIn(new Queue())
   waiting.add(twice)
   expect(flush().filter((address) => address === 'honest')).toHaveLength(1)
   flush()
@@ -230,14 +231,14 @@ it('reports a COMMIT that is not sent as soon as all callers were seen waiting, 
 it('never commits a call that was answered, or that is in no flush', () => {
   const openCall = () => new Call({ operations: [], mode: 'one' }, 0, Infinity, () => undefined)
   const answered = openCall()
-  answered.waitIn(new Set())
+  answered.waitIn(new Queue())
   answered.flush()
   answered.answer.catch(() => undefined)
   answered.settle(new Error('late'))
   expect(() => answered.commit()).toThrow('not answered')
   const waiting = openCall()
   expect(() => waiting.flush()).toThrow('has waited')
-  waiting.waitIn(new Set())
+  waiting.waitIn(new Queue())
   expect(() => waiting.commit()).toThrow('in a flush')
 })
 
