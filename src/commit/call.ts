@@ -2,7 +2,7 @@ import { refusalMeasure, waitMeasure } from '../operations/measures.ts'
 import type { CounterOperation } from '../rules/counter.ts'
 import { assertInvariant, NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, OperationResult } from '../rules/idempotency.ts'
-import { type Place, Queue } from '../rules/queue.ts'
+import { Queue, type QueuePlace } from '../rules/queue.ts'
 import { type CounterRow, type Row, type Rows, rowKey, type SequenceGroupRow } from '../rules/rows.ts'
 import type { SequenceOperation } from '../rules/sequence.ts'
 import { type Owner, ownerText } from '../rules/turns.ts'
@@ -113,7 +113,7 @@ export interface Applied {
  */
 type CallState =
   | { readonly name: 'resolving' | 'flushing' | 'committing' | 'answered' }
-  | { readonly name: 'waiting'; readonly queue: Queue<Call>; readonly place: Place<Call> }
+  | { readonly name: 'waiting'; readonly queue: Queue<Call>; readonly place: QueuePlace<Call> }
 
 const RESOLVING: CallState = { name: 'resolving' }
 const FLUSHING: CallState = { name: 'flushing' }
@@ -261,7 +261,7 @@ export function openPendingCalls({ timeoutMs, maxPending, clock }: PendingCallsO
   let shares: Map<string, number> | undefined
   let isWatched = false
 
-  function remove(place: Place<Call>): void {
+  function remove(place: QueuePlace<Call>): void {
     pending.remove(place)
     const { arrivedAt, request } = place.item
     const { owner, operations: removed } = request

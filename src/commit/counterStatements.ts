@@ -135,11 +135,11 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
   return (answers) =>
     withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
       if (isPlain) return { work, reading: row.fits === 1 ? added(Number(row.value)) : undefined }
-      const reading = readingIn(row, work)
+      const reading = readingIn(row, work, isCoalesced(work))
       const { periods = [], value } = reading
       if (!isCoalesced(work)) return { work, reading: areRunning(periods) ? reading : undefined }
       if (!areRoomy(periods)) return { work, reading: undefined }
-      return { work, reading: wantsState(work) ? { ...reading, isAdded: true } : added(value) }
+      return { work, reading: wantsState(work) ? reading : added(value) }
     })
 }
 
@@ -194,9 +194,9 @@ function withRows(
 }
 
 /** A counter before its operations, as its row shows it. */
-function readingIn(row: CounterRowRead, { running }: CounterWork): CounterReading {
+function readingIn(row: CounterRowRead, { running }: CounterWork, isAdded = false): CounterReading {
   return {
-    isAdded: false,
+    isAdded,
     value: Number(row.value),
     revision: row.revision == null ? undefined : Number(row.revision),
     periods: periodsIn(row, running),

@@ -121,7 +121,7 @@ function readReservations(
   const tokens = operations.flatMap((each) =>
     each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
   )
-  const place = { ...row, periodKey }
+  const place = { periodKey, ...row }
   const clockAt = text.add('select utc_timestamp(3) as now')
   const isRestarted = operations.some(({ kind }) => kind === 'restart')
   const confirmedAt = isRestarted ? text.add(lockConfirmed(place)) : -1
@@ -168,8 +168,9 @@ function sequenceIdsOf(works: readonly Work[]): string {
 export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: Date): string[] {
   const moved = written.flatMap(({ work, after }) => {
     const { last, next, generation, isMoved, isIssued, isRaised } = after
-    const position = { groupId: work.row.id, period: work.periodKey, last, next, generation, createdAt: at }
-    return isMoved ? [{ ...position, updatedAt: isIssued || isRaised ? at : null }] : []
+    const updatedAt = isIssued || isRaised ? at : null
+    const position = { last, next, generation, createdAt: at, updatedAt }
+    return isMoved ? [{ groupId: work.row.id, period: work.periodKey, ...position }] : []
   })
   const raised = written.map(({ work: { row, periodKey }, after: { raised, isIssued, isRaised } }) => {
     return { row, raise: raised, latest: isIssued || isRaised ? integer(periodKey) : LATEST }

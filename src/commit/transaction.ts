@@ -159,7 +159,7 @@ class FlushTransaction implements Transaction {
     for (const [work, reading] of readLost(answers)) if (!readings.has(work)) readings.set(work, reading)
     const subjectsOf = readSubjects?.(answers)
     if (subjectsOf)
-      for (const [work, reading] of readings) readings.set(work, { ...reading, subjects: subjectsOf(work) })
+      for (const [work, reading] of readings) readings.set(work, { subjects: subjectsOf(work), ...reading })
     return { kind: 'read', counters: readings, sequenceGroups: new Map(readGroups?.(answers)), earlier }
   }
 

@@ -107,8 +107,9 @@ const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implemen
 })
 
 function counterAfter({ key, value, at, definition, revision, isDeletion }: CounterChange): CounterSource {
-  if (isDeletion) return { ...key, value, definition, revision, createdAt: null, updatedAt: null }
-  return { ...key, value, definition, revision, updatedAt: at }
+  const { namespace, name } = key
+  if (isDeletion) return { namespace, name, value, definition, revision, createdAt: null, updatedAt: null }
+  return { namespace, name, value, definition, revision, updatedAt: at }
 }
 
 /** A cache may keep any of several states of a counter in one response, so each change has the last one. */

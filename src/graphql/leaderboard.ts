@@ -90,8 +90,8 @@ function listedIn(
   return entries.map(({ sortKey, listedValue, leaderboard: _, ...counter }, index) => {
     const rank = firstRank + index
     // More counters may precede it now than when the cursor was created.
-    const position = { ...sortKey, rank: rank > 0 ? rank : undefined }
-    return { ...counter, listed: { value: listedValue, position, place: () => placeAt(index) } }
+    const position = { rank: rank > 0 ? rank : undefined, ...sortKey }
+    return { listed: { value: listedValue, position, place: () => placeAt(index) }, ...counter }
   })
 }
 

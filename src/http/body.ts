@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, Server } from 'node:http'
-import { type Place, Queue } from '../rules/queue.ts'
+import { Queue, type QueuePlace } from '../rules/queue.ts'
 import type { Connections } from './connections.ts'
 import { HttpError, overloaded } from './errors.ts'
 
@@ -101,7 +101,7 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
       let chunks: Buffer[] = []
       let charged = 0
       const body: Arriving = { since: performance.now(), isAuthorized, length: 0, wasSlow: false, fail }
-      let place: Place<Arriving> | undefined = arriving.add(body)
+      let place: QueuePlace<Arriving> | undefined = arriving.add(body)
 
       function settle(result?: Buffer | HttpError): void {
         if (place) arriving.remove(place)

@@ -80,7 +80,7 @@ export function openCounters({
      */
     async countOnce(key: CounterKey, subject: string, options?: CallOptions) {
       const deadline = await subjects.ensureSalt(key)
-      return change(key, { kind: 'countOnce', subject }, { ...options, deadline })
+      return change(key, { kind: 'countOnce', subject }, { deadline, ...options })
     },
 
     /** What a repeated `countOnce` would return now; null: the subject has not counted. */
@@ -101,7 +101,7 @@ export function openCounters({
      */
     async uncount(key: CounterKey, subject: string, options?: CallOptions): Promise<CounterChange | null> {
       const deadline = await subjects.ensureSalt(key)
-      const done = await change(key, { kind: 'uncount', subject }, { ...options, deadline })
+      const done = await change(key, { kind: 'uncount', subject }, { deadline, ...options })
       return done.isUncounted ? null : done
     },
 

@@ -108,7 +108,7 @@ export function openHistory(
         if (sum !== undefined) sums.set(bucket.start, sum + value)
       }
     }
-    const totals = buckets.map((bucket): Total => ({ ...bucket, value: Number(sums.get(bucket.start)) }))
+    const totals = buckets.map((bucket): Total => ({ value: Number(sums.get(bucket.start)), ...bucket }))
     if (totals.every(({ value }) => Number.isSafeInteger(value))) return totals
     throw new NthError('OUT_OF_RANGE', `The total of a ${period} is outside the safe integer range.`)
   }
@@ -194,7 +194,7 @@ function stretchText({ namespace, name, period, from, to }: HistoryStretch): str
  * deleted between the two has no totals.
  */
 async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
-  const found = stretches.map((stretch) => ({ ...stretch, rows: [] as HistoryRow[] }))
+  const found = stretches.map((stretch) => ({ rows: [] as HistoryRow[], ...stretch }))
   const named = await select<NamedRow & { id: number }>(
     connection,
     selectByName(
@@ -210,7 +210,7 @@ async function readHistory(connection: Connection, stretches: readonly HistorySt
   const ids = new Map(named.map((row) => [keyText(nameIn(row)), row.id]))
   const identified = found.flatMap((stretch) => {
     const id = ids.get(keyText(stretch))
-    return id === undefined ? [] : [{ ...stretch, id }]
+    return id === undefined ? [] : [{ id, ...stretch }]
   })
   const families = [...groupBy(identified, ({ period, from, to }) => [period, from, to].join()).values()]
   const rows = await select<{ stretch: number | null; id: number; start: number; value: number | string }>(

@@ -90,7 +90,7 @@ async function readBlocks(
     keyOf,
   )
   const withEnds = (blocks: readonly Omit<LeaderboardBlock, 'end'>[]) =>
-    blocks.map((block, index) => ({ ...block, end: blocks[index + 1]?.from ?? HIGHEST }))
+    blocks.map((block, index) => ({ end: blocks[index + 1]?.from ?? HIGHEST, ...block }))
   return new Map([...sorted].map(([key, blocks]) => [key, withEnds(blocks)]))
 }
 
@@ -130,7 +130,7 @@ export async function readPlaces<Value extends ListedValue>(
   return values.map((value) => {
     const place = places.get(valueText(value))
     if (!place) throw new Error(`No place was counted for ${valueText(value)}`)
-    return { ...value, place }
+    return { place, ...value }
   })
 }
 

@@ -227,7 +227,7 @@ async function readTotals(
     const sum = Number(sums.get(text) ?? 0n)
     // A total beyond the safe range could not be shown.
     const after = sum !== 0 && Number.isSafeInteger(sum) ? sum : null
-    return { ...row, before: present.get(text) ?? null, after }
+    return { before: present.get(text) ?? null, after, ...row }
   })
 }
 

@@ -134,7 +134,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
      */
     async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
       const deadline = rows.cached(key) ? undefined : await assertIssues(key, false)
-      const applied = await change(key, { kind: 'next', count }, { ...options, deadline })
+      const applied = await change(key, { kind: 'next', count }, { deadline, ...options })
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
@@ -147,7 +147,7 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
       const checkedBy = rows.cached(key) ? undefined : await assertIssues(key, false)
       const saltedBy = await subjects.ensureSalt(key)
       const deadline = checkedBy ?? saltedBy
-      const applied = await change(key, { kind: 'nextOnce', subject }, { ...options, deadline })
+      const applied = await change(key, { kind: 'nextOnce', subject }, { deadline, ...options })
       const issued = resultAs('numbers', applied)
       const at = issued.earlier ? new Date(issued.earlier.issuedAt) : applied.at
       return { key, issued, at, isReplayed: applied.isReplayed }

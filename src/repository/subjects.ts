@@ -21,7 +21,7 @@ export function openSubjects<Name, R extends Row, First>(
     const firstsOf = table.firstsIn(await select(connection, table.select(works, now())))
     return works.flatMap((work) => {
       const first = firstsOf(work)?.get(work.hash)
-      return first ? [{ ...work, first }] : []
+      return first ? [{ first, ...work }] : []
     })
   }
 

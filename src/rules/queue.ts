@@ -8,8 +8,8 @@
  * references no other.
  */
 export class Queue<Item> implements Iterable<Item> {
-  #first: Place<Item> | undefined
-  #last: Place<Item> | undefined
+  #first: QueuePlace<Item> | undefined
+  #last: QueuePlace<Item> | undefined
   #size = 0
 
   get size(): number {
@@ -17,8 +17,8 @@ export class Queue<Item> implements Iterable<Item> {
   }
 
   /** Adds an item as the last one. Returns its place, which removes it. */
-  add(item: Item): Place<Item> {
-    const place: Place<Item> = { item, previous: this.#last, next: undefined }
+  add(item: Item): QueuePlace<Item> {
+    const place: QueuePlace<Item> = { item, previous: this.#last, next: undefined }
     if (this.#last) this.#last.next = place
     else this.#first = place
     this.#last = place
@@ -27,7 +27,7 @@ export class Queue<Item> implements Iterable<Item> {
   }
 
   /** Removes an item by the place that it has in this queue. */
-  remove(place: Place<Item>): void {
+  remove(place: QueuePlace<Item>): void {
     const { previous, next } = place
     if (previous) previous.next = next
     else this.#first = next
@@ -48,8 +48,8 @@ export class Queue<Item> implements Iterable<Item> {
 }
 
 /** The place of an item in a queue. */
-export interface Place<Item> {
+export interface QueuePlace<Item> {
   readonly item: Item
-  previous: Place<Item> | undefined
-  next: Place<Item> | undefined
+  previous: QueuePlace<Item> | undefined
+  next: QueuePlace<Item> | undefined
 }

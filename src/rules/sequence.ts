@@ -188,7 +188,15 @@ export function numberState(
   /** The free numbers that are reissued, and their generations. */
   const taken: { value: number; generation: number }[] = []
   return {
-    ...reading,
+    last: reading.last,
+    next: reading.next,
+    generation,
+    isLost: reading.isLost,
+    isNew: reading.isNew,
+    isReserved: reading.isReserved,
+    now: reading.now,
+    confirmed: reading.confirmed,
+    revision: reading.revision,
     definition,
     group,
     /** Key of the current period. */

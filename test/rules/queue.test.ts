@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { type Place, Queue } from '../../src/rules/queue.ts'
+import { Queue, type QueuePlace } from '../../src/rules/queue.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: (options?: { type: 'minor' }) => void = runInNewContext('gc')
@@ -13,7 +13,7 @@ it('keeps the order in which items were added, whichever are removed', () => {
   fc.assert(
     fc.property(steps, (all) => {
       const queue = new Queue<number>()
-      const places: Place<number>[] = []
+      const places: QueuePlace<number>[] = []
       let added = 0
       for (const step of all) {
         if (step === 'add') {
