@@ -32,7 +32,7 @@ Prints tables as Markdown, and its progress to the error output. Ends with 1 at 
   --live           only what a change costs with a thousand subscribers, beside without (2 minutes)
   --mixed          only everything at once on two workers; checks memory, connections and numbers
   --minutes <n>    duration of the mixed load (10)
-  --ratios         only what Nth is to reach beside what a team would write by hand, and a million counters
+  --ratios         only what Nth is to reach beside what a team would write by hand
   --tickets        only 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
@@ -40,6 +40,7 @@ Systems:   ${systems.map(({ id }) => id).join(' ')}
 Workloads: ${workloads.map(({ id }) => id).join(' ')}
 
 For instance: npm run bench -- --rounds 5 --only nth,ceiling,hot@64
+              npm run bench -- --only nth,uniform@64,million
               npm run bench -- --distance 1 --only nth,recipe,hot@1,hot@64,hot@256`
 
 /**

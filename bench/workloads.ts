@@ -165,7 +165,7 @@ export const ratios: readonly string[] = [
     'read-100@16',
     'read-500@16',
   ],
-  ...['history@16', 'place@16', 'keyed@64', 'subject@64', 'million'],
+  ...['history@16', 'place@16', 'keyed@64', 'subject@64'],
 ]
 
 /** Every name that the peers of Nth need: of counters, or of groups. */
