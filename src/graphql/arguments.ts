@@ -260,10 +260,13 @@ export function callOptions(
  * The arguments that differ from their defaults. So a key stays valid when a later version adds an argument that a
  * repeated call doesn't send.
  */
-function nonDefaultArguments(args: KeyedArguments, { fieldName, parentType }: GraphQLResolveInfo): object {
-  const defaults = parentType.getFields()[fieldName]?.args ?? []
-  const isDefault = (name: string, value: unknown) =>
-    value == null || defaults.some((argument) => argument.name === name && argument.defaultValue === value)
-  const { idempotencyKey: _, ...others } = args
-  return Object.fromEntries(Object.entries(others).filter(([name, value]) => !isDefault(name, value)))
+function nonDefaultArguments(args: object, { fieldName, parentType }: GraphQLResolveInfo): object {
+  const declared = parentType.getFields()[fieldName]?.args ?? []
+  const values = args as Readonly<Record<string, unknown>>
+  const others: Record<string, unknown> = {}
+  for (const { name, defaultValue } of declared) {
+    const value = values[name]
+    if (value != null && value !== defaultValue && name !== 'idempotencyKey') others[name] = value
+  }
+  return others
 }

@@ -60,9 +60,9 @@ export function repeated({ claim: first, at, results }: StoredResults, claim: Cl
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inOrder)
   if (value === null || typeof value !== 'object' || value instanceof Date) return value
+  const properties = value as Readonly<Record<string, unknown>>
   const sorted: Record<string, unknown> = {}
-  for (const [name, property] of Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-    sorted[name] = inOrder(property)
+  for (const name of Object.keys(properties).sort()) sorted[name] = inOrder(properties[name])
   return sorted
 }
 
