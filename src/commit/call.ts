@@ -165,8 +165,7 @@ export class Call {
 
   /** resolving, waiting, flushing → waiting: last in a queue. Any other transition removes it from there. */
   waitIn(queue: Queue<Call>): void {
-    if (this.isAnswered) return
-    this.#leaveQueue()
+    if (!this.#enter(RESOLVING)) return
     this.#state = { name: 'waiting', queue, place: queue.add(this) }
   }
 
@@ -217,14 +216,11 @@ export class Call {
 
   /** Returns false for a call that is answered, which it stays. */
   #enter(state: CallState): boolean {
-    if (this.isAnswered) return false
-    this.#leaveQueue()
+    const before = this.#state
+    if (before === ANSWERED) return false
+    if (before.name === 'waiting') before.queue.remove(before.place)
     this.#state = state
     return true
-  }
-
-  #leaveQueue(): void {
-    if (this.#state.name === 'waiting') this.#state.queue.remove(this.#state.place)
   }
 }
 

@@ -10,11 +10,8 @@
 export class Queue<Item> implements Iterable<Item> {
   #first: QueuePlace<Item> | undefined
   #last: QueuePlace<Item> | undefined
-  #size = 0
-
-  get size(): number {
-    return this.#size
-  }
+  /** Number of items. */
+  size = 0
 
   /** Adds an item as the last one. Returns its place, which removes it. */
   add(item: Item): QueuePlace<Item> {
@@ -22,7 +19,7 @@ export class Queue<Item> implements Iterable<Item> {
     if (this.#last) this.#last.next = place
     else this.#first = place
     this.#last = place
-    this.#size += 1
+    this.size += 1
     return place
   }
 
@@ -35,7 +32,7 @@ export class Queue<Item> implements Iterable<Item> {
     else this.#last = previous
     place.previous = undefined
     place.next = undefined
-    this.#size -= 1
+    this.size -= 1
   }
 
   *[Symbol.iterator](): Iterator<Item> {
