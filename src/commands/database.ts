@@ -1,3 +1,4 @@
+import { userInfo } from 'node:os'
 import { readDatabaseConfig } from '../config.ts'
 import { holdDirectory } from '../mysql/dataDirectory.ts'
 import { Hosts } from '../mysql/hosts.ts'
@@ -5,12 +6,31 @@ import { Database } from '../mysql/pool.ts'
 import { findRunningDatabase, openPrivateDatabase } from '../mysql/privateServer.ts'
 import { untilReady } from '../mysql/ready.ts'
 import type { Target, Targets } from '../mysql/settings.ts'
-import type { Notices } from '../operations/log.ts'
+import { type Notices, openLog } from '../operations/log.ts'
+import { type Audited, auditMeasure } from '../operations/measures.ts'
 import { migrate } from '../repository/migrate.ts'
+
+/** The user of the operating system who runs the command. */
+export const USER = process.env.SUDO_USER ?? userName()
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    // A container may run as a user without a name.
+    return `user ${process.getuid?.()}`
+  }
+}
 
 const signal = new AbortController().signal
 /** Notices of a command: lines on the standard error. */
 export const notices: Notices = { info: console.error, warn: console.error, fault: console.error }
+
+/** Logs a change as a server does, on the standard error. */
+export function audit(made: Omit<Audited, 'by'>): void {
+  openLog('info')
+  auditMeasure.publish({ ...made, by: USER })
+}
 
 /** Runs work on the configured database, which is waited for and migrated first: see `withHosts`. */
 export async function withDatabase(work: (target: Target) => Promise<void>): Promise<void> {

@@ -8,7 +8,7 @@ import {
   plainDocumentId,
   type TrustedDocument,
 } from '../rules/trustedDocument.ts'
-import { withPool } from './database.ts'
+import { audit, withPool } from './database.ts'
 import { itemsOf } from './paging.ts'
 
 export const USAGE = `Usage: nth documents add <manifest>
@@ -40,6 +40,7 @@ export async function run(args: string[]): Promise<void> {
   await withDocuments(async (documents) => {
     const { id } = await documents.remove(plainDocumentId(argument))
     console.log(`Removed ${id}.`)
+    audit({ field: 'nth documents remove', name: id })
   })
 }
 
@@ -54,7 +55,8 @@ async function add(path: string): Promise<void> {
   })
   if (faults.length > 0) throw new Error([...faults, 'Nothing was added.'].join('\n'))
   await withDocuments(async (documents) => void (await documents.add(added)))
-  console.log(`Added ${added.length} documents.`)
+  console.log(`Added ${added.length} ${added.length === 1 ? 'document' : 'documents'}.`)
+  audit({ field: 'nth documents add', count: added.length })
 }
 
 const texts = z.record(z.string(), z.string())

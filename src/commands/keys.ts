@@ -13,7 +13,7 @@ import {
   type Scope,
 } from '../rules/rights.ts'
 import { documentIdFault, plainDocumentId } from '../rules/trustedDocument.ts'
-import { notices, withPool } from './database.ts'
+import { audit, notices, USER, withPool } from './database.ts'
 import { itemsOf } from './paging.ts'
 
 export const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
@@ -99,9 +99,10 @@ export async function run(args: string[]): Promise<void> {
     expiresAt,
   }
   await withApiKeys(async (keys) => {
-    const { secret, key } = await keys.create(options)
+    const { secret, key } = await keys.create(options, USER)
     console.log(secret)
     console.error(`Created ${described(key)}. Store it now: it is not shown again.`)
+    audit({ field: 'nth keys create', name: key.prefix })
   })
 }
 
@@ -147,7 +148,8 @@ async function revoke(keys: ApiKeys, prefix: string): Promise<void> {
   if (!key) throw new Error(`No API key begins with ${prefix}; see nth keys list.`)
   if (others.length > 0)
     throw new Error(`Several API keys begin with ${prefix}; revoke the right one in the console.`)
-  await keys.revoke(key.id)
+  await keys.revoke(key.id, USER)
+  audit({ field: 'nth keys revoke', name: key.prefix })
   console.log(`Revoked ${described(key)}.`)
 }
 

@@ -1,5 +1,13 @@
 import type { Page } from '../rules/counter.ts'
-import { type ApiKey, type Caller, callerKinds, type Grant, originsFault, scopes } from '../rules/rights.ts'
+import {
+  type ApiKey,
+  type Caller,
+  callerKinds,
+  type Grant,
+  nameOf,
+  originsFault,
+  scopes,
+} from '../rules/rights.ts'
 import { plainDocumentId } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
 import { decodeId, grantIn } from './arguments.ts'
@@ -88,8 +96,16 @@ builder.node(ApiKeyRef, {
         'The IDs of the only documents that the key may run. Null means any document.',
       ],
       createdAt: ['DateTime', 'When the key was created.'],
+      createdBy: [
+        orNull('String'),
+        'Who created the key: the prefix of a key, the subject of a token, `ADMIN`, or a user of the operating system. Null for keys of earlier versions.',
+      ],
       expiresAt: [orNull('DateTime'), 'When the key becomes invalid. Null means never.'],
       revokedAt: [orNull('DateTime'), 'When the key was revoked. Null means that it was not.'],
+      revokedBy: [
+        orNull('String'),
+        'Who revoked the key, as in `createdBy`. Null if it was not revoked, or by an earlier version.',
+      ],
       lastUsedAt: [
         orNull('DateTime'),
         'When the key was last used, about a minute behind. Null means never.',
@@ -145,7 +161,7 @@ builder.queryFields((t) => ({
 builder.mutationFields((t) => ({
   createApiKey: t.field({
     type: CreatedApiKey,
-    extensions: { right: admin },
+    extensions: { right: admin, audited: ({ key }: { key: ApiKey }) => ({ name: key.prefix }) },
     description: 'Creates an API key. If you lose the response, revoke the key and create another one.',
     args: {
       label: nameArgument('What the key is for, in 1 to 191 characters.'),
@@ -176,7 +192,7 @@ builder.mutationFields((t) => ({
         extensions: { check: checks.future },
       }),
     },
-    resolve: (_, { label, grants, origins, perMinute, documents, expiresAt }, { nth, owner }) =>
+    resolve: (_, { label, grants, origins, perMinute, documents, expiresAt }, { nth, owner, caller }) =>
       nth.apiKeys.create(
         {
           label,
@@ -186,12 +202,13 @@ builder.mutationFields((t) => ({
           documents: documents?.map(plainDocumentId) ?? null,
           expiresAt: expiresAt ?? null,
         },
+        nameOf(caller),
         owner,
       ),
   }),
   revokeApiKey: t.field({
     type: ApiKeyRef,
-    extensions: { right: admin },
+    extensions: { right: admin, audited: ({ prefix }: ApiKey) => ({ name: prefix }) },
     description:
       'Revokes an API key. Within two seconds, every server refuses it. A repeat returns the same result.',
     args: {
@@ -201,6 +218,7 @@ builder.mutationFields((t) => ({
         extensions: { check: checks.apiKeyId },
       }),
     },
-    resolve: (_, { id }, { nth, owner }) => nth.apiKeys.revoke(Number(decodeId(id).id), owner),
+    resolve: (_, { id }, { nth, owner, caller }) =>
+      nth.apiKeys.revoke(Number(decodeId(id).id), nameOf(caller), owner),
   }),
 }))

@@ -19,6 +19,8 @@ export interface Context {
   takeChanges?: ((count: number) => number) | undefined
   /** What this request adds to each counter, if that is limited. */
   added?: ReadonlyMap<string, number>
+  /** Under whose `id` its log lines are found. */
+  note?: { readonly id: string }
   /** From the request's `Idempotency-Key` header. */
   idempotencyKey?: string | undefined
   /** In the first event of a subscription: watches topics, and reads them. */

@@ -241,6 +241,7 @@ builder.mutationFields((t) => ({
     type: ResetSummaryRef,
     extensions: {
       right: on('WRITE', PREFIXED, ({ args: { namespace, prefix } }) => ({ namespace, prefix })),
+      audited: ({ resetCount }: ResetSummary) => ({ count: resetCount }),
     },
     description:
       'Sets every counter of a namespace, in batches. It is not atomic, and a repeat sets the counters again.',

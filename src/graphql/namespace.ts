@@ -163,6 +163,7 @@ builder.mutationField('defineNamespace', (t) =>
     type: Namespace,
     extensions: {
       right: on('DEFINE', 'all names of the namespace', ({ args }) => ({ namespace: args.name, prefix: '' })),
+      audited: ({ name }: NamespaceState) => ({ namespace: name, name: undefined }),
     },
     description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {

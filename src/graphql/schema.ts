@@ -16,9 +16,9 @@ import {
   isListType,
   isObjectType,
 } from 'graphql'
-import { refusalMeasure } from '../operations/measures.ts'
+import { type Audited, auditMeasure, refusalMeasure } from '../operations/measures.ts'
 import { NthError } from '../rules/errors.ts'
-import { isAllowed, isUnrestricted, refusal } from '../rules/rights.ts'
+import { isAllowed, isUnrestricted, nameOf, refusal } from '../rules/rights.ts'
 import { checked, checkOf, MAX_ITEMS } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context, Field, Resolver } from './context.ts'
@@ -63,8 +63,10 @@ function rightOf({ extensions }: Field): Right | undefined {
 function permitted({ name }: GraphQLObjectType, field: Field, resolver: Resolver): Resolver {
   const right = rightOf(field)
   if (!right) return resolver
-  const resolve = name === 'Mutation' ? limited(resolver) : resolver
-  const { check, checkEach } = right
+  const { scope, check, checkEach } = right
+  const isAudited = name === 'Mutation' && (scope === 'WRITE' || scope === 'DEFINE' || scope === 'ADMIN')
+  const made = isAudited ? audited(field, resolver) : resolver
+  const resolve = name === 'Mutation' ? limited(made) : made
   if (checkEach) return elementwise(field, resolve, checkEach, name === 'Subscription')
   return (parent, args, context, info) => {
     const { caller } = context
@@ -123,6 +125,26 @@ function elementwise(
 
 function isList({ type }: GraphQLArgument): boolean {
   return isListType(getNullableType(type))
+}
+
+/** Publishes each change that was made, or may have been. */
+function audited({ name: field, extensions }: Field, resolve: Resolver): Resolver {
+  // Of a field whose arguments don't name what it changes.
+  const targetOf = extensions.audited as ((result: unknown) => Partial<Audited>) | undefined
+  return async (parent, args, context, info) => {
+    const { namespace, name, group, prefix } = args
+    const made = { field, by: nameOf(context.caller), requestId: context.note?.id }
+    const target = { namespace, name, group, prefix }
+    try {
+      const result = await resolve(parent, args, context, info)
+      auditMeasure.publish({ ...made, ...target, ...targetOf?.(result) })
+      return result
+    } catch (error) {
+      if (error instanceof NthError && error.code === 'OUTCOME_UNKNOWN')
+        auditMeasure.publish({ ...made, ...target, code: error.code })
+      throw error
+    }
+  }
 }
 
 /** Counts changes: one for each call, or one for each element of a list. */

@@ -52,7 +52,7 @@ builder.queryFields((t) => ({
 builder.mutationFields((t) => ({
   addTrustedDocuments: t.field({
     type: [TrustedDocumentRef],
-    extensions: { right: admin },
+    extensions: { right: admin, audited: ({ length }: readonly TrustedDocument[]) => ({ count: length }) },
     description:
       'Adds documents, all or none. One that is already there changes nothing; an ID cannot get another text.',
     args: {
@@ -76,7 +76,7 @@ builder.mutationFields((t) => ({
   }),
   removeTrustedDocument: t.field({
     type: TrustedDocumentRef,
-    extensions: { right: admin },
+    extensions: { right: admin, audited: ({ id }: TrustedDocument) => ({ name: id }) },
     description: 'Removes a document. Within two seconds, every server refuses it; open subscriptions go on.',
     args: { documentId: t.arg.id({ required: true, description: 'The ID of the document.' }) },
     resolve: (_, { documentId }, { nth, owner }) =>

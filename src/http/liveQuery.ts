@@ -273,9 +273,13 @@ export class Stream {
     this.close()
   }
 
-  /** Breaks the connection: clients connect again. */
+  /**
+   * Ends the response without saying that it is complete: clients connect again. If its client hasn't read it, the connection
+   * is broken; otherwise its last chunk is sent, as a proxy takes a connection that just ends for a fault of the server.
+   */
   break(): void {
-    this.#response?.destroy()
+    if (this.state === 'ready') this.#response?.end()
+    else this.#response?.destroy()
     this.close()
   }
 

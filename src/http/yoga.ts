@@ -25,8 +25,8 @@ export function createApi({ nth, gate, notices, liveQueries, trustedOnly }: ApiO
   const cache = createDocumentCache(schema)
 
   function createContext(server: ServerContext): Context {
-    const { caller, owner, takeChanges, cost } = server
-    return { nth, caller, owner, gate, takeChanges, cost, idempotencyKey: idempotencyKeyIn(server) }
+    const { caller, owner, takeChanges, cost, note } = server
+    return { nth, caller, owner, gate, takeChanges, cost, note, idempotencyKey: idempotencyKeyIn(server) }
   }
 
   const yoga = createYoga<ServerContext>({

@@ -1,7 +1,7 @@
 import { subscribe } from 'node:diagnostics_channel'
 import pino, { type Level, type LevelWithSilent, type Logger } from 'pino'
 import pretty from 'pino-pretty'
-import type { RequestMeasure } from './measures.ts'
+import type { Audited, RequestMeasure } from './measures.ts'
 
 /** What the operator of a process hears of it: one object, made where the process starts. */
 export interface Notices {
@@ -36,6 +36,11 @@ export function openLog(level: LevelWithSilent): Notices {
     // The channel's messages are measures.
     const measure = message as RequestMeasure
     if (logsAll || measure.code !== undefined) logRequest(log, measure)
+  })
+  subscribe('nth:audit', (message) => {
+    const { requestId, ...audit } = message as Audited
+    // Apart, as each line has the name of the log.
+    log.info({ requestId, audit }, 'Audit')
   })
   return {
     info: console.log,

@@ -11,7 +11,15 @@ interface Measure<Message> {
 }
 
 /** Limits that refuse requests. */
-export type Limit = 'connections' | 'memory' | 'pending changes' | 'rate' | 'streams' | 'watched names'
+export const LIMITS = [
+  'connections',
+  'memory',
+  'pending changes',
+  'rate',
+  'streams',
+  'watched names',
+] as const
+export type Limit = (typeof LIMITS)[number]
 
 export interface RequestMeasure {
   /** Undefined: it was refused before that was known. */
@@ -26,6 +34,27 @@ export interface RequestMeasure {
   /** Under which its failure is logged. It is made when it is first read. */
   readonly id: string
 }
+
+/** A change of what callers rely on: a value that was set, a definition, a key, a trusted document. Never an addition. */
+export interface Audited {
+  /** The mutation, or the command. */
+  field: string
+  /** Who made it, as `nameOf` calls a caller; of a command, the user of the operating system. */
+  by: string
+  namespace?: string | undefined
+  /** Of a counter or a sequence, the prefix of a key, or the ID of a document. */
+  name?: string | undefined
+  group?: string | undefined
+  /** Of all names that start with it. */
+  prefix?: string | undefined
+  /** How many were changed, of a list. */
+  count?: number | undefined
+  requestId?: string | undefined
+  /** OUTCOME_UNKNOWN: it may have been made. */
+  code?: string | undefined
+}
+
+export const auditMeasure: Measure<Audited> = channel('nth:audit')
 
 /** A request was answered; a subscription, when it was opened. */
 export const requestMeasure: Measure<RequestMeasure> = channel('nth:request')

@@ -8,7 +8,8 @@ import {
   type MetricValue,
   Registry,
 } from 'prom-client'
-import type { Limit, RequestMeasure } from './measures.ts'
+import { FAILURE_LEVELS } from './log.ts'
+import { LIMITS, type Limit, type RequestMeasure } from './measures.ts'
 
 /** What is read when the metrics are. */
 interface MetricSources {
@@ -43,23 +44,25 @@ function readProcess() {
  */
 export function openMetrics(version: string) {
   let sources: MetricSources | undefined
-  /** Requests by kind of operation. */
-  const requests = new Map<string, { codes: Map<string, number>; durations: Distribution }>()
+  /** Requests by kind of operation. What alerts ask for is there from the start: they don't see a series begin at 1. */
+  const requests = new Map(
+    ['query', 'mutation', 'subscription', 'none'].map((operation) => {
+      const codes = new Map([OK, ...Object.keys(FAILURE_LEVELS)].map((code) => [code, 0]))
+      return [operation, { codes, durations: new Distribution(DURATIONS) }]
+    }),
+  )
   const flushOperations = new Distribution(SIZES)
   const flushDurations = new Distribution(DURATIONS)
   const waitDurations = new Distribution(DURATIONS)
-  const refusals = new Map<Limit, number>()
+  const refusals = new Map<Limit, number>(LIMITS.map((limit) => [limit, 0]))
   let retries = 0
   let fenceReads = 0
   let trips = 0
 
   const subscriptions: Record<string, (message: never) => void> = {
     'nth:request': ({ operation = 'none' as never, code = OK, durationMs }: RequestMeasure) => {
-      let counts = requests.get(operation)
-      if (!counts) {
-        counts = { codes: new Map(), durations: new Distribution(DURATIONS) }
-        requests.set(operation, counts)
-      }
+      const counts = requests.get(operation)
+      if (!counts) return
       counts.codes.set(code, (counts.codes.get(code) ?? 0) + 1)
       counts.durations.observe(durationMs / MS)
     },

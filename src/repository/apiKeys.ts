@@ -158,9 +158,13 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      *
      * @throws {NthError} UNAVAILABLE
      */
-    async create(options: ApiKeyOptions, owner = JOINED): Promise<{ secret: string; key: ApiKey }> {
+    async create(
+      options: ApiKeyOptions,
+      createdBy: string,
+      owner = JOINED,
+    ): Promise<{ secret: string; key: ApiKey }> {
       const secret = createSecret()
-      const stored = { ...options, hash: digestOf('sha256', secret), prefix: prefixOf(secret) }
+      const stored = { ...options, createdBy, hash: digestOf('sha256', secret), prefix: prefixOf(secret) }
       const key = await definitions.withRetry(owner, (connection) => createKey(connection, stored))
       return { secret, key }
     },
@@ -170,8 +174,8 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      *
      * @throws {NthError} NOT_FOUND, UNAVAILABLE
      */
-    async revoke(id: number, owner = JOINED): Promise<ApiKey> {
-      const key = await definitions.withRetry(owner, (connection) => revokeKey(connection, id))
+    async revoke(id: number, by: string, owner = JOINED): Promise<ApiKey> {
+      const key = await definitions.withRetry(owner, (connection) => revokeKey(connection, id, by))
       if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
       if (known.has(key.hash)) known.set(key.hash, key)
       return key
@@ -205,6 +209,8 @@ interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffe
   created_at: Date
   expires_at: Date | null
   revoked_at: Date | null
+  created_by: Buffer | null
+  revoked_by: Buffer | null
   last_used_at: Date | null
 }
 
@@ -232,8 +238,12 @@ function grantsIn(text: string): Grant[] {
 }
 
 /** Repeatable: the hash is unique. */
-async function createKey(connection: Connection, key: ApiKeyOptions & Pick<ApiKey, 'hash' | 'prefix'>) {
-  const created = { ...key, createdAt: await timeOf(connection), revokedAt: null, lastUsedAt: null }
+async function createKey(
+  connection: Connection,
+  key: ApiKeyOptions & Pick<ApiKey, 'hash' | 'prefix' | 'createdBy'>,
+) {
+  const unused = { revokedAt: null, revokedBy: null, lastUsedAt: null }
+  const created = { ...key, ...unused, createdAt: await timeOf(connection) }
   await connection.query(`${insertKey(created)} on duplicate key update hash = values(hash)`)
   const [stored] = await readKeys(connection, [key.hash])
   if (!stored) throw new Error('No API key after creating it')
@@ -254,6 +264,8 @@ export function insertKey(key: Omit<ApiKey, 'id'>, id: number | null = null): st
        created_at = ${instant(key.createdAt)},
        expires_at = ${orNull(key.expiresAt, instant)},
        revoked_at = ${orNull(key.revokedAt, instant)},
+       created_by = ${orNull(key.createdBy, bytes)},
+       revoked_by = ${orNull(key.revokedBy, bytes)},
        last_used_at = ${orNull(key.lastUsedAt, instant)}`
 }
 
@@ -266,10 +278,10 @@ async function findKey(connection: Connection, id: number): Promise<ApiKey | und
   return key
 }
 
-async function revokeKey(connection: Connection, id: number): Promise<ApiKey | undefined> {
+async function revokeKey(connection: Connection, id: number, by: string): Promise<ApiKey | undefined> {
   await connection.query(
     `update api_key
-        set revoked_at = utc_timestamp(3)
+        set revoked_at = utc_timestamp(3), revoked_by = ${bytes(by)}
       where id = ${integer(id)} and revoked_at is null`,
   )
   return findKey(connection, id)
@@ -283,7 +295,7 @@ async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
   const rows = await select<ApiKeyRow>(
     connection,
     `select id, hash, prefix, label, grants, origins, per_minute, documents,
-            created_at, expires_at, revoked_at, last_used_at
+            created_at, created_by, expires_at, revoked_at, revoked_by, last_used_at
        from api_key
       ${rest}`,
   )
@@ -297,8 +309,10 @@ async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
     perMinute: row.per_minute,
     documents: row.documents && (JSON.parse(row.documents.toString()) as string[]),
     createdAt: row.created_at,
+    createdBy: row.created_by?.toString() ?? null,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
+    revokedBy: row.revoked_by?.toString() ?? null,
     lastUsedAt: row.last_used_at,
   }))
 }

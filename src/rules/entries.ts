@@ -326,8 +326,11 @@ const line = z.discriminatedUnion('type', [
     // Files of 0.2.0 don't have it.
     documents: z.array(text(documentIdFault)).readonly().nullable().default(null),
     createdAt: instant,
+    // Neither do they have these two.
+    createdBy: z.string().nullable().default(null),
     expiresAt: instant.nullable(),
     revokedAt: instant.nullable(),
+    revokedBy: z.string().nullable().default(null),
     lastUsedAt: instant.nullable(),
   }),
   z.strictObject({

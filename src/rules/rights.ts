@@ -107,7 +107,10 @@ export interface ApiKey extends ApiKeyOptions {
   /** The first characters of the secret. */
   prefix: string
   createdAt: Date
+  /** As `nameOf` gives it; null: an earlier version created it. */
+  createdBy: string | null
   revokedAt: Date | null
+  revokedBy: string | null
   /** About a minute behind. */
   lastUsedAt: Date | null
 }
@@ -184,6 +187,11 @@ export interface Caller {
   /** With kind KEY. */
   key?: ApiKey
   expiresAt?: Date | null
+}
+
+/** How the log calls a caller: the prefix of a key, the subject of a token, or the kind of another caller. */
+export function nameOf({ key, subject, kind }: Caller): string {
+  return key?.prefix ?? subject ?? kind
 }
 
 /** A caller without credentials. */

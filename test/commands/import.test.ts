@@ -294,7 +294,7 @@ it('counts what stays behind of a backup', async () => {
   for (const _ of 'abc') await from.sequences.reserve(KEY, 1000)
   const grants = [grantOf('ADD')]
   const none = { origins: null, perMinute: null, documents: null, expiresAt: null }
-  await from.apiKeys.create({ label: 'k', grants, ...none })
+  await from.apiKeys.create({ label: 'k', grants, ...none }, 'ADMIN')
   const text = await exported(from.target)
   const key = { type: 'apiKey', id: 1, hash: 'ab'.repeat(32), prefix: 'nth_x', label: 'k', grants, ...none }
   const times = { createdAt: '2026-11-01T00:00:00.000Z', revokedAt: null, lastUsedAt: null }

@@ -148,7 +148,7 @@ it('records when a key was last used, with one write for all its calls', async (
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const keys = openTestKeys(database)
-  const { secret, key } = await keys.create(KEY_OPTIONS)
+  const { secret, key } = await keys.create(KEY_OPTIONS, 'ADMIN')
   const statements = collectStatements('api_key')
   for (let use = 0; use < 10; use++) await keys.find(secret, key.hash, CALLER)
   const before = Date.now()
@@ -385,7 +385,7 @@ it('fails all look-ups that wait when the database cannot be read, and tries it 
   }
   const deadline = () => database.deadline()
   const keys = openTestKeys(Object.assign(Object.create(database), { withRetry, deadline }))
-  const { secret, key } = await keys.create(KEY_OPTIONS)
+  const { secret, key } = await keys.create(KEY_OPTIONS, 'ADMIN')
   isAway = true
   reads = 0
   const found = await Promise.allSettled(
@@ -404,7 +404,7 @@ it('reads a key again that it did not find before, as it may have been restored 
   const secret = createSecret()
   const digest = hash('sha256', secret)
   expect(await keys.find(secret, digest, CALLER)).toBeUndefined()
-  const { key } = await keys.create(KEY_OPTIONS)
+  const { key } = await keys.create(KEY_OPTIONS, 'ADMIN')
   await query(target, `update api_key set hash = x'${digest}' where id = ${key.id}`)
   expect(await keys.find(secret, digest, CALLER)).toEqual({ ...key, hash: digest })
 })
@@ -414,7 +414,7 @@ it('fails the callers of a key alone whose row cannot be parsed', async () => {
   const database = openTestDatabase(target)
   const keys = openTestKeys(database)
   const made = []
-  for (let index = 0; index < 5; index++) made.push(await keys.create(KEY_OPTIONS))
+  for (let index = 0; index < 5; index++) made.push(await keys.create(KEY_OPTIONS, 'ADMIN'))
   await query(target, `update api_key set grants = 'x' where id = ${made[2]?.key.id}`)
   const found = await Promise.allSettled(made.map(({ secret, key }) => keys.find(secret, key.hash, CALLER)))
   expect(found.map(({ status }) => status)).toEqual([
@@ -426,10 +426,10 @@ it('notices a revocation although the row of another key cannot be parsed any mo
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const [keys, other] = [openTestKeys(database), openTestKeys(database)]
-  const [broken, revoked] = [await keys.create(KEY_OPTIONS), await keys.create(KEY_OPTIONS)]
+  const [broken, revoked] = [await keys.create(KEY_OPTIONS, 'ADMIN'), await keys.create(KEY_OPTIONS, 'ADMIN')]
   for (const { secret, key } of [broken, revoked]) await keys.find(secret, key.hash, CALLER)
   await query(target, `update api_key set grants = 'x' where id = ${broken.key.id}`)
-  await other.revoke(revoked.key.id)
+  await other.revoke(revoked.key.id, 'ADMIN')
   await expect.poll(() => keys.find(revoked.secret, revoked.key.hash, CALLER)).toBeUndefined()
 })
 

@@ -81,3 +81,57 @@ it('logs at the configured level', async () => {
   await few.nth.send('{ counter(name: "a") { value } }')
   expect(few.lines()).toEqual([])
 })
+
+it('logs who changed what by hand, and no addition', { tags: 'quick' }, async () => {
+  const { nth, admin, lines } = await started()
+  const audited = () => lines().filter(({ msg }) => msg === 'Audit')
+  const headers = { 'x-request-id': 'from-the-proxy' }
+  const created = await admin.send(
+    'mutation { createApiKey(label: "shop", grants: [{ scopes: [ADMIN] }]) { secret key { id prefix createdBy revokedBy } } }',
+  )
+  const { secret, key } = created.data.createApiKey
+  expect(key).toMatchObject({ createdBy: 'ADMIN', revokedBy: null })
+  const byKey = as(nth, secret)
+  for (const change of [
+    'increment(name: "a") { value }',
+    'incrementMany(changes: [{ name: "a", delta: 1 }, { name: "b", delta: 1 }]) { value }',
+    'nextInSequence(name: "t") { value }',
+    'reset(name: "a", to: 7) { value }',
+    'reset(name: "a", to: 8, expectedValue: 1) { value }',
+    'resetAll(namespace: "default", prefix: "a", to: 0) { resetCount }',
+    'defineCounter(name: "a", definition: { maxValue: 9 }, namespace: "shop") { id }',
+    'deleteCounter(name: "a") { value }',
+    'restartSequence(name: "t", group: "g", nextValue: 5) { id }',
+    'defineSequence(name: "t", definition: { step: 2 }) { id }',
+    'deleteSequence(name: "t") { id }',
+    'defineNamespace(name: "shop", definition: { timeZone: "Europe/Berlin" }) { id }',
+    'addTrustedDocuments(documents: [{ documentId: "x", text: "{ __typename }" }]) { text }',
+    'removeTrustedDocument(documentId: "x") { text }',
+  ])
+    await byKey.send(`mutation { ${change} }`, {}, headers)
+  const revoked = await admin.send(`mutation { revokeApiKey(id: "${key.id}") { createdBy revokedBy } }`)
+  expect(revoked.data.revokeApiKey).toEqual({ createdBy: 'ADMIN', revokedBy: 'ADMIN' })
+  const made = (field: string, target: object, by = key.prefix, requestId: unknown = 'from-the-proxy') => ({
+    requestId,
+    audit: { field, by, ...target },
+  })
+  const byAdmin = (field: string) =>
+    made(field, { name: key.prefix }, 'ADMIN', expect.stringMatching(/^[0-9a-f-]{36}$/))
+  const inDefault = { namespace: 'default' }
+  await expect.poll(() => audited().length).toBe(12)
+  expect(audited().map(({ requestId, audit }) => ({ requestId, audit }))).toEqual([
+    byAdmin('createApiKey'),
+    made('reset', { ...inDefault, name: 'a' }),
+    made('resetAll', { ...inDefault, prefix: 'a', count: 1 }),
+    made('defineCounter', { namespace: 'shop', name: 'a' }),
+    made('deleteCounter', { ...inDefault, name: 'a' }),
+    made('restartSequence', { ...inDefault, name: 't', group: 'g' }),
+    made('defineSequence', { ...inDefault, name: 't' }),
+    made('deleteSequence', { ...inDefault, name: 't' }),
+    made('defineNamespace', { namespace: 'shop' }),
+    made('addTrustedDocuments', { count: 1 }),
+    made('removeTrustedDocument', { name: 'x' }),
+    byAdmin('revokeApiKey'),
+  ])
+  expect(nth.output()).not.toContain(secret)
+})

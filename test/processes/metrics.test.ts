@@ -1,4 +1,7 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { LIMITS } from '../../src/operations/measures.ts'
 import { subscribe } from '../support/client/events.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
@@ -19,7 +22,22 @@ async function readMetrics(url: string, headers: Record<string, string> = {}) {
 }
 
 const requestsIn = (values: Record<string, number>) =>
-  Object.fromEntries(Object.entries(values).filter(([name]) => name.startsWith('nth_requests_total')))
+  Object.fromEntries(
+    Object.entries(values).filter(([name, value]) => name.startsWith('nth_requests_total') && value > 0),
+  )
+
+it('has what alerts ask for from the start, so that they see the first one', async () => {
+  const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), NTH_METRICS_PORT: '0' })
+  const own = /Metrics: (\S+)\/metrics/.exec(nth.output())?.[1] ?? ''
+  const { values } = await readMetrics(own)
+  const rules = await readFile(join(import.meta.dirname, '../../deploy/alerts.yaml'), 'utf8')
+  const codes = [...rules.matchAll(/code=~?"([A-Z_|]+)"/g)].flatMap(([, found = '']) => found.split('|'))
+  expect(codes).toContain('INTERNAL_SERVER_ERROR')
+  for (const code of codes)
+    for (const operation of ['query', 'mutation', 'subscription', 'none'])
+      expect(values[`nth_requests_total{operation="${operation}",code="${code}"}`]).toBe(0)
+  for (const limit of LIMITS) expect(values[`nth_refusals_total{limit="${limit}"}`]).toBe(0)
+})
 
 it('counts what callers counted, over all workers, also those that ended', { tags: 'slow' }, async () => {
   const nth = await startNth({

@@ -28,11 +28,14 @@ const RESTARTS = [
 const INCREMENT = '{"query":"mutation { increment(name: \\"c\\") { value } }"}'
 
 /** Two processes on one database, behind nginx as `deploy/nginx.conf` has it. */
-async function startPair() {
+async function startPair(environment: Record<string, string> = {}) {
   const DATABASE_URL = urlOf(await freshDatabase())
   const ports = await Promise.all([freePort(), freePort()])
   const start = (port: number): Promise<NthProcess> =>
-    startNth({ DATABASE_URL, PORT: String(port), NTH_TRUST_PROXY: '127.0.0.1', NTH_ANONYMOUS: 'READ,WRITE' })
+    startNth({
+      ...{ DATABASE_URL, PORT: String(port), NTH_TRUST_PROXY: '127.0.0.1', NTH_ANONYMOUS: 'READ,WRITE' },
+      ...environment,
+    })
   const processes = await Promise.all(ports.map(start))
   const { url, plainUrl } = await startNginx(nginx ?? '', ports)
 
@@ -198,4 +201,37 @@ it.skipIf(!nginx)('passes events on at once, and leads from HTTP to HTTPS', { ta
   const value = await send(url)
   expect(await soon('the change arrives', events.data())).toEqual({ counters: [{ value }] })
   expect((await fetch(`${url}/metrics`)).status).toBe(403)
+})
+
+it.skipIf(!nginx)('answers a body that is much too long with an error that programs can read', async () => {
+  const { url } = await startPair()
+  for (const length of [1_500_000, 3_000_000]) {
+    const headers = { 'content-type': 'application/json' }
+    const body = JSON.stringify({ query: 'x'.repeat(length) })
+    const response = await fetch(`${url}/graphql`, { method: 'POST', headers, body })
+    expect([response.status, await response.json()]).toEqual([
+      413,
+      {
+        errors: [
+          {
+            message: 'A request body may have at most 1000000 bytes; send less at a time.',
+            extensions: { code: 'REQUEST_ENTITY_TOO_LARGE', limit: 1_000_000 },
+          },
+        ],
+      },
+    ])
+  }
+})
+
+it.skipIf(!nginx)('passes on 1 500 streams, and requests beside them', async () => {
+  const { url } = await startPair({
+    NTH_MAX_STREAMS_PER_CLIENT: '1500',
+    NTH_MAX_CONNECTIONS_PER_ADDRESS: '4000',
+  })
+  const query = 'subscription { counters(names: ["c"]) { value } }'
+  for (const batch of upTo(15)) {
+    const streams = await Promise.all(upTo(100).map(() => subscribe(url, query)))
+    expect(streams.map(({ status }) => status)).toEqual(new Array(100).fill(200))
+    expect(await send(url)).toBe(batch)
+  }
 })

@@ -12,7 +12,7 @@ it('stores a grant with onceOnly so that versions that do not know it refuse wha
     { ...grantOf('ADD', 'READ'), namespace: 'shop', onceOnly: true },
     { ...grantOf('READ'), names: ['a'] },
   ]
-  const { key } = await apiKeys.create({ ...OPTIONS, grants })
+  const { key } = await apiKeys.create({ ...OPTIONS, grants }, 'ADMIN')
   expect(key.grants).toEqual(grants)
   const [row] = await query(target, 'select grants from api_key')
   // 0.2.0 reads nothing but JSON, and goes by the scopes in it.

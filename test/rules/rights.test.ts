@@ -31,8 +31,10 @@ function keyWith(origins: string[] | null, ...grants: Grant[]): Caller {
     perMinute: null,
     documents: null,
     createdAt: new Date(0),
+    createdBy: null,
     expiresAt: null,
     revokedAt: null,
+    revokedBy: null,
     lastUsedAt: null,
   }
   return { kind: 'KEY', identity: 'key 1', grants, key }

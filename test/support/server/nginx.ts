@@ -18,15 +18,20 @@ export async function startNginx(program: string, ports: readonly number[]) {
   const port = await freePort()
   const plainPort = await freePort()
   const [first, second] = ports
-  const site = replaced(await readFile(join(ROOT, 'deploy/nginx.conf'), 'utf8'), [
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+  const paths = temporary.map((name) => `${name}_temp_path ${join(directory, name)};`).join(' ')
+  const text = replaced(await readFile(join(ROOT, 'deploy/nginx.conf'), 'utf8'), [
+    [/user www-data;/, process.getuid?.() === 0 ? 'user root;' : ''],
+    [/pid \/run\/nginx.pid;/, 'daemon off; pid nginx.pid;'],
+    [/worker_processes auto;/, 'worker_processes 2;'],
+    [/http \{/, `http { access_log off; ${paths}`],
     [/listen 80;/, `listen 127.0.0.1:${plainPort};`],
     [/listen 443 ssl http2;/, `listen 127.0.0.1:${port};`],
     [/ssl_certificate .*\n.*ssl_certificate_key .*/, ''],
     [/127\.0\.0\.1:4000 /, `127.0.0.1:${first} `],
     [/127\.0\.0\.1:4001 /, `127.0.0.1:${second} `],
   ])
-  await writeFile(join(directory, 'nth.conf'), site)
-  await writeFile(join(directory, 'nginx.conf'), around(directory))
+  await writeFile(join(directory, 'nginx.conf'), text)
   const child = spawn(program, ['-p', directory, '-c', 'nginx.conf', '-e', 'error.log'], { stdio: 'ignore' })
   const exited = new Promise<void>((resolve) => {
     child.on('error', () => resolve())
@@ -41,22 +46,6 @@ export async function startNginx(program: string, ports: readonly number[]) {
     await pause(20)
   }
   return { url: `http://127.0.0.1:${port}`, plainUrl: `http://127.0.0.1:${plainPort}` }
-}
-
-/** What Debian's `nginx.conf` has around the files of sites, with all folders of its own. */
-function around(directory: string): string {
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-  return `daemon off;
-pid nginx.pid;
-${process.getuid?.() === 0 ? 'user root;' : ''}
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-  access_log off;
-  ${temporary.map((name) => `${name}_temp_path ${join(directory, name)};`).join('\n  ')}
-  include nth.conf;
-}
-`
 }
 
 function replaced(text: string, replacements: readonly (readonly [RegExp, string])[]): string {
