@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { App } from '../app.ts'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
-import { openLog } from '../operations/log.ts'
+import { type Notices, openLog } from '../operations/log.ts'
 import { keepRequestsYoung, openFilesWarning, version } from '../operations/process.ts'
 import type { Report, WorkerCommand } from '../workers.ts'
 
@@ -43,18 +43,22 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
 
 const ending = new AbortController()
 
+/** They shut down in order; SIGHUP is that of a terminal which is closed. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
 export async function run(args: string[]): Promise<void> {
   parseArgs({ args })
   keepRequestsYoung()
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal)
-  console.log(`Nth ${version}`)
+  for (const name of SIGNALS) process.on(name, onSignal)
   const config = readConfig()
-  const app = await start(config).catch((error) => {
+  const notices = openLog(config.logLevel)
+  notices.info(`Nth ${version}`)
+  const app = await start(config, notices).catch((error) => {
     // One that a signal ended has not failed.
     if (!ending.signal.aborted) throw error
   })
   if (!app) return
-  console.log(greeting(app, config))
+  notices.info(process.stdout.isTTY ? greeting(app, config) : summary(app))
   if (!ending.signal.aborted) await once(ending.signal, 'abort')
   await shutDown(app, config)
   // A connection that node:cluster has lost track of must not keep the process alive.
@@ -74,8 +78,7 @@ async function shutDown({ drain, close }: App, config: Config): Promise<void> {
   clearTimeout(giveUp)
 }
 
-async function start(config: Config): Promise<App> {
-  const notices = openLog(config.logLevel)
+async function start(config: Config, notices: Notices): Promise<App> {
   const warning = openFilesWarning()
   if (warning) notices.warn(warning)
   for (const notice of ignoredVariables(config)) notices.warn(notice)
@@ -96,6 +99,11 @@ function onSignal(): void {
   } else if (performance.now() - signalledAt > SAME_SIGNAL_MS) {
     process.exit(1)
   }
+}
+
+/** For a log. */
+function summary({ url, workers, data }: App): string {
+  return `Nth is running: GraphQL ${url}/graphql, home ${url}/, data ${data}, workers ${workers}`
 }
 
 function greeting({ url, workers, data, isOpen }: App, { access: { adminKey } }: Config): string {
@@ -123,7 +131,7 @@ const REPORT_EVERY_MS = 1000
 export async function runAsWorker(): Promise<void> {
   keepRequestsYoung()
   // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's command.
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
+  for (const name of SIGNALS) process.on(name, () => undefined)
   const { openServer } = await import('../app.ts')
   const { RateLimits } = await import('../http/rateLimits.ts')
   const rateLimits = new RateLimits((spent) => void report({ state: 'allowed changes', spent }))

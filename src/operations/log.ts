@@ -21,7 +21,7 @@ const MAX_UNWRITTEN = 1_000_000
 
 /**
  * Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. Progress of the start is
- * printed instead, on the standard output.
+ * printed instead, on the standard output, if that is a terminal; otherwise it is in the log, at any level.
  */
 export function openLog(level: LevelWithSilent): Notices {
   // Synchronous, so that the last lines before the end of the process are not lost.
@@ -42,8 +42,9 @@ export function openLog(level: LevelWithSilent): Notices {
     // Apart, as each line has the name of the log.
     log.info({ requestId, audit }, 'Audit')
   })
+  const progress = log.child({}, { level: 'info' })
   return {
-    info: console.log,
+    info: process.stdout.isTTY ? console.log : (message) => progress.info(message),
     warn: (message) => log.warn(message),
     fault: (error) => log.error(error),
   }
