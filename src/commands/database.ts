@@ -11,7 +11,7 @@ import { type Audited, auditMeasure } from '../operations/measures.ts'
 import { migrate } from '../repository/migrate.ts'
 
 /** The user of the operating system who runs the command. */
-export const USER = process.env.SUDO_USER ?? userName()
+export const USER = userName()
 
 function userName(): string {
   try {

@@ -58,7 +58,7 @@ export async function run(args: string[]): Promise<void> {
     if (!ending.signal.aborted) throw error
   })
   if (!app) return
-  notices.info(process.stdout.isTTY ? greeting(app, config) : summary(app))
+  notices.info(greeting(app, config))
   if (!ending.signal.aborted) await once(ending.signal, 'abort')
   await shutDown(app, config)
   // A connection that node:cluster has lost track of must not keep the process alive.
@@ -99,11 +99,6 @@ function onSignal(): void {
   } else if (performance.now() - signalledAt > SAME_SIGNAL_MS) {
     process.exit(1)
   }
-}
-
-/** For a log. */
-function summary({ url, workers, data }: App): string {
-  return `Nth is running: GraphQL ${url}/graphql, home ${url}/, data ${data}, workers ${workers}`
 }
 
 function greeting({ url, workers, data, isOpen }: App, { access: { adminKey } }: Config): string {

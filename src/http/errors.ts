@@ -53,8 +53,8 @@ export function methodError(allowed: string, message: string, code: ErrorCode = 
 }
 
 /** The error for a request that is rejected as a whole, with the status of its code. */
-export function httpErrorFor({ code, message, details }: NthError): HttpError {
-  return new HttpError(STATUSES[code] ?? 400, code, message, details)
+export function httpErrorFor({ code, message, details, cause }: NthError): HttpError {
+  return new HttpError(STATUSES[code] ?? 400, code, message, details, { cause })
 }
 
 /** Throws an error again, with a status if it is one of ours: the request is rejected as a whole. */
@@ -62,11 +62,11 @@ export function rejectRequest(error: unknown): never {
   throw error instanceof NthError && !(error instanceof HttpError) ? httpErrorFor(error) : error
 }
 
-/** The error 401 for credentials that are unknown, expired or malformed, all with the same text. */
-export function invalidCredential(): HttpError {
+/** The error 401 for credentials that are unknown, expired or malformed, all with the same text. The log has the cause. */
+export function invalidCredential(cause?: unknown): HttpError {
   const message =
     'The credentials are not valid: unknown, expired or revoked. Send an API key as "Authorization: Bearer nth_…".'
-  const error = new HttpError(401, 'UNAUTHENTICATED', message)
+  const error = new HttpError(401, 'UNAUTHENTICATED', message, {}, { cause })
   error.headers['www-authenticate'] += ', error="invalid_token"'
   return error
 }

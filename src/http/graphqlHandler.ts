@@ -122,6 +122,7 @@ export function createGraphqlHandler({
   function reject(exchange: ApiExchange, error: HttpError, type?: JsonType): void {
     const { response, note } = exchange
     note.code = error.code
+    note.cause = error.cause
     requestMeasure.publish(note)
     response.setHeader(ID_HEADER, note.id)
     sendError(withHeaders(response, headersOf(exchange)), error, type)

@@ -25,6 +25,8 @@ export class RequestNote implements RequestMeasure {
   operation: RequestMeasure['operation']
   operationName: string | undefined
   code: string | undefined
+  /** Why it was refused, where the response doesn't say it. */
+  cause: unknown
   /** Whether its document can't be parsed, or isn't valid. */
   isDocumentRefused = false
   caller: Caller | undefined
@@ -41,6 +43,12 @@ export class RequestNote implements RequestMeasure {
 
   get key(): string | undefined {
     return this.caller?.key?.prefix ?? this.caller?.kind
+  }
+
+  get reason(): string | undefined {
+    const reasons: string[] = []
+    for (let { cause } = this; cause instanceof Error; cause = cause.cause) reasons.push(cause.message)
+    return reasons.length > 0 ? reasons.join(': ') : undefined
   }
 
   get durationMs(): number {

@@ -11,7 +11,8 @@ import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { unavailable } from '../rules/errors.ts'
 import { type Caller, grantFault, MAX_GRANTS, originsFault, SCOPES } from '../rules/rights.ts'
-import { invalidCredential } from './errors.ts'
+import { MAX_SUBJECT_LENGTH } from '../rules/subjects.ts'
+import { type HttpError, invalidCredential } from './errors.ts'
 
 /** JSON Web Tokens that are accepted. */
 export interface TokenSettings {
@@ -34,7 +35,7 @@ const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
 export const LEEWAY_MS = 30_000
 /** How often the issuer's keys are fetched again, in milliseconds. */
 const REFRESH_MS = 600_000
-/** How long no other fetch is tried after one that failed, in milliseconds. */
+/** How long no other fetch is tried after one that failed, or for another unknown `kid`, in milliseconds. */
 const RETRY_MS = 10_000
 /**
  * How long a verified token is remembered, in milliseconds: as long as a key that the issuer has withdrawn still holds.
@@ -76,6 +77,7 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
   // Keys in memory hold while the issuer doesn't answer; they are fetched again below, and for an unknown `kid`.
   const keys = createRemoteJWKSet(new URL(jwksUrl), {
     cacheMaxAge: Number.POSITIVE_INFINITY,
+    cooldownDuration: RETRY_MS,
     [customFetch]: patientFetch(),
   })
   const remembered = new LRUCache<string, Identified & { expiresAtMs: number }>({
@@ -93,7 +95,7 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
   return async (text: string): Promise<Identified> => {
     const known = remembered.get(text)
     if (known && Date.now() < known.expiresAtMs) return known
-    if (text.length > MAX_LENGTH) throw invalidCredential()
+    if (text.length > MAX_LENGTH) throw refused(`it is longer than ${MAX_LENGTH} characters`)
     if (performance.now() - refreshedAt >= REFRESH_MS) {
       refreshedAt = performance.now()
       keys.reload().catch(() => undefined)
@@ -106,9 +108,8 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
       requiredClaims: ['exp', 'sub'],
     }).catch((error) => {
       // Other errors than the library's own are of the keys.
-      throw error instanceof errors.JOSEError
-        ? invalidCredential()
-        : unavailable("The token issuer's keys can't be fetched.", error)
+      if (error instanceof errors.JOSEError) throw refused(error.message)
+      throw unavailable("The token issuer's keys can't be fetched.", new Error(jwksUrl, { cause: error }))
     })
     const found = identifiedBy(payload)
     remembered.set(text, found)
@@ -150,10 +151,20 @@ async function textOf({ body }: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
+/** The error for a token, with the reason for the log, which has nothing of the token. */
+function refused(reason: string): HttpError {
+  return invalidCredential(new Error(`The token is refused: ${reason}`))
+}
+
 function identifiedBy({ iss, sub, exp = 0, nth }: JWTPayload) {
   const parsed = claim.safeParse(nth)
+  if (!parsed.success) {
+    const [{ path, message } = { path: [], message: '' }] = parsed.error.issues
+    throw refused(`the claim ${['nth', ...path].join('.')} is invalid: ${message}`)
+  }
   // The library checks only that there is a subject: in the JSON it may have any type.
-  if (!parsed.success || typeof sub !== 'string' || sub === '') throw invalidCredential()
+  if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT_LENGTH)
+    throw refused(`the claim sub is no text of 1 to ${MAX_SUBJECT_LENGTH} characters`)
   const { grants, origins, perMinute } = parsed.data
   const expiresAt = new Date(Math.min(exp * 1000, LAST_INSTANT))
   const caller: Caller = { kind: 'TOKEN', identity: `token ${iss}\n${sub}`, subject: sub, grants, expiresAt }

@@ -59,10 +59,10 @@ export const FAILURE_LEVELS: Partial<Record<string, Level>> = {
 
 /** Neither the text of an operation nor its variables, which may be secret. */
 function logRequest(log: Logger, measure: RequestMeasure): void {
-  const { operation, operationName, code, key, durationMs } = measure
+  const { operation, operationName, code, key, reason, durationMs } = measure
   const level = code === undefined ? 'debug' : (FAILURE_LEVELS[code] ?? 'info')
   if (!log.isLevelEnabled(level)) return
   const outcome = code === undefined ? 'Request answered' : 'Request failed'
   const ms = Math.round(durationMs * 10) / 10
-  log[level]({ requestId: measure.id, code, operation, operationName, key, durationMs: ms }, outcome)
+  log[level]({ requestId: measure.id, code, reason, operation, operationName, key, durationMs: ms }, outcome)
 }

@@ -29,6 +29,8 @@ export interface RequestMeasure {
   code: string | undefined
   /** The first characters of the API key, or the kind of other callers; undefined: not known yet. */
   key: string | undefined
+  /** Why it was refused, where the response doesn't say it: of a token, or of keys that can't be fetched. */
+  readonly reason: string | undefined
   /** Until now, since its work began. */
   readonly durationMs: number
   /** Under which its failure is logged. It is made when it is first read. */

@@ -1,7 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
+import { startIssuer } from '../support/client/issuer.ts'
 import { ADMIN_KEY, as } from '../support/client/keys.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { freePort } from '../support/server/freePort.ts'
 import { startNth } from '../support/server/nthProcess.ts'
 
 const SECRET = 'a value that is secret'
@@ -82,6 +84,17 @@ it('logs at the configured level', async () => {
   expect(few.lines()).toEqual([])
 })
 
+it('prints nothing but JSON where the output is no terminal, at any level', { tags: 'quick' }, async () => {
+  const { nth, admin } = await started({ NTH_LOG_LEVEL: 'error', NTH_METRICS_PORT: '0' })
+  await admin.send('{ wrong }')
+  const printed = nth.raw().trim().split('\n')
+  expect(printed.map((line) => JSON.parse(line).msg)).toEqual([
+    expect.stringMatching(/^Nth \d/),
+    expect.stringMatching(/^Metrics: http/),
+    expect.stringContaining('Nth is running'),
+  ])
+})
+
 it('logs who changed what by hand, and no addition', { tags: 'quick' }, async () => {
   const { nth, admin, lines } = await started()
   const audited = () => lines().filter(({ msg }) => msg === 'Audit')
@@ -134,4 +147,47 @@ it('logs who changed what by hand, and no addition', { tags: 'quick' }, async ()
     byAdmin('revokeApiKey'),
   ])
   expect(nth.output()).not.toContain(secret)
+})
+
+it('says why a token is refused, or its issuer’s keys are missing, without the token', async () => {
+  const { settings, token, rsa } = await startIssuer()
+  const environment = { NTH_JWT_ISSUER: settings.issuer, NTH_JWT_AUDIENCE: settings.audience }
+  const { nth, lines } = await started({ ...environment, NTH_JWT_JWKS_URL: settings.jwksUrl })
+  const ask = (text: string) => as(nth, text).send('{ viewer { kind } }')
+  const tokens = [
+    await token({ exp: 1 }),
+    await token({ aud: 'other' }),
+    await token({ iss: 'https://evil.example' }),
+    await token({ sub: undefined }),
+    await token({ sub: 'x'.repeat(256) }),
+    await token({}, { kid: 'unknown', alg: 'RS256', key: rsa.privateKey }),
+    await token({ nth: { grants: [{ scopes: ['ADMIN'] }] } }),
+    'x'.repeat(9000),
+  ]
+  for (const text of tokens) expect((await ask(text)).status).toBe(401)
+  expect((await ask(await token({ sub: 'x'.repeat(255) }))).status).toBe(200)
+  await expect.poll(lines).toHaveLength(tokens.length)
+  expect(lines().map(({ reason }) => reason)).toEqual([
+    'The token is refused: "exp" claim timestamp check failed',
+    'The token is refused: unexpected "aud" claim value',
+    'The token is refused: unexpected "iss" claim value',
+    'The token is refused: missing required "sub" claim',
+    'The token is refused: the claim sub is no text of 1 to 255 characters',
+    'The token is refused: no applicable key found in the JSON Web Key Set',
+    expect.stringMatching(/^The token is refused: the claim nth\.grants\.0\.scopes\.0 is invalid: /),
+    'The token is refused: it is longer than 8000 characters',
+  ])
+  for (const text of tokens) expect(nth.output()).not.toContain(text)
+
+  const closed = `http://127.0.0.1:${await freePort()}/keys`
+  const without = await started({ ...environment, NTH_JWT_JWKS_URL: closed })
+  expect((await as(without.nth, await token()).send('{ viewer { kind } }')).status).toBe(503)
+  await expect.poll(without.lines).toHaveLength(1)
+  expect(without.lines()[0]).toMatchObject({
+    level: 40,
+    code: 'UNAVAILABLE',
+    reason: expect.stringMatching(
+      new RegExp(`^${closed}: The issuer's keys can't be fetched: .*ECONNREFUSED`),
+    ),
+  })
 })

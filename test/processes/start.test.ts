@@ -65,7 +65,7 @@ it('says that a key is needed to try it, where nobody may count without one', as
   await nth.printed("-H 'authorization: Bearer nth_…'")
 })
 
-it.each(['SIGTERM', 'SIGINT'] as const)(
+it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
   'ends everything on %s, the database last, and keeps the counts',
   { tags: 'quick' },
   async (signal) => {

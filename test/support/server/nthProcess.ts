@@ -9,11 +9,16 @@ import { AMPLE_MS } from './nth.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
+/** Lines at the level `info` that are about no request. */
+const PROGRESS = /^\{"level":30,(?!.*"requestId").*\n/gm
+
 export interface NthProcess extends Client {
   child: ChildProcess
-  /** Everything it has printed so far. */
+  /** Everything it has printed so far, with the progress of its start as it is on a terminal. */
   output(): string
-  /** The part of it that was printed on the standard error. */
+  /** The same as it was printed. */
+  raw(): string
+  /** The part of it that was printed on the standard error, without the progress of its start. */
   errors(): string
   /** Its exit code, or the signal that ended it. */
   exited: Promise<number | NodeJS.Signals>
@@ -57,6 +62,7 @@ export function spawnNth(
       for (const listener of listeners) listener()
     })
   }
+  const output = () => text.replace(PROGRESS, (line) => `${JSON.parse(line).msg}\n`)
   const exited = new Promise<number | NodeJS.Signals>((resolve) => {
     child.on('close', (code, signal) => resolve(code ?? signal ?? 0))
   })
@@ -67,14 +73,15 @@ export function spawnNth(
   return {
     child,
     exited,
-    output: () => text,
-    errors: () => errors,
+    output,
+    raw: () => text,
+    errors: () => errors.replace(PROGRESS, ''),
     printed: (wanted) =>
       new Promise((resolve, reject) => {
-        const look = () => text.includes(wanted) && resolve()
+        const look = () => output().includes(wanted) && resolve()
         listeners.add(look)
         look()
-        exited.then((code) => reject(new Error(`Ended (${code}) before it printed "${wanted}": ${text}`)))
+        exited.then((code) => reject(new Error(`Ended (${code}) before it printed "${wanted}": ${output()}`)))
       }),
   }
 }
