@@ -19,6 +19,10 @@ const commands: Record<string, Command> = {
     summary: 'says what is wrong with the configuration, the database or its settings',
     load: () => import('./commands/check.ts'),
   },
+  migrate: {
+    summary: 'applies the migrations that the database lacks',
+    load: () => import('./commands/migrate.ts'),
+  },
   keys: { summary: 'creates, lists and revokes API keys', load: () => import('./commands/keys.ts') },
   documents: {
     summary: 'adds, lists and removes trusted documents',

@@ -1,8 +1,16 @@
 import { parseArgs } from 'node:util'
 import type { Connection } from 'mysql2/promise'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
+import { hasErrorNumber } from '../mysql/errors.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import { clockFault, deadlineRisks, explained, readRiskySettings, untilReady } from '../mysql/ready.ts'
+import {
+  clockFault,
+  DENIED,
+  deadlineRisks,
+  explained,
+  readRiskySettings,
+  untilReady,
+} from '../mysql/ready.ts'
 import { named, SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
 import { readValue, select, timeOf } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
@@ -130,7 +138,15 @@ const TRIALS = [
   `drop table ${TRIAL}`,
 ]
 
-async function checkRights({ connection }: Inspected): Promise<Finding> {
+/** Statements that need each right that a server needs once its database is migrated. None changes a row. */
+const ROW_TRIALS = [
+  'insert into fence select * from fence where false',
+  'update fence set seq = seq where false',
+  'select seq from fence where false for update',
+  'delete from fence where false',
+]
+
+async function checkRights({ connection, target }: Inspected): Promise<Finding> {
   const removeTrial = () => connection.query(`drop table if exists ${TRIAL}`).catch(() => undefined)
   // From a check that was interrupted.
   await removeTrial()
@@ -139,6 +155,18 @@ async function checkRights({ connection }: Inspected): Promise<Finding> {
     return ok('the user may create, change and read tables')
   } catch (error) {
     await removeTrial()
+    const isMigrated = await compareMigrations(target).then(
+      ({ missing }) => missing.length === 0,
+      () => false,
+    )
+    if (!isMigrated || !hasErrorNumber(error, ...DENIED)) return failed(explained(error))
+  }
+  try {
+    for (const statement of ROW_TRIALS) await connection.query(statement)
+    return ok(
+      'the user may change and read rows; for migrations, run nth migrate as one who may change tables',
+    )
+  } catch (error) {
     return failed(explained(error))
   }
 }

@@ -22,7 +22,7 @@ function userName(): string {
   }
 }
 
-const signal = new AbortController().signal
+export const signal = new AbortController().signal
 /** Notices of a command: lines on the standard error. */
 export const notices: Notices = { info: console.error, warn: console.error, fault: console.error }
 

@@ -123,7 +123,7 @@ function isSupported(version: string): boolean {
   return major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
 }
 
-const DENIED = [ER.TABLEACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED]
+export const DENIED = [ER.TABLEACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED]
 const RIGHTS =
   'migrations need create, alter, index and drop, everything else select, insert, update and delete'
 

@@ -12,34 +12,35 @@ import { copyWithMigration } from '../support/server/releases.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
-/** Runs `nth check`. Findings are by subject: their level and message. */
-function check(environment: Record<string, string>, directory = ROOT) {
+/** Runs a command without arguments. */
+function run(command: string, environment: Record<string, string>, directory = ROOT) {
   const env = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
     NTH_DATABASE_MEMORY_MB: '128',
     ...environment,
   }
-  return new Promise<{
-    code: number
-    findings: Record<string, string>
-    all: (readonly [string, string])[]
-    stderr: string
-  }>((resolve) => {
+  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
     execFile(
       process.execPath,
-      ['dist/bundle/main.js', 'check'],
+      ['dist/bundle/main.js', command],
       { cwd: directory, env },
-      (error, stdout, stderr) => {
-        const lines = stdout.split('\n').flatMap((line) => {
-          const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
-          return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
-        })
-        resolve({ code: Number(error?.code ?? 0), findings: Object.fromEntries(lines), all: lines, stderr })
-      },
+      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
     )
   })
 }
+
+/** Runs `nth check`. Findings are by subject: their level and message. */
+async function check(environment: Record<string, string>, directory = ROOT) {
+  const { code, stdout, stderr } = await run('check', environment, directory)
+  const all = stdout.split('\n').flatMap((line) => {
+    const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
+    return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
+  })
+  return { code, findings: Object.fromEntries(all), all, stderr }
+}
+
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
 
 const SOUND = {
   configuration: 'ok: all variables are valid',
@@ -106,6 +107,31 @@ it('says what is wrong with a database, and what to do', { tags: 'quick' }, asyn
     connections: expect.stringMatching(/^warning: .*Raise max_connections/),
   })
   expect(JSON.stringify([findings, stderr])).not.toContain('secret')
+})
+
+it('works with a user who may not change tables, once nth migrate has run', { tags: 'quick' }, async () => {
+  const { target } = await privateServer(await temporaryDirectory())
+  await query(
+    target,
+    "create user app@localhost identified by 'secret'",
+    `grant select, insert, update, delete on ${target.database}.* to app@localhost`,
+    "create user reader@localhost identified by 'secret'",
+    `grant select on ${target.database}.* to reader@localhost`,
+  )
+  const as = (user: string) => ({ DATABASE_URL: urlOf({ ...target, user, password: 'secret' }) })
+  const migrated = await run('migrate', { DATABASE_URL: urlOf(target) })
+  expect([migrated.code, migrated.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^Applied 0001_tables\.sql, .+\.\n$/),
+  ])
+  expect(await run('migrate', as('app'))).toMatchObject({ code: 0, stdout: 'All migrations are applied.\n' })
+  const { code, findings } = await check(as('app'))
+  expect([code, findings]).toMatchObject([
+    0,
+    { ...SOUND, rights: expect.stringMatching(/^ok: .*nth migrate/) },
+  ])
+  expect((await (await startNth(as('app'))).ask(INCREMENT)).increment.value).toBe(1)
+  expect((await check(as('reader'))).findings.rights).toMatch(/^error: .*Grant insert on the database/)
 })
 
 it('says that a database does not answer, and which variable is wrong', async () => {
