@@ -17,6 +17,7 @@ import {
   visit,
 } from 'graphql'
 import { FieldError, type FieldErrorOptions, isGraphQLError, reportedErrors } from '../graphql/fieldError.ts'
+import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import type { Notices } from '../operations/log.ts'
 import { refusalMeasure } from '../operations/measures.ts'
 import { type ErrorCode, errorCodes, NthError, unavailable } from '../rules/errors.ts'
@@ -174,7 +175,8 @@ function tooManyChanges(refused: readonly GraphQLError[]): ExecutionResult {
 
 /** Converts any error to one that a caller may see: unexpected ones become INTERNAL_SERVER_ERROR and nothing else. */
 export function maskError(error: unknown): GraphQLError {
-  const cause = innermost(error)
+  const found = innermost(error)
+  const cause = isDatabaseFault(found) ? unavailable('The database refuses to read this.', found) : found
   // Errors of graphql-jit may have no extensions.
   if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {
@@ -194,9 +196,16 @@ export function maskError(error: unknown): GraphQLError {
   return located(error, 'An internal error occurred; it was logged.', { extensions })
 }
 
-/** Reports the cause of an error to the operator, unless callers get it with a code. */
+/** Reports the cause of an error to the operator, unless callers get it with a code; and what is wrong with the database. */
 export function reportFault(error: unknown, notices: Notices): void {
-  if (maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR') notices.fault(innermost(error))
+  const cause = innermost(error)
+  const isUnexpected = maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR'
+  if (isUnexpected || isDatabaseFault(cause)) notices.fault(cause)
+}
+
+/** Whether a table is missing, or may not be read: no defect of Nth, and nothing that a caller can change. */
+function isDatabaseFault(cause: unknown): boolean {
+  return hasErrorNumber(cause, ER.NO_SUCH_TABLE, ER.TABLEACCESS_DENIED_ERROR)
 }
 
 /** An error below the root fields of a mutation in its final form: it only reports that the change was applied. */

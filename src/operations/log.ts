@@ -1,4 +1,5 @@
 import { subscribe } from 'node:diagnostics_channel'
+import { LRUCache } from 'lru-cache'
 import pino, { type Level, type LevelWithSilent, type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import type { Audited, RequestMeasure } from './measures.ts'
@@ -46,8 +47,37 @@ export function openLog(level: LevelWithSilent): Notices {
   return {
     info: process.stdout.isTTY ? console.log : (message) => progress.info(message),
     warn: (message) => log.warn(message),
-    fault: (error) => log.error(error),
+    fault: faultLog(log),
   }
+}
+
+/** How often the same unexpected error is logged, in milliseconds. */
+const REPEAT_MS = 60_000
+/** Unexpected errors that are told from others. */
+const MAX_FAULTS = 100
+
+/** Logs each unexpected error, but the same one at most once a minute, with how often it came in between. */
+function faultLog(log: Logger): Notices['fault'] {
+  const faults = new LRUCache<string, { at: number; repeated: number }>({ max: MAX_FAULTS })
+  return (error) => {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    // Its message may have a value in it: the same error is one that comes from the same place.
+    const firstFrame = text.indexOf('\n    at ')
+    const place = firstFrame < 0 ? text : text.slice(firstFrame)
+    const at = performance.now()
+    const last = faults.get(place)
+    if (last && at - last.at < REPEAT_MS) {
+      last.repeated += 1
+      return
+    }
+    faults.set(place, { at, repeated: 0 })
+    if (last && last.repeated > 0) log.error({ err: error, repeated: last.repeated }, reasonIn(error))
+    else log.error(error)
+  }
+}
+
+function reasonIn(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** Levels of requests that failed through no mistake of the caller, by their codes. */

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { startIssuer } from '../support/client/issuer.ts'
 import { ADMIN_KEY, as } from '../support/client/keys.ts'
-import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { freePort } from '../support/server/freePort.ts'
 import { startNth } from '../support/server/nthProcess.ts'
 
@@ -190,4 +190,18 @@ it('says why a token is refused, or its issuer’s keys are missing, without the
       new RegExp(`^${closed}: The issuer's keys can't be fetched: .*ECONNREFUSED`),
     ),
   })
+})
+
+it('logs the stack of what is wrong with the database once, however many requests meet it', async () => {
+  const target = await freshDatabase()
+  const { nth, admin, lines } = await started({ DATABASE_URL: urlOf(target) })
+  await query(target, 'drop table leaderboard_block, leaderboard, counter_value')
+  for (let time = 0; time < 20; time++)
+    expect((await admin.send('{ counter(name: "a") { value } }')).errors).toMatchObject([
+      { message: 'The database refuses to read this.', extensions: { code: 'UNAVAILABLE', retryable: true } },
+    ])
+  await expect.poll(() => lines().filter(({ code }) => code === 'UNAVAILABLE')).toHaveLength(20)
+  const faults = lines().filter(({ level, err }) => level === 50 && /counter_value/.test(err?.message))
+  expect(faults).toHaveLength(1)
+  expect(nth.raw().length).toBeLessThan(20_000)
 })
