@@ -7,7 +7,7 @@ start() { # COMMAND… : runs it in the background, and sets `url` when Nth serv
   started=$!
   url=
   for _ in $(seq 600); do
-    url=$(sed -n 's/^ *GraphQL *\(.*\)\/graphql$/\1/p' "$work/log")
+    url=$(sed -n 's/.*GraphQL *\([^ ]*\)\/graphql\(\\n.*\)\?$/\1/p' "$work/log")
     [[ -z $url ]] && kill -0 $started 2>/dev/null || break
     sleep 0.1
   done

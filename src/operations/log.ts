@@ -21,16 +21,15 @@ export const SILENT: Notices = { info: () => undefined, warn: () => undefined, f
 const MAX_UNWRITTEN = 1_000_000
 
 /**
- * Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. Progress of the start is
- * printed instead, on the standard output, if that is a terminal; otherwise it is in the log, at any level.
+ * Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. So is progress of the start,
+ * on the standard output, at any level: what collects both gets lines of one form.
  */
 export function openLog(level: LevelWithSilent): Notices {
   // Synchronous, so that the last lines before the end of the process are not lost.
   const isTerminal = process.stderr.isTTY
-  const file = pino.destination({ dest: 2, sync: true, maxLength: MAX_UNWRITTEN })
-  // A log that can't be written, as its disk is full, must not end the service: the next line tries again.
-  file.on('error', () => undefined)
-  const destination = isTerminal ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' }) : file
+  const destination = isTerminal
+    ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' })
+    : linesTo(2)
   const log = pino({ name: 'nth', level }, destination)
   const logsAll = log.isLevelEnabled('debug')
   subscribe('nth:request', (message) => {
@@ -43,12 +42,19 @@ export function openLog(level: LevelWithSilent): Notices {
     // Apart, as each line has the name of the log.
     log.info({ requestId, audit }, 'Audit')
   })
-  const progress = log.child({}, { level: 'info' })
+  const progress = pino({ name: 'nth' }, linesTo(1))
   return {
     info: process.stdout.isTTY ? console.log : (message) => progress.info(message),
     warn: (message) => log.warn(message),
     fault: faultLog(log),
   }
+}
+
+function linesTo(dest: number) {
+  const file = pino.destination({ dest, sync: true, maxLength: MAX_UNWRITTEN })
+  // A log that can't be written, as its disk is full, must not end the service: the next line tries again.
+  file.on('error', () => undefined)
+  return file
 }
 
 /** How often the same unexpected error is logged, in milliseconds. */

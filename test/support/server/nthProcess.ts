@@ -18,7 +18,7 @@ export interface NthProcess extends Client {
   output(): string
   /** The same as it was printed. */
   raw(): string
-  /** The part of it that was printed on the standard error, without the progress of its start. */
+  /** The part of it that was printed on the standard error. */
   errors(): string
   /** Its exit code, or the signal that ended it. */
   exited: Promise<number | NodeJS.Signals>
@@ -75,7 +75,7 @@ export function spawnNth(
     exited,
     output,
     raw: () => text,
-    errors: () => errors.replace(PROGRESS, ''),
+    errors: () => errors,
     printed: (wanted) =>
       new Promise((resolve, reject) => {
         const look = () => output().includes(wanted) && resolve()
