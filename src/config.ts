@@ -203,9 +203,13 @@ export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string[]
   return notices
 }
 
+/** Letters by which a name may differ, such as those of NTH_, from the one that was meant. */
+const MAX_TYPOS = 4
+
 function describeUnknown(name: string): string {
-  const nearest = closestMatch(name.toUpperCase(), [...names.values()])
-  return `${name} is not a variable of Nth. Did you mean ${nearest}? nth start --help lists all variables.`
+  const nearest = closestMatch(name.toUpperCase(), [...names.values()], { maxDistance: MAX_TYPOS })
+  const guess = nearest === undefined ? '' : ` Did you mean ${nearest}?`
+  return `${name} is not a variable of Nth.${guess} nth start --help lists all variables.`
 }
 
 /** Reads the configuration of a command that uses the database, but doesn't listen. */

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { openTrustedDocuments, type TrustedDocuments } from '../repository/trustedDocuments.ts'
 import {
   documentIdFault,
+  hashFault,
   type NewDocument,
   plainDocumentId,
   type TrustedDocument,
@@ -78,6 +79,11 @@ function documentsIn(json: string): NewDocument[] {
   const documents = entries ?? Object.entries(texts.safeParse(manifest).data ?? {})
   if (documents.length === 0)
     throw new Error('The manifest must be JSON with an ID and a text for each document.')
+  const faults = documents.flatMap(([id, text]) => {
+    const fault = hashFault(id, text)
+    return fault ? [`Document ${JSON.stringify(id)} ${fault}.`] : []
+  })
+  if (faults.length > 0) throw new Error([...faults, 'Nothing was added.'].join('\n'))
   return documents.map(([id, text]) => ({ id: plainDocumentId(id), text }))
 }
 

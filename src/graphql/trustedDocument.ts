@@ -1,6 +1,6 @@
 import type { Page } from '../rules/counter.ts'
 import { inputError } from '../rules/names.ts'
-import { plainDocumentId, type TrustedDocument } from '../rules/trustedDocument.ts'
+import { hashFault, plainDocumentId, type TrustedDocument } from '../rules/trustedDocument.ts'
 import * as checks from './arguments.ts'
 import { builder, exposed } from './builder.ts'
 import { documentFault } from './documentLimits.ts'
@@ -26,7 +26,8 @@ const TrustedDocumentInput = builder.inputType('TrustedDocumentInput', {
   fields: (t) => ({
     documentId: t.id({
       required: true,
-      description: 'Its ID: 1 to 255 printable ASCII characters. A prefix `sha256:` is removed.',
+      description:
+        'Its ID: 1 to 255 printable ASCII characters. With the prefix `sha256:`, which is removed, it must be the SHA-256 of the text.',
     }),
     text: t.string({ required: true, description: 'Its text, which must be valid.' }),
   }),
@@ -64,7 +65,9 @@ builder.mutationFields((t) => ({
       }),
     },
     resolve(_, { documents }, { nth, owner }, { schema }) {
-      for (const [index, { text }] of documents.entries()) {
+      for (const [index, { documentId, text }] of documents.entries()) {
+        const fault = hashFault(documentId, text)
+        if (fault) throw inputError({ message: fault, path: ['documents', index, 'documentId'] })
         const message = documentFault(schema, text)
         if (message) throw inputError({ message, path: ['documents', index, 'text'] })
       }

@@ -98,10 +98,10 @@ export function createGraphqlHandler({
         exchange.length = body.length
         if (body.length > LONG_TEXT) await gate.untilRoom(costOfText(body.length), access.owner)
         params = paramsInBody(request, body.toString('utf8'))
-      } else if (request.method === 'GET') {
+      } else if (request.method === 'GET' || request.method === 'HEAD') {
         params = paramsInAddress(request)
       } else {
-        throw methodError('GET, POST', 'Requests to the API are sent by GET or POST.')
+        throw methodError('GET, HEAD, POST', 'Requests to the API are sent by GET or POST.')
       }
       // Before anything is executed: a number that can't be returned must not be issued.
       if (!type) throw new HttpError(406, 'BAD_REQUEST', NOT_ACCEPTABLE)
@@ -190,7 +190,9 @@ export function createGraphqlHandler({
     // operations may be sent by GET is checked before they are executed.
     const options = { method: 'POST', headers: headers as Record<string, string> }
     const request = new fetchAPI.Request(`http://${host}${url}`, options)
-    return getResultForParams({ params, request }, { ...server, streamFormat: streamFormatFor(accept) })
+    // A response to HEAD has no body, and so no events.
+    const streamFormat = server.req.method === 'HEAD' ? undefined : streamFormatFor(accept)
+    return getResultForParams({ params, request }, { ...server, streamFormat })
   }
 
   /** The response to a result, without what others than Yoga add to it. */
@@ -220,7 +222,7 @@ export function createGraphqlHandler({
     const all = [...headers]
     if ('data' in result && !('errors' in result) && !('extensions' in result)) {
       text = `${JSON.stringify(result)}\n`
-      if (request.method === 'GET') {
+      if (request.method !== 'POST') {
         // Browsers keep these responses, and revalidate them each time (RFC 9110, 8.8.3).
         const tag = `W/"${hash('sha256', text, 'base64url')}"`
         all.push('etag', tag, 'cache-control', 'private, no-cache', 'vary', 'Authorization, Accept')

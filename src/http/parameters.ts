@@ -55,9 +55,9 @@ function mediaType(header: string): string {
 export function paramsInBody({ headers }: IncomingMessage, text: string): GraphQLParams {
   // A byte order mark may be ignored (RFC 8259, 8.1): some tools begin files with one.
   const body = text.startsWith('\ufeff') ? text.slice(1) : text
-  rejectRounding(body)
   const type = mediaType(headers['content-type'] ?? '')
   if (type === 'application/graphql') return { query: body }
+  rejectRounding(body)
   if (!BODY_TYPES.includes(type)) {
     // Browsers send forms to any origin without a preflight, so any page could write.
     const message = 'Send the request as application/json, with a body such as {"query": "…"}.'

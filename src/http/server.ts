@@ -99,8 +99,8 @@ type State = 'serving' | 'draining' | 'closing'
 const DRAINING = 'Nth is shutting down.'
 const FULL = 'Nth refuses requests: those in flight use all memory that they may.'
 
-/** A proxy may add a query. */
-const HEALTH_PATH = /^\/(health|ready)(?:\?|$)/
+/** A proxy may add a query, and send an absolute URL. */
+const HEALTH_PATH = /^(?:https?:\/\/[^/?#]+)?\/(health|ready)(?:\?|$)/
 
 /**
  * Opens the server. It listens last, when it can answer: until then, the system refuses connections, and proxies take

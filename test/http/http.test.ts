@@ -260,6 +260,16 @@ it('gives answers to queries by GET a tag, and says that nothing has changed', a
   }
 })
 
+it('answers HEAD as GET, without the result', async () => {
+  const { url } = await startProtected({ access: { anonymous: ['READ'] } })
+  const [head, got] = await Promise.all(
+    ['HEAD', 'GET'].map((method) => fetch(`${url}/graphql?query={__typename}`, { method })),
+  )
+  expect(await head?.text()).toBe('')
+  for (const name of ['content-type', 'content-length', 'cache-control'])
+    expect([head?.status, head?.headers.get(name)]).toEqual([200, got?.headers.get(name)])
+})
+
 it('lets no cache store an answer with an error', async () => {
   const { url, createKey } = await startProtected({ access: { anonymous: ['READ', 'ADD'] } })
   const limited = await createKey([{ scopes: ['ADD'] }], { perMinute: 1 })
@@ -285,7 +295,13 @@ it('lets no cache store an answer with an error', async () => {
     [400, `${get('{ __typename }')}&variables={`],
     [405, get('mutation { increment(name: "c") { value } }')],
     [405, '/graphql', { method: 'PUT', headers: json, body: '{}' }],
-    [405, '/graphql', { method: 'HEAD' }],
+    [400, '/graphql', { method: 'HEAD' }],
+    [405, get('mutation { increment(name: "c") { value } }'), { method: 'HEAD' }],
+    [
+      406,
+      get('subscription { counters(names: ["c"]) { value } }'),
+      { method: 'HEAD', headers: { accept: 'text/event-stream' } },
+    ],
     [406, get('{ __typename }'), { headers: { accept: 'text/plain' } }],
     [401, get('{ __typename }'), { headers: { authorization: 'Bearer nth_wrong' } }],
     [401, `${get('{ __typename }')}&key=nth_wrong`],

@@ -34,6 +34,23 @@ it.each([
   }
 })
 
+it('answers to an absolute URL of the health of a process', async () => {
+  const { url } = await startService()
+  for (const path of ['/health', '/ready', '/ready?x']) {
+    expect(await ofGet(url, `http://localhost${path}`)).toMatch(/^HTTP\/1.1 200 [\s\S]*"status":/)
+    expect(await ofGet(url, `http://evil.example${path}`)).toMatch(/^HTTP\/1.1 200 [\s\S]*"status":/)
+  }
+})
+
+it('takes no comment of a document for a number that would be rounded', async () => {
+  const { url } = await startService()
+  const headers = ['Host: localhost', 'Content-Type: application/graphql']
+  const document = '# version 1.00000000000000000001\n{ __typename }'
+  expect(await exchange(url, 'POST /graphql HTTP/1.1', headers, document)).toMatch(
+    /^HTTP\/1.1 200 [\s\S]*\{"data":\{"__typename":"Query"\}\}/,
+  )
+})
+
 it('serves pages by an absolute URL, with and without a path', async () => {
   const { url } = await startService()
   for (const target of [

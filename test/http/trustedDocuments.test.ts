@@ -192,6 +192,7 @@ it.each([
   [{ documentId: 'x'.repeat(256), text: '{ __typename }' }, 'documents.0.documentId'],
   [{ documentId: 'ü', text: '{ __typename }' }, 'documents.0.documentId'],
   [{ documentId: 'sha256:', text: '{ __typename }' }, 'documents.0.documentId'],
+  [{ documentId: `sha256:${'0'.repeat(64)}`, text: '{ __typename }' }, 'documents.0.documentId'],
   [{ documentId: 'a', text: '' }, 'documents.0.text'],
   // Beyond a limit of all documents, it could never run.
   [{ documentId: 'a', text: `{ ${'a'.repeat(256)}: __typename }` }, 'documents.0.text'],

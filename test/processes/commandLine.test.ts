@@ -98,6 +98,12 @@ it.each([
   expect(readConfig({ [name]: '' })).toEqual(readConfig({}))
 })
 
+it('guesses no variable that is far from what was written', () => {
+  expect(() => readConfig({ NTH_ZZZZZZ: '1' })).toThrow(
+    /^NTH_ZZZZZZ is not a variable of Nth. nth start --help/,
+  )
+})
+
 it('names all that is wrong at once', () => {
   const wrong = () => readConfig({ NTH_ADMINKEY: 'x', NTH_MAX_PENDING: 'many' })
   expect(wrong).toThrow(/^NTH_ADMINKEY is not a variable of Nth.*\nNTH_MAX_PENDING must be a whole number/)

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -29,7 +30,7 @@ async function fileWith(content: unknown): Promise<string> {
 }
 
 const READ = 'query Sold { counter(name: "c") { value } }'
-const HASH = 'f'.repeat(64)
+const HASH = hash('sha256', READ)
 
 it('adds the manifests of tools for clients, lists and removes', async () => {
   const target = await freshDatabase()
@@ -47,7 +48,7 @@ it('adds the manifests of tools for clients, lists and removes', async () => {
   expect(await runDocuments(target, 'add', await fileWith(apollo))).toMatchObject({ code: 0 })
   expect((await runDocuments(target, 'remove', 'md5')).stdout).toBe('Removed md5.\n')
   expect((await runDocuments(target, 'list')).stdout).toBe(
-    `buy  mutation Buy { increment(name: "c") { value } }\n${HASH}  ${READ}\n`,
+    `${HASH}  ${READ}\nbuy  mutation Buy { increment(name: "c") { value } }\n`,
   )
   const help = await runDocuments(target)
   expect(help.stdout).toContain('Usage: nth documents add <manifest>')
@@ -69,6 +70,10 @@ it('says what is wrong with a manifest or a command, and adds nothing', async ()
     ],
     [['add', await fileWith('{}')], none],
     [['add', await fileWith({ b: 5 })], none],
+    [
+      ['add', await fileWith({ [`sha256:${HASH}`]: '{ __typename }' })],
+      `Document "sha256:${HASH}" is not the SHA-256 of its text.\nNothing was added.\n`,
+    ],
     [['add', await fileWith([READ])], none],
     [
       ['add', await fileWith({ b: '{ nope }', 'c d': READ, e: '{' })],
