@@ -66,10 +66,7 @@ const MAX_FAULTS = 100
 function faultLog(log: Logger): Notices['fault'] {
   const faults = new LRUCache<string, { at: number; repeated: number }>({ max: MAX_FAULTS })
   return (error) => {
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    // Its message may have a value in it: the same error is one that comes from the same place.
-    const firstFrame = text.indexOf('\n    at ')
-    const place = firstFrame < 0 ? text : text.slice(firstFrame)
+    const place = placeOf(error)
     const at = performance.now()
     const last = faults.get(place)
     if (last && at - last.at < REPEAT_MS) {
@@ -80,6 +77,13 @@ function faultLog(log: Logger): Notices['fault'] {
     if (last && last.repeated > 0) log.error({ err: error, repeated: last.repeated }, reasonIn(error))
     else log.error(error)
   }
+}
+
+/** Its code, and the functions that it comes from: its message may have a value in it. */
+function placeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { stack = error.message, code }: NodeJS.ErrnoException = error
+  return `${code} ${stack.slice(Math.max(0, stack.indexOf('\n    at ')))}`
 }
 
 function reasonIn(error: unknown): string {
