@@ -18,7 +18,7 @@ import {
 } from 'graphql'
 import { type Audited, auditMeasure, refusalMeasure } from '../operations/measures.ts'
 import { NthError } from '../rules/errors.ts'
-import { isAllowed, isUnrestricted, nameOf, refusal } from '../rules/rights.ts'
+import { isAllowed, isUnrestricted, nameOf, refusal, type Scope } from '../rules/rights.ts'
 import { checked, checkOf, MAX_ITEMS } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context, Field, Resolver } from './context.ts'
@@ -28,6 +28,8 @@ import { charge, room, SMALL, spend } from './selections.ts'
 
 /** What an element that is refused costs, in values: an error takes some 50 µs. */
 const VALUES_OF_A_REFUSAL = 50
+/** Rights to change what callers rely on. */
+const AUDITED: readonly Scope[] = ['WRITE', 'DEFINE', 'ADMIN']
 /** Cost of a field of an operation, in values: hundreds that fail at once must not run in one tick. */
 const VALUES_OF_A_FIELD = 4
 /** Work of the checks of an item in a list argument, in values. */
@@ -64,9 +66,8 @@ function permitted({ name }: GraphQLObjectType, field: Field, resolver: Resolver
   const right = rightOf(field)
   if (!right) return resolver
   const { scope, check, checkEach } = right
-  const isAudited = name === 'Mutation' && (scope === 'WRITE' || scope === 'DEFINE' || scope === 'ADMIN')
-  const made = isAudited ? audited(field, resolver) : resolver
-  const resolve = name === 'Mutation' ? limited(made) : made
+  const made = scope && AUDITED.includes(scope) ? audited(field, resolver) : resolver
+  const resolve = name === 'Mutation' ? limited(made) : resolver
   if (checkEach) return elementwise(field, resolve, checkEach, name === 'Subscription')
   return (parent, args, context, info) => {
     const { caller } = context

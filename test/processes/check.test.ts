@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { privateServer, privateServerWith } from '../support/database/privateServer.ts'
@@ -39,6 +40,12 @@ async function check(environment: Record<string, string>, directory = ROOT) {
   })
   return { code, findings: Object.fromEntries(all), all, stderr }
 }
+
+/** Statements that create a user who may not change tables. */
+const appOf = ({ database }: Target) => [
+  "create user app@localhost identified by 'secret'",
+  `grant select, insert, update, delete on ${database}.* to app@localhost`,
+]
 
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
 
@@ -93,8 +100,7 @@ it('says what is wrong with a database, and what to do', { tags: 'quick' }, asyn
   const { target } = await privateServer(await temporaryDirectory())
   await query(
     target,
-    "create user app@localhost identified by 'secret'",
-    `grant select, insert, update, delete on ${target.database}.* to app@localhost`,
+    ...appOf(target),
     'set global innodb_flush_log_at_trx_commit = 2',
     'set global max_connections = 20',
   )
@@ -113,8 +119,7 @@ it('works with a user who may not change tables, once nth migrate has run', { ta
   const { target } = await privateServer(await temporaryDirectory())
   await query(
     target,
-    "create user app@localhost identified by 'secret'",
-    `grant select, insert, update, delete on ${target.database}.* to app@localhost`,
+    ...appOf(target),
     "create user reader@localhost identified by 'secret'",
     `grant select on ${target.database}.* to reader@localhost`,
   )
@@ -182,11 +187,7 @@ it.each([
 
 it('says at the start which right is missing, as the check does', async () => {
   const { target } = await privateServer(await temporaryDirectory())
-  await query(
-    target,
-    "create user app@localhost identified by 'secret'",
-    `grant select, insert, update, delete on ${target.database}.* to app@localhost`,
-  )
+  await query(target, ...appOf(target))
   const environment = { DATABASE_URL: urlOf({ ...target, user: 'app', password: 'secret' }) }
   const sentence = 'Grant create on the database: migrations need'
   expect((await check(environment)).findings.rights).toContain(sentence)
