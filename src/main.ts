@@ -79,6 +79,12 @@ function onOutputError(error: NodeJS.ErrnoException): void {
   console.error(`The output could not be written: ${error.message}.`)
 }
 
+async function sayWhy(message: string): Promise<void> {
+  if (process.argv[2] !== 'start') return console.error(message)
+  const { logEnd } = await import('./operations/log.ts')
+  logEnd(message)
+}
+
 process.stdout.on('error', onOutputError)
 process.stderr.on('error', () => undefined)
 
@@ -86,6 +92,6 @@ try {
   if (cluster.isPrimary) await main(process.argv.slice(2))
   else await (await import('./commands/start.ts')).runAsWorker()
 } catch (error) {
-  if (error !== outputError) console.error((error as Error).message)
+  if (error !== outputError) await sayWhy((error as Error).message)
   process.exitCode = 1
 }

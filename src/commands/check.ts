@@ -18,7 +18,7 @@ import { openFilesWarning } from '../operations/process.ts'
 import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
 import { compareMigrations, withSession } from '../repository/migrate.ts'
 import { findCurable, findRepeatingSequences } from './checkStored.ts'
-import { withHosts } from './database.ts'
+import { audit, withHosts } from './database.ts'
 
 export const USAGE = `Usage: nth check [--accept-lost-commits] [--help]
 
@@ -189,7 +189,10 @@ async function checkMigrations({ target }: Inspected): Promise<Finding> {
 }
 
 async function checkLosses({ connection, acceptsLosses }: Inspected): Promise<Finding | Finding[]> {
-  if (acceptsLosses) await acceptLosses(connection)
+  if (acceptsLosses) {
+    await acceptLosses(connection)
+    audit({ field: 'nth check --accept-lost-commits' })
+  }
   const losses = await readLosses(connection)
   if (losses.length === 0) return ok('none were noticed')
   return losses.map(({ what, noticedAt, isAccepted }) => {

@@ -26,9 +26,12 @@ export const signal = new AbortController().signal
 /** Notices of a command: lines on the standard error. */
 export const notices: Notices = { info: console.error, warn: console.error, fault: console.error }
 
+let isLogOpen = false
+
 /** Logs a change as a server does, on the standard error. */
 export function audit(made: Omit<Audited, 'by'>): void {
-  openLog('info')
+  if (!isLogOpen) openLog('info')
+  isLogOpen = true
   auditMeasure.publish({ ...made, by: USER })
 }
 

@@ -8,7 +8,7 @@ import {
   type Placed,
   type StoredPeriodTotal,
 } from '../rules/entries.ts'
-import { roundedNumber } from '../rules/jsonNumbers.ts'
+import { withoutRounding } from '../rules/jsonNumbers.ts'
 import { faultAt, nameFault, textFault } from '../rules/names.ts'
 
 /** The columns that an export writes. An import needs `name` and `value`. */
@@ -214,7 +214,7 @@ export async function* jsonlEntries(lines: AsyncIterable<TextLine>): AsyncGenera
 function entryOf(text: string): ReturnType<typeof entryIn> {
   const fields = json(text)
   if (fields === undefined) throw new Error('it is not JSON')
-  if (roundedNumber(text) !== undefined) throw new Error('it has a number that is not an integer')
+  if (withoutRounding(text) !== text) throw new Error('it has a number that is not an integer')
   return entryIn(fields)
 }
 

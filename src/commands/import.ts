@@ -9,7 +9,7 @@ import { NthError } from '../rules/errors.ts'
 import { nameFault } from '../rules/names.ts'
 import { raiseRefusal } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition, union } from '../rules/sequenceDefinition.ts'
-import { withDatabase } from './database.ts'
+import { audit, withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
 import { openOperations } from './openOperations.ts'
 import { partsOf } from './paging.ts'
@@ -124,6 +124,12 @@ async function importAll(target: Target, source: Source, isTrial: boolean): Prom
     await nth.close()
     progress.clear()
     if (isTrial) console.error('Dry run: nothing was changed.')
+    else if (begun > 0)
+      audit({
+        field: 'nth import',
+        count: entries,
+        code: begun > applied ? 'OUTCOME_UNKNOWN' : undefined,
+      })
     for (const line of summary.lines()) console.error(line)
   }
   return refusals

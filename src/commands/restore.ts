@@ -15,7 +15,7 @@ import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
 import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
 import { BACKUP_FILE } from './backup.ts'
-import { withDatabase } from './database.ts'
+import { audit, withDatabase } from './database.ts'
 import { createProgress, withNotice } from './files.ts'
 import { NO_EXPORT } from './formats.ts'
 import { openOperations } from './openOperations.ts'
@@ -155,6 +155,7 @@ async function restoreAll(target: Target, source: Source): Promise<void> {
     for (const sentence of summary.lines()) console.error(sentence)
   } finally {
     progress.clear()
+    if (entries > 0) audit({ field: 'nth restore', count: entries })
     await database.close()
   }
 }
@@ -272,6 +273,8 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   try {
     await withNotice(progressText, () => withSnapshot(target, advanceAll))
   } finally {
+    const count = moved.counters + moved.groups
+    if (count > 0) audit({ field: 'nth restore --advance', count })
     await nth.close()
   }
   const before = `${replayed.counters} counters and ${replayed.groups} groups had been moved on before`

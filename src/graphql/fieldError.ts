@@ -91,7 +91,12 @@ export function locating({ args, type }: Field, resolve: Resolver): Resolver {
   }
 }
 
-function located(error: unknown, context: Context, { path, fieldNodes }: GraphQLResolveInfo): unknown {
+/** An expected error in its final form, at its place. */
+export function located(
+  error: unknown,
+  context: Context,
+  { path, fieldNodes }: Pick<GraphQLResolveInfo, 'path' | 'fieldNodes'>,
+): unknown {
   if (!(error instanceof NthError)) return error
   if (path.prev) {
     context.errorsBelow = (context.errorsBelow ?? 0) + 1

@@ -22,7 +22,7 @@ import { isAllowed, isUnrestricted, nameOf, refusal, type Scope } from '../rules
 import { checked, checkOf, MAX_ITEMS } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context, Field, Resolver } from './context.ts'
-import { locating } from './fieldError.ts'
+import { located, locating } from './fieldError.ts'
 import type { CheckEach, Right } from './rights.ts'
 import { charge, room, SMALL, spend } from './selections.ts'
 
@@ -108,9 +108,11 @@ function elementwise(
     const found = visible.length > 0 ? await resolve(parent, visibleArgs, context, info) : []
     // The schema requires a list.
     const results = (found as unknown[]).values()
-    return verdicts.map((verdict) => {
+    return verdicts.map((verdict, index) => {
       if (verdict === undefined) return results.next().value
-      return verdict === 'missing' ? null : verdict
+      if (verdict === 'missing') return null
+      const path = { prev: info.path, key: index, typename: undefined }
+      return located(verdict, context, { path, fieldNodes: info.fieldNodes })
     })
   }
 
@@ -153,7 +155,8 @@ function limited(resolve: Resolver): Resolver {
   return (parent, args, context, info) => {
     const retryAfterMs = context.takeChanges?.(args.changes?.length ?? 1) ?? 0
     if (retryAfterMs === 0) return resolve(parent, args, context, info)
-    const message = 'Too many changes in a minute. Nothing was changed; wait before the next one.'
+    const seconds = Math.ceil(retryAfterMs / 1000)
+    const message = `Too many changes in a minute. Nothing was changed; try again in ${seconds} s.`
     refusalMeasure.publish('rate')
     throw new NthError('RATE_LIMITED', message, { retryAfterMs })
   }

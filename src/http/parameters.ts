@@ -4,7 +4,7 @@ import type { GraphQLParams } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { TrustedDocuments } from '../repository/trustedDocuments.ts'
-import { roundedNumber } from '../rules/jsonNumbers.ts'
+import { withoutRounding } from '../rules/jsonNumbers.ts'
 import { type Caller, isUnrestricted } from '../rules/rights.ts'
 import { documentIdFault, plainDocumentId } from '../rules/trustedDocument.ts'
 import type { DocumentCache } from './documents.ts'
@@ -29,17 +29,22 @@ const NAMES = ['query', 'operationName', 'variables', 'extensions']
 /** Those by which a request names a trusted document. */
 const ID_NAMES = ['documentId', 'doc_id']
 
-/** Maximum characters of a number in a message. */
-const MAX_SHOWN = 50
-
 /** The type of a response to a client that accepts JSON, or streams alone; undefined if it accepts neither. */
 export function typeFor(accept: string | undefined): JsonType | undefined {
   if (!accept) return JSON_TYPE
-  for (const range of accept.split(',')) {
+  for (const range of rangesOf(accept)) {
     const type = RESPONSE_TYPES.get(mediaType(range))
     if (type) return type
   }
   return streamFormatFor(accept) ? RESPONSE_TYPE : undefined
+}
+
+/** The ranges of an Accept, most wanted first; those that the client refuses are left out (RFC 9110, 12.4.2). */
+function rangesOf(accept: string): string[] {
+  const ranges = accept.split(',')
+  if (!accept.includes('q=')) return ranges
+  const weightOf = (range: string) => Number(/;\s*q=([\d.]+)/.exec(range)?.[1] ?? 1)
+  return ranges.filter((range) => weightOf(range) > 0).sort((one, other) => weightOf(other) - weightOf(one))
 }
 
 function mediaType(header: string): string {
@@ -57,7 +62,6 @@ export function paramsInBody({ headers }: IncomingMessage, text: string): GraphQ
   const body = text.startsWith('\ufeff') ? text.slice(1) : text
   const type = mediaType(headers['content-type'] ?? '')
   if (type === 'application/graphql') return { query: body }
-  rejectRounding(body)
   if (!BODY_TYPES.includes(type)) {
     // Browsers send forms to any origin without a preflight, so any page could write.
     const message = 'Send the request as application/json, with a body such as {"query": "…"}.'
@@ -70,7 +74,7 @@ export function paramsInBody({ headers }: IncomingMessage, text: string): GraphQ
 
 function parsed(json: string, name: string): unknown {
   try {
-    return JSON.parse(json)
+    return JSON.parse(withoutRounding(json))
   } catch (error) {
     // JSON.parse throws nothing else. The message may go on with the whole text.
     const [reason] = (error as SyntaxError).message.split(', "')
@@ -93,17 +97,7 @@ export function paramsInAddress(request: IncomingMessage): GraphQLParams {
     const isJson = name === 'variables' || name === 'extensions'
     params[name] = isJson ? parsed(text, `parameter ${name}`) : text
   }
-  rejectRounding(given.get('variables') ?? '')
   return params
-}
-
-/** Rejects a number in JSON that would silently become another one. */
-function rejectRounding(json: string): void {
-  const number = roundedNumber(json)
-  if (number === undefined) return
-  const shown = number.length > MAX_SHOWN ? `${number.slice(0, MAX_SHOWN)}…` : number
-  const message = `The number ${shown} is not an integer, and would be rounded to ${Number(number)}.`
-  throw new HttpError(400, 'BAD_USER_INPUT', message)
 }
 
 /** Whether Yoga accepts the names and types of parameters. */

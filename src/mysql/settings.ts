@@ -129,10 +129,13 @@ export const SETTINGS = {
   max_sort_length: 1024,
 } as const satisfies Record<string, string | number>
 
+/** Smallest memory of a sort, in bytes, the default of MySQL: in a few kB, the names of a list don't fit. */
+const MIN_SORT_BUFFER = 262_144
+
 /**
  * The statements that give a session its settings, whatever the server's defaults. They come first on each connection: with
  * another `sql_select_limit`, even `show variables` leaves variables out. MariaDB would read a list of 1 000 ids or more as
- * a table, and scan all history of each.
+ * a table, and scan all history of each. MySQL would keep the sizes of tables for a day.
  */
 export function sessionSettings(lockWaitS: number): string[] {
   const assignments = Object.entries(SETTINGS).map(
@@ -141,8 +144,10 @@ export function sessionSettings(lockWaitS: number): string[] {
   return [
     `set session
        ${assignments.join(',\n       ')},
-       innodb_lock_wait_timeout = ${integer(lockWaitS)}
-       /*M! , in_predicate_conversion_threshold = 0 */`,
+       innodb_lock_wait_timeout = ${integer(lockWaitS)},
+       sort_buffer_size = greatest(@@session.sort_buffer_size, ${MIN_SORT_BUFFER})
+       /*M! , in_predicate_conversion_threshold = 0 */
+       /*!80000 , information_schema_stats_expiry = 60 */`,
     // No variable above: its names differ between MySQL and MariaDB.
     'set session transaction isolation level read committed, read write',
   ]

@@ -50,6 +50,12 @@ export function openLog(level: LevelWithSilent): Notices {
   }
 }
 
+/** Says why a process that serves ends at its start, in the form of its log. */
+export function logEnd(message: string): void {
+  if (process.stderr.isTTY) console.error(message)
+  else pino({ name: 'nth' }, linesTo(2)).fatal(message)
+}
+
 function linesTo(dest: number) {
   const file = pino.destination({ dest, sync: true, maxLength: MAX_UNWRITTEN })
   // A log that can't be written, as its disk is full, must not end the service: the next line tries again.

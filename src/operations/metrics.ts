@@ -16,7 +16,12 @@ interface MetricSources {
   /** Changes that wait for their answer, and names that are watched. */
   nth(): { pending: number; watched: number }
   subscribers(): number
-  database(): Promise<{ isAvailable: boolean; open: number; busy: number }>
+  database(): Promise<{
+    isAvailable: boolean
+    open: number
+    busy: number
+    tables: readonly { name: string; rows: number; bytes: number }[]
+  }>
 }
 
 /** Upper bounds, in seconds. */
@@ -88,13 +93,15 @@ export function openMetrics(version: string) {
 
   async function readOwn(): Promise<MetricState[]> {
     const { pending = 0, watched = 0 } = sources?.nth() ?? {}
-    const { isAvailable = false, open = 0, busy = 0 } = (await sources?.database()) ?? {}
+    const { isAvailable = false, open = 0, busy = 0, tables = [] } = (await sources?.database()) ?? {}
     const answered = [...requests].flatMap(([operation, { codes }]) =>
       [...codes].map(([code, value]) => ({ value, labels: { operation, code } })),
     )
     const durations = [...requests].flatMap(([operation, { durations }]) => durations.values({ operation }))
     const refused = [...refusals].map(([limit, value]) => ({ value, labels: { limit } }))
     const connections = Object.entries({ open, busy }).map(([state, value]) => ({ value, labels: { state } }))
+    const sizesOf = (size: 'rows' | 'bytes') =>
+      tables.map(({ name: table, [size]: value }) => ({ value, labels: { table } }))
     const build = [{ value: 1, labels: { version } }]
     const counters: Described = {
       nth_requests_total: [
@@ -131,6 +138,12 @@ export function openMetrics(version: string) {
         '1: the database can be read and written; 0: it can not, as /ready says (the lowest of all workers)',
         isAvailable ? 1 : 0,
         'min',
+      ],
+      nth_table_rows: ['Rows of each table, as the database estimates them', sizesOf('rows'), 'max'],
+      nth_table_bytes: [
+        'Size of each table with its indexes, as the database estimates it',
+        sizesOf('bytes'),
+        'max',
       ],
       nth_build_info: ['Always 1; the version is a label (of the first worker)', build, 'first'],
     }

@@ -20,6 +20,7 @@ import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaces } from './namespaces.ts'
 import { openSequenceGroupRows, openSequences } from './sequences.ts'
+import { openTableSizes } from './tableSizes.ts'
 import { openTrustedDocuments } from './trustedDocuments.ts'
 
 /** The operations of Nth, independent of the API. */
@@ -73,6 +74,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const database = new Database(hosts, { ...shared, isCausal: !options.eventualReads })
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = new Database(hosts, { ...shared, isForChanges: true })
+  const tableSizes = openTableSizes(database)
   const leaderboard = openLeaderboard(database, now, notices, options.leaderboardAgeMs)
   const lossWatch = openLossWatch(database, failover, notices)
   const { runsJobs = true, copiesToLeaderboards = true, keyTtlMs } = options
@@ -152,7 +154,8 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
         () => false,
       )
       const [reads, changes] = [database.state(), definitions.state()]
-      return { isAvailable, open: reads.open + changes.open, busy: reads.busy + changes.busy }
+      const [open, busy] = [reads.open + changes.open, reads.busy + changes.busy]
+      return { isAvailable, open, busy, tables: tableSizes() }
     },
 
     async close(): Promise<void> {

@@ -8,17 +8,18 @@ const FRACTION = /[:,[\s]-?\d+[.eE]/
 const NUMBERS_AND_TEXTS = /"[^"\\]*(?:\\[\s\S][^"\\]*)*"?|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 
 /**
- * Finds a number in JSON that `JSON.parse` rounds to an integer although it isn't one, such as 9007199254740990.6. After
- * that nobody could notice. Integers need no such search: those that are rounded are outside of the safe range.
+ * JSON with an infinite number in place of each one that `JSON.parse` rounds to an integer although it isn't one, such as
+ * 9007199254740990.6: after that nobody could notice, and whoever reads an integer refuses an infinite one. Integers need
+ * no such search: those that are rounded are outside of the safe range.
  *
  * Nearly all requests cost the first look only: 0.05 µs for an `increment`, 0.7 ms for 800 kB (Node 20).
  */
-export function roundedNumber(json: string): string | undefined {
-  if (!FRACTION.test(json)) return undefined
-  for (const [token] of json.matchAll(NUMBERS_AND_TEXTS)) {
-    if (!token.startsWith('"') && Number.isInteger(Number(token)) && !isInteger(token)) return token
-  }
-  return undefined
+export function withoutRounding(json: string): string {
+  if (!FRACTION.test(json)) return json
+  return json.replace(NUMBERS_AND_TEXTS, (token) => {
+    const isRounded = !token.startsWith('"') && Number.isInteger(Number(token)) && !isInteger(token)
+    return isRounded ? '1e999' : token
+  })
 }
 
 /** Whether a number in JSON is exactly an integer, such as 1.50e1. */

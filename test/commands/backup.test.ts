@@ -70,8 +70,9 @@ it('restores everything, with API keys and idempotency keys', async () => {
   expect(await readFile(join(directory, 'nth.jsonl'), 'utf8')).not.toContain(server.secret)
 
   const after = await freshDatabase()
-  const { code, output, errors } = await restored(after, directory)
+  const { code, output, errors, audit } = await restored(after, directory)
   expect([code, output]).toEqual([0, expect.stringMatching(/^Restored as of 20.*Z\.\n$/)])
+  expect(audit).toEqual([{ field: 'nth restore', by: expect.any(String), count: expect.any(Number) }])
   expect(errors).toMatch(
     /^Trusted documents: 1 created\.\nAPI keys: 3 created\.\nIdempotency keys: \d+ created\.$/m,
   )

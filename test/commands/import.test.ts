@@ -286,6 +286,15 @@ it('does not let a later format repeat texts of formats that were used elsewhere
   expect((await to.sequences.next(KEY, 1)).issued.value).toBe(7)
 })
 
+it('logs what it has raised, and nothing of a dry run', async () => {
+  const { target } = await open()
+  const file = fileWith([counterLine('a', 1), counterLine('b', 2)])
+  expect((await imported(target, file, '--dry-run')).audit).toEqual([])
+  expect((await imported(target, file)).audit).toEqual([
+    { field: 'nth import', by: expect.any(String), count: 2 },
+  ])
+})
+
 it('counts what stays behind of a backup', async () => {
   const [from, to] = [await open(), await open()]
   await from.counters.countOnce(a, 'ann')

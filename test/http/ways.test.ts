@@ -68,34 +68,39 @@ it.each([
   ['application/graphql-response+json', RESPONSE_TYPE],
   ['application/graphql-response+json, application/json', RESPONSE_TYPE],
   ['application/graphql-response+json,application/json;q=0.9', RESPONSE_TYPE],
+  ['application/json;q=0.5, application/graphql-response+json', RESPONSE_TYPE],
+  ['application/json;q=0, application/graphql-response+json; q=0.1', RESPONSE_TYPE],
   ['application/graphql-response+json; charset=utf-8, application/json; charset=utf-8', RESPONSE_TYPE],
   ['multipart/mixed;deferSpec=20220824, application/json', JSON_TYPE],
   ['text/event-stream, application/graphql-response+json, application/json', RESPONSE_TYPE],
-])('answers the Accept %j with the first type of JSON in it', async (accept, type) => {
-  const { url, ask, faults } = await startFront()
-  const setBack = setterBack(ask)
-  const headers = { ...JSON_BODY, origin: 'http://localhost', ...(accept !== undefined && { accept }) }
-  for (const text of texts.slice(0, runSize(12, texts.length))) {
-    await setBack(text)
-    const answer = await answerOf(url, text, headers)
-    const { data, errors } = JSON.parse(answer.text)
-    const [contentType, length, , vary, origin] = answer.headers
-    expect({ text, contentType, length, vary, origin, end: answer.text.at(-1) }).toEqual({
-      text,
-      contentType: type,
-      length: String(Buffer.byteLength(answer.text)),
-      vary: 'Origin',
-      origin: 'http://localhost',
-      end: '\n',
-    })
-    expect(Boolean(data) || errors.length > 0).toBe(true)
-    if (data) expect(answer.status).toBe(200)
-    else if (type === RESPONSE_TYPE) expect(answer.status).toBeGreaterThanOrEqual(400)
-  }
-  expect(faults).toEqual([])
-})
+])(
+  'answers the Accept %j with the type of JSON that is wanted most, or the first such one',
+  async (accept, type) => {
+    const { url, ask, faults } = await startFront()
+    const setBack = setterBack(ask)
+    const headers = { ...JSON_BODY, origin: 'http://localhost', ...(accept !== undefined && { accept }) }
+    for (const text of texts.slice(0, runSize(12, texts.length))) {
+      await setBack(text)
+      const answer = await answerOf(url, text, headers)
+      const { data, errors } = JSON.parse(answer.text)
+      const [contentType, length, , vary, origin] = answer.headers
+      expect({ text, contentType, length, vary, origin, end: answer.text.at(-1) }).toEqual({
+        text,
+        contentType: type,
+        length: String(Buffer.byteLength(answer.text)),
+        vary: 'Origin',
+        origin: 'http://localhost',
+        end: '\n',
+      })
+      expect(Boolean(data) || errors.length > 0).toBe(true)
+      if (data) expect(answer.status).toBe(200)
+      else if (type === RESPONSE_TYPE) expect(answer.status).toBeGreaterThanOrEqual(400)
+    }
+    expect(faults).toEqual([])
+  },
+)
 
-it.each(['text/html', 'text/plain', 'multipart/mixed'])(
+it.each(['text/html', 'text/plain', 'multipart/mixed', 'application/json;q=0'])(
   'refuses the Accept %j, whatever the request is',
   async (accept) => {
     const { url, ask } = await startFront()

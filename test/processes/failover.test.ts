@@ -240,12 +240,14 @@ it('refuses to start on a database that lost commits, and says how that is accep
   expect(accepting.errors()).toContain('NTH_ACCEPT_LOST_COMMITS no longer has an effect')
 
   // Moved on, and accepted for all.
-  expect((await runCommand(target, ['restore', '--advance', '100'])).code).toBe(0)
+  const advanced = await runCommand(target, ['restore', '--advance', '100'])
+  expect(advanced).toMatchObject({ code: 0, audit: [{ field: 'nth restore --advance', count: 1 }] })
   const accepted = await runCommand(target, ['check', '--accept-lost-commits'])
   expect([accepted.code, accepted.output]).toEqual([
     0,
     expect.stringMatching(/ok +lost commits .* has accepted this/),
   ])
+  expect(accepted.audit).toEqual([{ field: 'nth check --accept-lost-commits', by: expect.any(String) }])
   await expect.poll(async () => (await fetch(`${running.url}/ready`)).status).toBe(200)
   expect((await running.ask(increment)).increment.value).toBe(102)
   await startNth(environment)

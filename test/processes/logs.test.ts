@@ -4,7 +4,7 @@ import { startIssuer } from '../support/client/issuer.ts'
 import { ADMIN_KEY, as } from '../support/client/keys.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { freePort } from '../support/server/freePort.ts'
-import { startNth } from '../support/server/nthProcess.ts'
+import { spawnNth, startNth } from '../support/server/nthProcess.ts'
 
 const SECRET = 'a value that is secret'
 
@@ -93,6 +93,9 @@ it('prints nothing but JSON where the output is no terminal, at any level', { ta
     expect.stringMatching(/^Metrics: http/),
     expect.stringContaining('Nth is running'),
   ])
+  const refused = spawnNth({ NTH_LOG_LEVEL: 'silent', PORT: 'x' })
+  expect(await refused.exited).toBe(1)
+  expect(JSON.parse(refused.raw())).toMatchObject({ level: 60, msg: expect.stringMatching(/^PORT must be/) })
 })
 
 it('logs who changed what by hand, and no addition', { tags: 'quick' }, async () => {

@@ -4,7 +4,8 @@ import { expect, it } from 'vitest'
 import { LIMITS } from '../../src/operations/measures.ts'
 import { subscribe } from '../support/client/events.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
-import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { startNth } from '../support/server/nthProcess.ts'
 import { workersOf } from '../support/server/processes.ts'
 
@@ -37,6 +38,20 @@ it('has what alerts ask for from the start, so that they see the first one', asy
     for (const operation of ['query', 'mutation', 'subscription', 'none'])
       expect(values[`nth_requests_total{operation="${operation}",code="${code}"}`]).toBe(0)
   for (const limit of LIMITS) expect(values[`nth_refusals_total{limit="${limit}"}`]).toBe(0)
+})
+
+it('has the sizes of tables, such as that of subjects', async () => {
+  const target = await freshDatabase()
+  const subjects = Array.from({ length: 2000 }, (_, index) => `s${index}`)
+  const { counters } = openTestNth(target)
+  await Promise.all(subjects.map((subject) => counters.countOnce({ namespace: 'n', name: 'c' }, subject)))
+  await query(target, 'analyze table counter_subject')
+  const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_METRICS_PORT: '0' })
+  const own = /Metrics: (\S+)\/metrics/.exec(nth.output())?.[1] ?? ''
+  const size = async (unit: string) =>
+    (await readMetrics(own)).values[`nth_table_${unit}{table="counter_subject"}`] ?? 0
+  await expect.poll(() => size('rows')).toBeGreaterThan(1000)
+  expect(await size('bytes')).toBeGreaterThan(16_000)
 })
 
 it('counts what callers counted, over all workers, also those that ended', { tags: 'slow' }, async () => {

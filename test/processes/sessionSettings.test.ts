@@ -27,6 +27,7 @@ const HOSTILE = [
   'sql_auto_is_null = 1',
   'unique_checks = 0',
   'max_sort_length = 64',
+  'sort_buffer_size = 4096',
 ]
 
 const TRANSACTION = 'transaction isolation level serializable, read only'

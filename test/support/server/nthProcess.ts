@@ -9,8 +9,8 @@ import { AMPLE_MS } from './nth.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
-/** Lines at the level `info` that are about no request. */
-const PROGRESS = /^\{"level":30,(?!.*"requestId").*\n/gm
+/** Lines at the level `info` that are about no request, and the one that says why it could not start. */
+const PROGRESS = /^\{"level":(?:30|60),(?!.*"requestId").*\n/gm
 
 export interface NthProcess extends Client {
   child: ChildProcess
@@ -18,7 +18,7 @@ export interface NthProcess extends Client {
   output(): string
   /** The same as it was printed. */
   raw(): string
-  /** The part of it that was printed on the standard error. */
+  /** The part of it on the standard error, with what is progress or an end as it is on a terminal. */
   errors(): string
   /** Its exit code, or the signal that ended it. */
   exited: Promise<number | NodeJS.Signals>
@@ -62,7 +62,8 @@ export function spawnNth(
       for (const listener of listeners) listener()
     })
   }
-  const output = () => text.replace(PROGRESS, (line) => `${JSON.parse(line).msg}\n`)
+  const asOnTerminal = (lines: string) => lines.replace(PROGRESS, (line) => `${JSON.parse(line).msg}\n`)
+  const output = () => asOnTerminal(text)
   const exited = new Promise<number | NodeJS.Signals>((resolve) => {
     child.on('close', (code, signal) => resolve(code ?? signal ?? 0))
   })
@@ -75,7 +76,7 @@ export function spawnNth(
     exited,
     output,
     raw: () => text,
-    errors: () => errors,
+    errors: () => asOnTerminal(errors),
     printed: (wanted) =>
       new Promise((resolve, reject) => {
         const look = () => output().includes(wanted) && resolve()

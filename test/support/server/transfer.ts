@@ -11,7 +11,10 @@ export interface Ended {
   /** The exit code, or the signal that ended it. */
   code: number | NodeJS.Signals
   output: string
+  /** What it says of its work, without the log. */
   errors: string
+  /** The changes that it has logged. */
+  audit: object[]
 }
 
 /** Starts the built command on a database. */
@@ -28,13 +31,16 @@ export function startCommand(
   child.stdout.on('data', (chunk) => parts.output.push(chunk))
   child.stderr.on('data', (chunk) => parts.errors.push(chunk))
   const ended = new Promise<Ended>((resolve) => {
-    child.on('close', (code, signal) =>
+    child.on('close', (code, signal) => {
+      const lines = Buffer.concat(parts.errors).toString().split('\n')
+      const isLogged = (line: string) => line.startsWith('{"level":')
       resolve({
         code: code ?? signal ?? 0,
         output: Buffer.concat(parts.output).toString(),
-        errors: Buffer.concat(parts.errors).toString(),
-      }),
-    )
+        errors: lines.filter((line) => !isLogged(line)).join('\n'),
+        audit: lines.filter(isLogged).map((line) => JSON.parse(line).audit),
+      })
+    })
   })
   return { child, ended }
 }
