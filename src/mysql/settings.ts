@@ -145,7 +145,7 @@ export function sessionSettings(lockWaitS: number): string[] {
     `set session
        ${assignments.join(',\n       ')},
        innodb_lock_wait_timeout = ${integer(lockWaitS)},
-       sort_buffer_size = greatest(@@session.sort_buffer_size, ${MIN_SORT_BUFFER})
+       sort_buffer_size = cast(greatest(@@session.sort_buffer_size, ${MIN_SORT_BUFFER}) as unsigned)
        /*M! , in_predicate_conversion_threshold = 0 */
        /*!80000 , information_schema_stats_expiry = 60 */`,
     // No variable above: its names differ between MySQL and MariaDB.
