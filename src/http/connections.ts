@@ -75,6 +75,8 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   })
 
   server.on('connection', (socket) => {
+    // It is read again.
+    if (connections.has(socket)) return
     const error = clients.refuse(socket)
     // Its requests are ignored.
     if (error) return endWith(socket, error)
@@ -184,6 +186,12 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     /** Whether requests are refused for lack of memory. */
     isFull: () => budget.freeBytes < Math.min(NEARLY_FULL_BYTES, maxBytes / 2),
 
+    /** Charges memory for what is no request, such as messages; false: there isn't enough. Negative: it is given back. */
+    charge(client: ClientKey, bytes: number): boolean {
+      budget.charge(client, bytes)
+      return bytes <= 0 || budget.hasRoom(client, false)
+    },
+
     /** Gives back the memory of a request that is answered for a long time. */
     release({ socket }: IncomingMessage): void {
       const current = connections.get(socket)?.current
@@ -211,7 +219,8 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
 /** Time for a client to read why it was disconnected: closed at once, the connection would be reset. */
 const LINGER_MS = 1000
 
-function endWith(socket: Socket, error: HttpError): void {
+/** Ends a connection with an error. */
+export function endWith(socket: Socket, error: HttpError): void {
   const response = new ServerResponse(new IncomingMessage(socket))
   response.shouldKeepAlive = false
   response.assignSocket(socket)

@@ -30,9 +30,16 @@ import {
   withHeaders,
 } from './errors.ts'
 import type { StreamResult } from './liveQueries.ts'
-import { EVENT_STREAM, sendAsEvents, streamFormatFor } from './liveQuery.ts'
-import { areValid, type JsonType, paramsInAddress, paramsInBody, typeFor } from './parameters.ts'
+import {
+  areValid,
+  type JsonType,
+  paramsInAddress,
+  paramsInBody,
+  RESPONSE_TYPE,
+  typeFor,
+} from './parameters.ts'
 import { codeOf, hasTag, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
+import { EVENT_STREAM, ResponseStream, sendAsEvents, streamFormatFor } from './responseStream.ts'
 import type { Api } from './yoga.ts'
 
 interface HandlerOptions extends Pick<Connections, 'reserve' | 'release'> {
@@ -43,23 +50,31 @@ interface HandlerOptions extends Pick<Connections, 'reserve' | 'release'> {
   notices: Notices
 }
 
-/** A request to the API, and what it is answered with. */
-interface ApiExchange {
+/** A request to the API: one of HTTP, or a message of a WebSocket, whose request opened it. */
+interface ApiRequest {
   request: IncomingMessage
+  note: RequestNote
+  /** Length of its body, address or message, in bytes. */
+  length: number
+}
+
+/** A request of HTTP, and what it is answered with. */
+interface ApiExchange extends ApiRequest {
   response: ServerResponse
   /** Of every response of the server. */
   headers: HeaderList
-  note: RequestNote
   /** As in `Access`, once it is known who sent the request. */
   limitHeaders?: Access['limitHeaders']
-  /** Length of its body or address, in bytes. */
-  length: number
+  /** What a subscription would be answered with. */
+  responseStream?: ResponseStream | undefined
 }
 
 /** Characters of a response that is encoded in a tick of its own: for the longest, 10 MB, it takes 10 ms. */
 const LONG_RESPONSE = 1_000_000
 
-/** Creates the function that answers requests to the API. */
+export type GraphqlHandler = ReturnType<typeof createGraphqlHandler>
+
+/** Creates the functions that answer requests to the API. */
 export function createGraphqlHandler({
   api: { yoga, cache, executeCompiled, persistedQueries },
   readBody,
@@ -71,15 +86,43 @@ export function createGraphqlHandler({
 }: HandlerOptions) {
   const { getResultForParams, fetchAPI, logger } = yoga
 
-  return (
+  return { answerCall, subscribe }
+
+  function answerCall(
     request: IncomingMessage,
     response: ServerResponse,
     headers: HeaderList,
     credential?: Credential,
-  ): Promise<unknown> => {
+  ): Promise<unknown> {
     const note = new RequestNote(request)
     const exchange: ApiExchange = { request, response, headers, note, length: request.url?.length ?? 0 }
     return requestTrace.tracePromise(handle, exchange, undefined, exchange, credential)
+  }
+
+  /** Opens a subscription of a WebSocket, which `request` has opened. `length`: of the message, in bytes. */
+  async function subscribe(
+    request: IncomingMessage,
+    access: Access,
+    params: GraphQLParams,
+    length: number,
+  ): Promise<StreamResult | Rendered> {
+    const note = new RequestNote(request)
+    note.caller = access.caller
+    try {
+      const resolved = await persistedQueries.resolve(params, access.caller, RESPONSE_TYPE)
+      if (resolved.query === undefined) throw new HttpError(400, 'BAD_REQUEST', NO_QUERY)
+      const result = await resultOf({ request, note, length }, resolved, access, RESPONSE_TYPE)
+      // Only subscriptions have it.
+      if ('serve' in result) return result as StreamResult
+      return 'json' in result ? result : await render(result, RESPONSE_TYPE)
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error
+      note.code = error.code
+      note.cause = error.cause
+      return await render({ errors: [maskError(error)] }, RESPONSE_TYPE)
+    } finally {
+      requestMeasure.publish(note)
+    }
   }
 
   async function handle(exchange: ApiExchange, credential: Credential | undefined): Promise<unknown> {
@@ -129,7 +172,7 @@ export function createGraphqlHandler({
   }
 
   async function answer(exchange: ApiExchange, params: GraphQLParams, access: Access, type: JsonType) {
-    const { request, response, note } = exchange
+    const { request, note } = exchange
     const work = operationTrace.tracePromise(resultOf, exchange, undefined, exchange, params, access, type)
     const result = await work
     requestMeasure.publish(note)
@@ -137,7 +180,7 @@ export function createGraphqlHandler({
       // What the stream keeps has a budget of its own.
       release(request)
       // Only subscriptions have one.
-      return (result as StreamResult).serve(response, headersOf(exchange))
+      return exchange.responseStream && (result as StreamResult).serve(exchange.responseStream)
     }
     // Responses are written together, after all requests that were ready have been read. Written between one request
     // and the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
@@ -147,20 +190,31 @@ export function createGraphqlHandler({
   }
 
   async function resultOf(
-    { request, note, length }: ApiExchange,
+    asked: ApiRequest | ApiExchange,
     params: GraphQLParams,
     access: Access,
     type: JsonType,
   ) {
+    const { request, note, length } = asked
+    const isOnSocket = !('response' in asked)
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
     const cost = params.extensions?.cost === true ? { values: 0 } : undefined
     // Not `...access`: V8 then creates hidden classes for each request, 9 of 45 µs of an `increment` (Node 20).
     const { caller, owner, takeChanges } = access
-    const server: ServerContext = { caller, owner, takeChanges, req: request, note, cost, variablesLength }
+    const server: ServerContext = {
+      caller,
+      owner,
+      takeChanges,
+      req: request,
+      note,
+      cost,
+      variablesLength,
+      isOnSocket,
+    }
     try {
       const isValid = areValid(params)
-      const compiled = isValid ? await executeCompiled(params, server) : undefined
+      const compiled = isValid && !isOnSocket ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return withCost(compiled, cost)
       const refusal = isValid && !compiled ? cache.refusal(params, type) : undefined
       note.code = refusal?.code
@@ -168,7 +222,7 @@ export function createGraphqlHandler({
       const result =
         compiled && 'data' in compiled
           ? finalResult(compiled, note.operation === 'mutation', notices)
-          : ((await resultInYoga(params, server)) ?? {})
+          : ((await resultInYoga(asked, params, server)) ?? {})
       note.code = codeOf(result as ExecutionResult)
       if (!note.isDocumentRefused) return withCost(result, cost)
       const rendered = await render(result, type)
@@ -183,16 +237,19 @@ export function createGraphqlHandler({
     }
   }
 
-  function resultInYoga(params: GraphQLParams, server: ServerContext) {
-    const { url, headers } = server.req
+  function resultInYoga(asked: ApiRequest | ApiExchange, params: GraphQLParams, server: ServerContext) {
+    const { url, headers, method } = server.req
     const { host = 'localhost', accept } = headers
     // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow. Which
     // operations may be sent by GET is checked before they are executed.
     const options = { method: 'POST', headers: headers as Record<string, string> }
     const request = new fetchAPI.Request(`http://${host}${url}`, options)
     // A response to HEAD has no body, and so no events.
-    const streamFormat = server.req.method === 'HEAD' ? undefined : streamFormatFor(accept)
-    return getResultForParams({ params, request }, { ...server, streamFormat })
+    const format = method === 'HEAD' ? undefined : streamFormatFor(accept)
+    if (!('response' in asked) || !format) return getResultForParams({ params, request }, server)
+    const responseStream = new ResponseStream(asked.response, () => headersOf(asked), format)
+    asked.responseStream = responseStream
+    return getResultForParams({ params, request }, { ...server, responseStream })
   }
 
   /** The response to a result, without what others than Yoga add to it. */

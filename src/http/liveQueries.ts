@@ -1,31 +1,34 @@
 import { hash } from 'node:crypto'
-import type { ServerResponse } from 'node:http'
-import {
-  type DocumentNode,
-  type ExecutionArgs,
-  type ExecutionResult,
-  GraphQLError,
-  getOperationAST,
-} from 'graphql'
+import type { IncomingMessage } from 'node:http'
+import { type DocumentNode, type ExecutionArgs, type ExecutionResult, getOperationAST } from 'graphql'
 import type { Gate } from '../graphql/gate.ts'
 import type { Notices } from '../operations/log.ts'
 import { type Limit, refusalMeasure } from '../operations/measures.ts'
 import type { Nth } from '../repository/nth.ts'
 import { NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
-import { ownerText } from '../rules/turns.ts'
+import { type Owner, ownerText } from '../rules/turns.ts'
 import { type ClientKey, type Clients, Counts } from './clients.ts'
 import { MemoryBudget } from './connections.ts'
 import { bytesOfDocument, type CompiledOperation } from './documents.ts'
-import { type HeaderList, httpOf, invalidCredential, rejectRequest, serviceUnavailable } from './errors.ts'
-import { type LiveQuery, openLiveQuery, Stream, type StreamFormat } from './liveQuery.ts'
+import { httpOf, invalidCredential, rejectRequest, serviceUnavailable } from './errors.ts'
+import { type LiveQuery, openLiveQuery } from './liveQuery.ts'
 import { contextOf } from './requests.ts'
+import { type Sink, Stream } from './stream.ts'
 import { LEEWAY_MS } from './tokens.ts'
 
 /** The result of a subscription that wasn't refused. */
 export interface StreamResult extends ExecutionResult {
-  /** Starts the stream, and sends its first event, and then the others. */
-  serve(response: ServerResponse, headers: HeaderList): void
+  /** Sends the first event, and then the others. */
+  serve(sink: Sink): void
+}
+
+/** A connection that is open for subscriptions: that of a response, or a WebSocket. */
+interface LiveConnection {
+  /** Sends a heartbeat if nothing was sent for a while, in milliseconds. */
+  keepAlive(pauseMs: number): void
+  /** Ends it; its client connects again. */
+  break(): void
 }
 
 interface LiveQueriesOptions {
@@ -46,7 +49,9 @@ const MAX_CHECK_MS = 1000
 const DRAIN_MS = 2000
 
 /** Memory of a stream with its connection, request and response, in bytes. Measured on Node 20: 12 kB of heap, 21 in all. */
-const BYTES_A_STREAM = 20_000
+const BYTES_A_STREAM = 16_000
+/** Memory of an operation of a WebSocket, in bytes, besides its live query. */
+const BYTES_AN_OPERATION = 4_000
 /** Memory of a character of headers, with what is made of them. */
 const BYTES_A_HEADER_CHARACTER = 8
 /** Memory of a live query, in bytes, and of a character of its variables in JSON. */
@@ -87,6 +92,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   const queries = new Map<string, SharedQuery>()
   const documents = new Map<DocumentNode, SharedDocument>()
   const streams = new Set<Stream>()
+  const connections = new Set<LiveConnection>()
   const streamsOf = new Counts()
   const namesOf = new Counts()
   const budget = new MemoryBudget(maxBytes)
@@ -102,17 +108,41 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     Math.min(MAX_CHECK_MS, heartbeatMs),
   ).unref()
 
-  /** Ends the streams of callers whose credentials are no longer valid, and keeps the others alive. */
+  /** Ends the streams of callers whose credentials are no longer valid, and keeps the connections of the others alive. */
   async function check(): Promise<void> {
-    const { message, extensions } = invalidCredential()
     for (const stream of streams) {
       const { kind, key, expiresAt } = stream.caller
       const leewayMs = kind === 'TOKEN' ? LEEWAY_MS : 0
       const isExpired = expiresAt && expiresAt.getTime() + leewayMs <= Date.now()
       // While the database is unavailable, keys hold.
       const isValid = !isExpired && (!key || (await nth.apiKeys.isValid(key).catch(() => true)))
-      if (isValid) stream.keepAlive(heartbeatMs)
-      else stream.fail({ errors: [new GraphQLError(message, { extensions })] })
+      if (!isValid) stream.fail(invalidCredential())
+    }
+    for (const connection of connections) connection.keepAlive(heartbeatMs)
+  }
+
+  /** Counts a connection as a stream, and charges its memory. Returns a function that ends this. */
+  function connect(request: IncomingMessage, owner: Owner, connection: LiveConnection): () => void {
+    if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
+    const client = clients.limited(request)
+    const limited = client && ownerText(owner)
+    const headers = request.rawHeaders.reduce((sum, { length }) => sum + length, request.url?.length ?? 0)
+    const bytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
+    connections.add(connection)
+    budget.charge(client, bytes)
+    streamsOf.add(limited, 1)
+    const disconnect = () => {
+      if (!connections.delete(connection)) return
+      budget.charge(client, -bytes)
+      streamsOf.add(limited, -1)
+    }
+    try {
+      if (streamsOf.of(limited) > maxStreams) throw tooMany('streams', 'subscriptions', maxStreams)
+      assertRoom(client, bytes)
+      return disconnect
+    } catch (error) {
+      disconnect()
+      return rejectRequest(error)
     }
   }
 
@@ -166,35 +196,34 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   }
 
   return {
-    /** Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. */
-    async subscribe(
-      args: ExecutionArgs,
-      compiled: Compiled,
-      format: StreamFormat,
-    ): Promise<ExecutionResult | StreamResult> {
-      if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
-      const { caller, owner, req } = contextOf(args)
+    connect,
+
+    /**
+     * Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. That of a
+     * response is a connection of its own.
+     */
+    async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
+      const { caller, owner, req, responseStream } = contextOf(args)
       const client = clients.limited(req)
       const limited = client && ownerText(owner)
+      const disconnect =
+        responseStream &&
+        connect(req, owner, { keepAlive: (ms) => responseStream.keepAlive(ms), break: () => stream.break() })
       const shared = join(args, compiled, caller)
       const { query } = shared
-      const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)
-      const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
-      const bytes = ownBytes + shared.bytes + shared.document.bytes
+      const bytes = BYTES_AN_OPERATION + shared.bytes + shared.document.bytes
       let names = 0
-      const stream = new Stream(caller, owner, format, () => {
+      const stream = new Stream(caller, owner, () => {
         streams.delete(stream)
         query.leave(stream)
         leave(shared)
-        budget.charge(client, -bytes, -ownBytes)
-        streamsOf.add(limited, -1)
+        budget.charge(client, -bytes, -BYTES_AN_OPERATION)
         namesOf.add(limited, -names)
+        disconnect?.()
       })
       streams.add(stream)
-      budget.charge(client, bytes, ownBytes)
-      streamsOf.add(limited, 1)
+      budget.charge(client, bytes, BYTES_AN_OPERATION)
       try {
-        if (streamsOf.of(limited) > maxStreams) throw tooMany('streams', 'subscriptions', maxStreams)
         assertRoom(client, bytes)
         const first = await query.join(stream)
         if (stream.state !== 'closed') names = query.size
@@ -205,8 +234,8 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
           stream.close()
           return { errors: first.errors, extensions: { http: httpOf(first.errors[0]?.extensions ?? {}) } }
         }
-        const serve: StreamResult['serve'] = (response, headers) => {
-          stream.start(response, headers)
+        const serve: StreamResult['serve'] = (sink) => {
+          stream.start(sink)
           query.serve(stream, first)
         }
         return { ...first, serve }
@@ -220,11 +249,11 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       return streams.size
     },
 
-    /** Breaks all streams, within two seconds. Their clients connect again, to another server or the next one. */
+    /** Breaks all connections, within two seconds. Their clients connect again, to another server or the next one. */
     close(): void {
       isClosed = true
       clearInterval(timer)
-      for (const stream of streams) setTimeout(() => stream.break(), Math.random() * DRAIN_MS)
+      for (const connection of connections) setTimeout(() => connection.break(), Math.random() * DRAIN_MS)
     },
   }
 }

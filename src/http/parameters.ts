@@ -9,10 +9,10 @@ import { type Caller, isUnrestricted } from '../rules/rights.ts'
 import { documentIdFault, plainDocumentId } from '../rules/trustedDocument.ts'
 import type { DocumentCache } from './documents.ts'
 import { HttpError, rejectRequest } from './errors.ts'
-import { streamFormatFor } from './liveQuery.ts'
+import { streamFormatFor } from './responseStream.ts'
 
 const JSON_TYPE = 'application/json'
-const RESPONSE_TYPE = 'application/graphql-response+json'
+export const RESPONSE_TYPE = 'application/graphql-response+json'
 export type JsonType = typeof JSON_TYPE | typeof RESPONSE_TYPE
 
 /** Ranges of the header Accept, and the type that is returned to each. */

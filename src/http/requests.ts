@@ -15,7 +15,7 @@ import { keyFault } from '../rules/idempotency.ts'
 import type { Caller } from '../rules/rights.ts'
 import type { Access } from './authentication.ts'
 import { HttpError } from './errors.ts'
-import type { StreamFormat } from './liveQuery.ts'
+import type { ResponseStream } from './responseStream.ts'
 
 /** What is found out about a request, until it is measured. */
 export class RequestNote implements RequestMeasure {
@@ -90,8 +90,10 @@ export interface ServerContext extends Access {
   cost: Context['cost']
   /** Characters, or bytes, of its body or address without the document. */
   variablesLength: number
-  /** How a subscription is answered; undefined: its client accepts no stream. */
-  streamFormat?: StreamFormat | undefined
+  /** What a subscription is answered with; undefined: its client accepts no stream, or it arrived over a WebSocket. */
+  responseStream?: ResponseStream | undefined
+  /** Whether it arrived over a WebSocket, where only subscriptions may. */
+  isOnSocket?: boolean
 }
 
 /** The context of an operation: Yoga adds what the schema's context has to what the server gave it. */

@@ -33,6 +33,7 @@ import { isLoopback, Origins } from './origins.ts'
 import { readPages, sendPage } from './pages.ts'
 import { untrusted } from './parameters.ts'
 import { RateLimits } from './rateLimits.ts'
+import { openSockets } from './sockets.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
 const IDLE_CHECK_MS = 20
@@ -61,6 +62,8 @@ const LIMITS = {
   graceMs: 10_000,
   /** How long the body of a caller who may do nothing may take to arrive. */
   unauthorizedMs: 5_000,
+  /** How long the client of a WebSocket may take to say who it is. */
+  initMs: 5_000,
   /** How long a client may read nothing of its response; then its connection is closed. */
   stallMs: 30_000,
   /** How long requests in flight may take when the server closes. */
@@ -99,6 +102,9 @@ type State = 'serving' | 'draining' | 'closing'
 const DRAINING = 'Nth is shutting down.'
 const FULL = 'Nth refuses requests: those in flight use all memory that they may.'
 
+const CLOSING = 'Nth is shutting down; try again in a moment.'
+const NOT_FOUND = 'Not found. The API is at /graphql, the demos at /.'
+
 /** A proxy may add a query, and send an absolute URL. */
 const HEALTH_PATH = /^(?:https?:\/\/[^/?#]+)?\/(health|ready)(?:\?|$)/
 
@@ -110,7 +116,7 @@ export async function listen(options: ListenOptions) {
   const { host, port, allowedOrigins, access, version, nth, gate, notices, trustedOnly } = options
   const { maxConnectionsPerAddress, maxStreams, readMetrics, rateLimits = new RateLimits() } = options
   const limits = { ...LIMITS, ...options }
-  const { arrivalMs, stallMs, graceMs, unauthorizedMs, heartbeatMs, drainMs, heapBytes } = limits
+  const { arrivalMs, stallMs, graceMs, unauthorizedMs, initMs, heartbeatMs, drainMs, heapBytes } = limits
   const pages = await readPages()
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -129,7 +135,7 @@ export async function listen(options: ListenOptions) {
   const { trustedProxies = [], publicOrigin } = access
   const origins = new Origins({ allowedOrigins, publicOrigin, onLoopback }, notices)
   const clients = new Clients(trustedProxies, maxConnectionsPerAddress)
-  const { reserve, release, isFull, closeUnused, endWithAnswers } = openConnections(server, {
+  const { reserve, release, charge, isFull, closeUnused, endWithAnswers } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
@@ -149,7 +155,26 @@ export async function listen(options: ListenOptions) {
   const maxBytes = heapBytes * STREAMS_SHARE
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, gate, notices })
   const api = createApi({ nth, gate, notices, liveQueries, trustedOnly })
-  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate, gate, notices })
+  const { answerCall, subscribe } = createGraphqlHandler({
+    api,
+    readBody,
+    reserve,
+    release,
+    authenticate,
+    gate,
+    notices,
+  })
+  const sockets = openSockets(server, {
+    refuse: refuseUpgrade,
+    subscribe,
+    authenticate,
+    liveQueries,
+    charge,
+    clients,
+    gate,
+    notices,
+    initMs,
+  })
   const answerBadge = createBadges(nth, authenticateReader, notices)
 
   /** As `authenticate`. Refuses keys that are bound to documents: badges and metrics have none. */
@@ -157,6 +182,13 @@ export async function listen(options: ListenOptions) {
     const access = await authenticate(request, credential)
     if (access.caller.key?.documents) throw untrusted()
     return access
+  }
+
+  /** Why a WebSocket may not be opened; undefined: it may. */
+  function refuseUpgrade(request: IncomingMessage): HttpError | undefined {
+    if (state === 'closing') return serviceUnavailable(CLOSING)
+    if (!isGraphql(pathOf(request))) return new HttpError(404, 'BAD_REQUEST', NOT_FOUND)
+    return origins.hostFault(request.headers.host ?? 'localhost')
   }
 
   function handle(request: IncomingMessage, response: ServerResponse): unknown {
@@ -168,7 +200,7 @@ export async function listen(options: ListenOptions) {
     if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
     if (state !== 'closing') return route(request, response, headers, credential)
     response.setHeader('connection', 'close')
-    const error = serviceUnavailable('Nth is shutting down; try again in a moment.')
+    const error = serviceUnavailable(CLOSING)
     return sendError(withHeaders(response, headers), error)
   }
 
@@ -180,10 +212,9 @@ export async function listen(options: ListenOptions) {
     credential: Credential | undefined,
   ): unknown {
     const path = pathOf(request)
-    const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = origins.hostFault(request.headers.host ?? 'localhost')
-    const isCall = isGraphql && (request.method === 'POST' || !isPage(request))
-    if (isCall && !hostError) return graphql(request, response, headers, credential)
+    const isCall = isGraphql(path) && (request.method === 'POST' || !isPage(request))
+    if (isCall && !hostError) return answerCall(request, response, headers, credential)
     withHeaders(response, headers)
     if (path === '/metrics' && !hostError) return answerMetrics(request, response, credential)
     if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')
@@ -194,7 +225,7 @@ export async function listen(options: ListenOptions) {
     if (page && isWrite(request)) return rejectWrite(response, path)
     if (page) return sendPage(request, response, page)
     if (isPage(request)) return sendPage(request, response, pages.notFound(path), 404)
-    return reject(response, 404, 'Not found. The API is at /graphql, the demos at /.')
+    return reject(response, 404, NOT_FOUND)
   }
 
   /** Answers `/metrics` for callers that may read everything: names of operations and their number are no secret to them. */
@@ -259,6 +290,7 @@ export async function listen(options: ListenOptions) {
       drain()
       state = 'closing'
       liveQueries.close()
+      sockets.close()
       const closed = new Promise((resolve) => server.close(resolve))
       const idleCheck = setInterval(() => {
         server.closeIdleConnections()
@@ -280,6 +312,10 @@ function urlOf({ address, family, port }: AddressInfo): string {
 /** Whether a browser navigates. */
 function isPage(request: IncomingMessage): boolean {
   return !isWrite(request) && (request.headers.accept?.includes('text/html') ?? false)
+}
+
+function isGraphql(path: string | undefined): boolean {
+  return path === '/graphql' || path === '/graphql/'
 }
 
 function reject(response: ServerResponse, status: number, message: string): void {

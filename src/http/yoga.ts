@@ -77,8 +77,9 @@ function operations(cache: DocumentCache, liveQueries: LiveQueries, notices: Not
     async onExecute({ args, setExecuteFn }) {
       const { operation, fields } = noted(args)
       const context = contextOf(args)
-      const { req, caller, variablesLength } = context
+      const { req, caller, variablesLength, isOnSocket } = context
       const isMutation = operation.operation === 'mutation'
+      if (isOnSocket) throw new HttpError(405, 'OPERATION_RESOLUTION_FAILURE', ONLY_SUBSCRIPTIONS)
       // A link could send it.
       if (isMutation && req.method !== 'POST')
         throw methodError('POST', 'Mutations can only be sent by POST.', 'OPERATION_RESOLUTION_FAILURE')
@@ -100,19 +101,21 @@ function operations(cache: DocumentCache, liveQueries: LiveQueries, notices: Not
 
     onSubscribe({ args, setSubscribeFn }) {
       const { operation } = noted(args)
-      const { streamFormat } = contextOf(args)
-      if (!streamFormat) {
+      const { responseStream, isOnSocket } = contextOf(args)
+      if (!responseStream && !isOnSocket) {
         const message =
-          'The result of a subscription is a stream: send the header Accept: text/event-stream, or multipart/mixed;subscriptionSpec=1.0.'
+          'The result of a subscription is a stream: open a WebSocket, or send the header Accept: text/event-stream, or multipart/mixed;subscriptionSpec=1.0.'
         throw new HttpError(406, 'BAD_REQUEST', message)
       }
       assertVariables(args, operation)
       const compiled = cache.compiled(args.document.loc?.source.body, args.operationName)
-      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled, streamFormat))
+      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled))
     },
   }
 }
 
+const ONLY_SUBSCRIPTIONS =
+  'A WebSocket is for subscriptions. Send queries and mutations as POST to the same address.'
 const INTROSPECTION = ['__schema', '__type']
 const NO_INTROSPECTION = 'Introspection requires an API key; the text of the schema is at /schema.graphql.'
 

@@ -225,3 +225,23 @@ it('answers none of many malformed requests with a stack or a path of the server
   expect(odd).toEqual([])
   expect(faults).toEqual([])
 })
+
+it('answers requests that offer another protocol, such as h2c, as any other', async () => {
+  const { url } = await startService()
+  const offers = [
+    'Connection: Upgrade, HTTP2-Settings',
+    'Upgrade: h2c',
+    'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA',
+  ]
+  const headers = ['Host: localhost', ...offers]
+  const get = await exchange(url, 'GET /graphql?query={__typename} HTTP/1.1', headers)
+  expect(get).toMatch(/^HTTP\/1.1 200 [\s\S]*\{"data":\{"__typename":"Query"\}\}/)
+  const body = JSON.stringify({ query: 'mutation { increment(name: "a") { value } }' })
+  const post = await exchange(
+    url,
+    'POST /graphql HTTP/1.1',
+    [...headers, 'Content-Type: application/json'],
+    body,
+  )
+  expect(post).toMatch(/^HTTP\/1.1 200 [\s\S]*\{"data":\{"increment":\{"value":1\}\}\}/)
+})

@@ -242,7 +242,7 @@ it('answers 500 where Yoga itself fails, and reports it to the operator', async 
   const getResultForParams = () => Promise.reject(new Error('secret'))
   const server = createServer()
   const reserve = () => true
-  const handle = createGraphqlHandler({
+  const { answerCall: handle } = createGraphqlHandler({
     api: { ...api, yoga: Object.assign(Object.create(api.yoga), { getResultForParams }) },
     readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
     reserve,

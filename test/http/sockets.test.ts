@@ -1,0 +1,255 @@
+import { createClient } from 'graphql-ws'
+import { expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
+import { type Message, openSocket } from '../support/client/sockets.ts'
+import { startFront } from '../support/server/front.ts'
+
+const VALUES = 'subscription ($names: [String!]!) { counters(names: $names) { name value } }'
+const increment = (name: string) => `mutation { increment(name: "${name}") { value } }`
+const next = (id: string, ...counters: object[]) => ({ type: 'next', id, payload: { data: { counters } } })
+
+it('sends what is there, then what changes, of several subscriptions on one connection', async () => {
+  const { url, ask } = await startFront()
+  const socket = await openSocket(url)
+  await socket.init()
+  socket.subscribe('1', VALUES, { names: ['a', 'b'] })
+  expect(await socket.next()).toEqual(next('1', { name: 'a', value: 0 }, { name: 'b', value: 0 }))
+  socket.subscribe('two "quoted"', VALUES, { names: ['a'] })
+  expect(await socket.next()).toEqual(next('two "quoted"', { name: 'a', value: 0 }))
+  await ask(increment('b'))
+  expect(await socket.next()).toEqual(next('1', { name: 'b', value: 1 }))
+  socket.send({ type: 'complete', id: '1' })
+  await ask(increment('b'))
+  await ask(increment('a'))
+  expect(await socket.next()).toEqual(next('two "quoted"', { name: 'a', value: 1 }))
+  // Its id is free again.
+  socket.subscribe('1', VALUES, { names: ['b'] })
+  expect(await socket.next()).toEqual(next('1', { name: 'b', value: 2 }))
+})
+
+it('serves the client of graphql-ws', async () => {
+  const { url, ask } = await startFront()
+  const client = createClient({ url: `${url.replace('http', 'ws')}/graphql`, webSocketImpl: WebSocket })
+  const events = client.iterate({ query: VALUES, variables: { names: ['a'] } })
+  expect((await events.next()).value).toEqual({ data: { counters: [{ name: 'a', value: 0 }] } })
+  await ask(increment('a'))
+  expect((await events.next()).value).toEqual({ data: { counters: [{ name: 'a', value: 1 }] } })
+  await events.return?.()
+  await client.dispose()
+})
+
+it.each([
+  ['a query', '{ counter(name: "a") { value } }', 'OPERATION_RESOLUTION_FAILURE'],
+  ['a mutation', increment('a'), 'OPERATION_RESOLUTION_FAILURE'],
+  ['no GraphQL', '{', 'GRAPHQL_PARSE_FAILED'],
+  ['an unknown field', 'subscription { no }', 'GRAPHQL_VALIDATION_FAILED'],
+  ['a wrong argument', 'subscription { counters(names: []) { value } }', 'BAD_USER_INPUT'],
+])('answers %s with an error, and goes on', async (_, query, code) => {
+  const { url, ask, faults } = await startFront()
+  const socket = await openSocket(url)
+  await socket.init()
+  for (const id of ['1', '2', '3']) {
+    socket.subscribe(id, query)
+    expect(await socket.next()).toMatchObject({ type: 'error', id, payload: [{ extensions: { code } }] })
+  }
+  socket.subscribe('1', VALUES, { names: ['a'] })
+  expect(await socket.next()).toEqual(next('1', { name: 'a', value: 0 }))
+  expect(await ask('{ counter(name: "a") { value } }')).toEqual({ counter: { value: 0 } })
+  expect(faults).toEqual([])
+})
+
+it.each([
+  ['no JSON', ['{'], 4400],
+  ['another message', ['{"type":"stop"}'], 4400],
+  ['a list', ['[]'], 4400],
+  ['null', ['null'], 4400],
+  [
+    'a subscription without a document',
+    ['{"type":"connection_init"}', '{"type":"subscribe","id":"1","payload":{}}'],
+    4400,
+  ],
+  ['too many values', ['{"type":"connection_init"}', `[${'[],'.repeat(50_000)}[]]`], 4400],
+  ['bytes', [Buffer.from('{"type":"connection_init"}')], 4400],
+  ['a subscription before its init', ['{"type":"subscribe","id":"1","payload":{"query":"{ a }"}}'], 4401],
+  ['a second init', ['{"type":"connection_init"}', '{"type":"connection_init"}'], 4429],
+  ['a long init', [JSON.stringify({ type: 'connection_init', payload: { x: 'x'.repeat(20_000) } })], 4400],
+  [
+    'an id twice',
+    [
+      '{"type":"connection_init"}',
+      ...Array(2).fill(
+        '{"type":"subscribe","id":"1","payload":{"query":"subscription { counters(names: [\\"a\\"]) { value } }"}}',
+      ),
+    ],
+    4409,
+  ],
+  ['too much', ['{"type":"connection_init"}', `"${'x'.repeat(1_000_001)}"`], 1009],
+])('closes a connection that sends %s', async (_, messages: (string | Buffer)[], code) => {
+  const { url, faults } = await startFront()
+  const socket = await openSocket(url)
+  for (const message of messages) socket.socket.send(message)
+  expect((await socket.closed).code).toBe(code)
+  expect(faults).toEqual([])
+})
+
+it('closes a connection that speaks another protocol, or says nothing', async () => {
+  const { url } = await startFront({ initMs: 50 })
+  await expect(openSocket(url, { protocol: 'graphql-ws' })).rejects.toThrow('Server sent no subprotocol')
+  expect(await (await openSocket(url, { protocol: '' })).closed).toMatchObject({ code: 4406 })
+  expect(await (await openSocket(url)).closed).toMatchObject({ code: 4408 })
+})
+
+it('closes a connection whose client doesn’t answer, and no other', async () => {
+  const { url, ask } = await startFront({ heartbeatMs: 50 })
+  const silent = await openSocket(url)
+  await silent.init()
+  silent.socket.removeAllListeners('message')
+  const alive = await openSocket(url)
+  await alive.init()
+  alive.subscribe('1', VALUES, { names: ['a'] })
+  await alive.next()
+  expect((await silent.closed).code).toBe(1006)
+  await ask(increment('a'))
+  expect(await alive.next()).toEqual(next('1', { name: 'a', value: 1 }))
+})
+
+it('takes credentials with the init, the header or the address', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], names: ['a'] }])
+  const origin = 'https://shop.example'
+  const page = await createKey([{ scopes: ['READ'], names: ['a'] }], { origins: [origin] })
+  const ways = [
+    [{}, { Authorization: `Bearer ${secret}` }],
+    [{}, { authorization: `bearer ${secret}` }],
+    [{ headers: { authorization: `Bearer ${secret}` } }, undefined],
+    [{ headers: { authorization: `Bearer ${ADMIN_KEY}x` } }, { Authorization: `Bearer ${secret}` }],
+    [{ path: `/graphql?key=${page.secret}`, origin }, undefined],
+    [{ origin }, { Authorization: `Bearer ${page.secret}` }],
+  ] as const
+  for (const [options, payload] of ways) {
+    const socket = await openSocket(url, options)
+    await socket.init(payload)
+    socket.subscribe('1', VALUES, { names: ['a', 'b'] })
+    expect(await socket.next()).toMatchObject({
+      payload: { data: { counters: [{ value: 0 }, null] }, errors: [{ extensions: { code: 'FORBIDDEN' } }] },
+    })
+  }
+})
+
+it.each([
+  ['wrong credentials', {}, { Authorization: 'Bearer wrong' }, 4401],
+  ['no text', {}, { Authorization: 7 }, 4401],
+  ['a page without a key', { origin: 'https://evil.example' }, {}, 4403],
+  ['a page with a key for servers', { origin: 'https://evil.example' }, 'KEY', 4403],
+] as const)('closes a connection with %s', async (_, options, payload, code) => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  const socket = await openSocket(url, options)
+  socket.send({
+    type: 'connection_init',
+    payload: payload === 'KEY' ? { Authorization: `Bearer ${secret}` } : payload,
+  })
+  const { code: closed, reason } = await socket.closed
+  expect([closed, Buffer.byteLength(reason) > 10]).toEqual([code, true])
+})
+
+it('closes the connection of a key that is revoked', async () => {
+  const { url, admin, createKey } = await startProtected()
+  const { secret, id } = await createKey([{ scopes: ['READ'] }])
+  const [watching, idle] = [await openSocket(url), await openSocket(url)]
+  for (const socket of [watching, idle]) await socket.init({ Authorization: `Bearer ${secret}` })
+  watching.subscribe('1', VALUES, { names: ['a'] })
+  await watching.next()
+  await admin.ask('mutation ($id: ID!) { revokeApiKey(id: $id) { id } }', { id })
+  expect(await watching.closed).toMatchObject({ code: 4401 })
+  idle.subscribe('1', VALUES, { names: ['a'] })
+  expect(await idle.closed).toMatchObject({ code: 4401 })
+})
+
+it('counts as one stream, with at most 200 operations', async () => {
+  const { url, createKey } = await startProtected({
+    maxStreams: 2,
+    access: { trustedProxies: ['127.0.0.1'] },
+  })
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  const headers = { 'x-forwarded-for': '203.0.113.7' }
+  const payload = { Authorization: `Bearer ${secret}` }
+  const [first, second] = [await openSocket(url, { headers }), await openSocket(url, { headers })]
+  for (const socket of [first, second]) await socket.init(payload)
+  const third = await openSocket(url, { headers })
+  third.send({ type: 'connection_init', payload })
+  expect(await third.closed).toMatchObject({ code: 1013, reason: expect.stringMatching(/^Too many sub/) })
+  const elsewhere = await openSocket(url, { headers: { 'x-forwarded-for': '203.0.113.8' } })
+  await elsewhere.init(payload)
+  for (let id = 0; id < 201; id++) first.subscribe(String(id), VALUES, { names: ['a'] })
+  const answers: Message[] = []
+  while (answers.length < 201) answers.push(await first.next())
+  const refused = answers.filter(({ type }) => type === 'error')
+  expect(refused).toMatchObject([
+    { id: '200', payload: [{ extensions: { code: 'RATE_LIMITED', limit: 200 } }] },
+  ])
+  first.socket.close()
+  await first.closed
+  await expect
+    .poll(async () => {
+      const again = await openSocket(url, { headers })
+      again.send({ type: 'connection_init', payload })
+      return (await Promise.race([again.next(), again.closed])) as object
+    })
+    .toEqual({ type: 'connection_ack' })
+})
+
+it('sends the newest state to a client that has not read', async () => {
+  const { url, ask } = await startFront()
+  const socket = await openSocket(url)
+  await socket.init()
+  const names = Array.from({ length: 500 }, (_, index) => `${index}`.padStart(150, 'x'))
+  const ids = Array.from({ length: 20 }, (_, index) => `${index}`)
+  for (const id of ids) socket.subscribe(id, VALUES, { names })
+  for (const _ of ids) await socket.next()
+  socket.socket.pause()
+  const [name = ''] = names
+  const set = (to: number) => ask(`mutation { resetAll(namespace: "default", to: ${to}) { resetCount } }`)
+  await ask('mutation ($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
+    changes: names.map((name) => ({ name, delta: 1 })),
+  })
+  for (let to = 2; to < 40; to++) await set(to)
+  socket.socket.resume()
+  const last = new Map<string | undefined, number>()
+  await expect
+    .poll(async () => {
+      const { id, payload } = await socket.next()
+      const { counters } = (payload as { data: { counters: { name: string; value: number }[] } }).data
+      for (const counter of counters)
+        if (counter.name === name) {
+          expect(counter.value).toBeGreaterThanOrEqual(last.get(id) ?? 0)
+          last.set(id, counter.value)
+        }
+      return ids.filter((each) => last.get(each) !== 39)
+    })
+    .toEqual([])
+  // Not one event for each change.
+  expect(socket.messages.length).toBeLessThan(20 * 38)
+})
+
+it('closes its connections when it stops, so that their clients come back', async () => {
+  const { url, close } = await startFront()
+  const [watching, idle, silent] = [await openSocket(url), await openSocket(url), await openSocket(url)]
+  for (const socket of [watching, idle]) await socket.init()
+  watching.subscribe('1', VALUES, { names: ['a'] })
+  await watching.next()
+  await close()
+  for (const { closed } of [watching, idle, silent]) expect(await closed).toMatchObject({ code: 1001 })
+})
+
+it('refuses WebSockets at other paths and for other hosts', async () => {
+  const { url } = await startFront()
+  for (const [path, headers, status] of [
+    ['/', {}, 404],
+    ['/graphqlx', {}, 404],
+    ['/graphql', { host: 'evil.example' }, 403],
+    ['/graphql?key=a&key=b', {}, 400],
+  ] as const)
+    await expect(openSocket(url, { path, headers })).rejects.toThrow(`Unexpected server response: ${status}`)
+})
