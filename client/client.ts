@@ -8,8 +8,9 @@ export interface ClientOptions {
   url?: string
   /** An API key or a token. A function is called for each request. */
   key?: string | (() => string | undefined | Promise<string | undefined>)
-  /** More headers for each request. */
+  /** More headers for each request. With them, subscriptions are streams of events: a WebSocket can't send them. */
   headers?: Record<string, string>
+  /** Instead of the global one. With it, subscriptions are streams of events. */
   fetch?: typeof fetch
   /** `print` of graphql, for documents that don't have their text, such as those of gql.tada. */
   print?: (document: never) => string
@@ -31,15 +32,25 @@ export interface MutateOptions {
    * with the same name repeats the same action instead of making another change.
    */
   remember?: string
+  /** Called when it is sent, and when it is sent again, as no answer arrived or the server asked for that. */
+  onState?(state: 'sending' | 'trying again'): void
   signal?: AbortSignal | undefined
+}
+
+/** An action of a person under a key of its own, for any client of GraphQL. */
+export interface Action {
+  /** Its idempotency key: the same, also after a reload of the page, until `done` is called. */
+  readonly key: string
+  /** It has a result: the next action of that name has another key. */
+  done(): void
 }
 
 /**
  * Where a subscription is.
  *
- *   connecting   its stream is being opened
+ *   connecting   it is being opened
  *   open         it has sent data, and will send more
- *   waiting      for its next attempt, after the stream broke or could not be opened
+ *   waiting      for its next attempt, after its connection broke or could not be opened
  *   paused       the page is hidden
  *   ended        it was stopped or refused, or has nothing more to send
  */
@@ -72,22 +83,30 @@ export interface TypedDocument<Data, Variables> {
   readonly loc?: { readonly source: { readonly body: string } } | undefined
 }
 
+/** Data without errors: its fields have what is null only beside an error. `node` and `uncount` may be null without one. */
+export type Complete<Data> = { [Field in keyof Data]: NonNullable<Data[Field]> }
+
 export interface NthClient {
   /** Returns the data. Throws an `NthError` if there are errors; its `data` has what could be read. */
-  query<Data = unknown, Variables = object>(
-    document: string | TypedDocument<Data, Variables>,
+  query<Data, Variables>(
+    document: TypedDocument<Data, Variables>,
     variables?: NoInfer<Variables>,
     options?: QueryOptions,
-  ): Promise<Data>
+  ): Promise<Complete<Data>>
+  query<Data = unknown>(document: string, variables?: object, options?: QueryOptions): Promise<Data>
   /** Sends a mutation of one field until its outcome is known. With an idempotency key it is applied once. */
-  mutate<Data = unknown, Variables = object>(
-    document: string | TypedDocument<Data, Variables>,
+  mutate<Data, Variables>(
+    document: TypedDocument<Data, Variables>,
     variables?: NoInfer<Variables>,
     options?: MutateOptions,
-  ): Promise<Data>
+  ): Promise<Complete<Data>>
+  mutate<Data = unknown>(document: string, variables?: object, options?: MutateOptions): Promise<Data>
   /** Whether an action of that name was begun and has no result yet. */
   remembered(name: string): boolean
-  /** Keeps a stream of events open until it is stopped, refused or complete; while the page is hidden, it is closed. */
+  /**
+   * Sends data until it is stopped, refused or complete; not while the page is hidden. All subscriptions share one WebSocket.
+   * Where none can be opened, each is read every 3 s. Where there is no `WebSocket`, as in Node 20, each is a stream of events.
+   */
   subscribe<Data = unknown, Variables = object>(
     document: string | TypedDocument<Data, Variables>,
     variables: NoInfer<Variables> | undefined,
@@ -160,8 +179,16 @@ export class NthError extends Error {
 const SHORTEST_PAUSE_MS = 300
 const LONGEST_PAUSE_MS = 15_000
 
-/** The server sends a comment every 12 s; after three of them are missing, the connection is taken for dead. */
+/** The server sends a comment or a ping every 12 s; after three of them are missing, the connection is taken for dead. */
 const SILENCE_MS = 45_000
+
+/** How long a WebSocket may take to open. */
+const OPEN_MS = 5_000
+/** Where none opens: how often a subscription is read, and after how long a WebSocket is tried again. */
+const POLL_MS = 3_000
+const NEXT_SOCKET_MS = 60_000
+/** How many subscriptions are read at once: a browser opens six connections to a server over HTTP/1.1. */
+const MAX_POLLS = 2
 
 /** How many objects' newest states are kept. */
 const MAX_OBJECTS = 10_000
@@ -169,6 +196,8 @@ const MAX_OBJECTS = 10_000
 const MAX_FIELDS = 200
 
 const EVENT_STREAM = 'text/event-stream'
+
+const UNREACHABLE = "The server can't be reached."
 
 /** Codes of errors that leave open whether a mutation was applied. */
 const DOUBTS = ['NO_ANSWER', 'OUTCOME_UNKNOWN']
@@ -184,6 +213,7 @@ type Address = Parameters<typeof fetch>[0]
 interface Operation {
   query?: string
   variables?: Json
+  operationName?: string
 }
 
 interface Result {
@@ -202,12 +232,18 @@ type Handlers = Omit<SubscribeOptions<unknown>, 'onData'> & {
   onData(data: unknown, result: Result): void
 }
 
+/** The results of a subscription, until it is complete. Throws if its connection ends before. */
 type Open = (signal: AbortSignal, onChunk: () => void) => AsyncIterable<Result>
 
 export function createClient(options: ClientOptions = {}): NthClient {
   const { url = '/graphql', timeoutMs = 12_000, retryMs = 15_000 } = options
   const memory = createMemory(`nth ${url} `)
   const keepNewest = createNewest()
+  const isPlain = !options.fetch && !options.headers && globalThis.WebSocket
+  const socket = isPlain ? createSocket(url, options) : undefined
+  const takeTurn = createTurns(MAX_POLLS)
+  /** On the clock of `performance.now()`: no WebSocket could be opened. */
+  let nextSocketAt = 0
 
   function initOf(
     document: AnyDocument,
@@ -255,11 +291,17 @@ export function createClient(options: ClientOptions = {}): NthClient {
   }
 
   /** Sends a mutation until its outcome is known. */
-  async function change(address: Address, init: RequestInit, hasKey: boolean): Promise<Answer> {
+  async function change(
+    address: Address,
+    init: RequestInit,
+    hasKey: boolean,
+    onState?: MutateOptions['onState'],
+  ): Promise<Answer> {
     const end = performance.now() + retryMs
     /** The first answer that left open whether it was applied. */
     let doubt: Answer | undefined
     for (let attempts = 1; ; attempts++) {
+      onState?.(attempts === 1 ? 'sending' : 'trying again')
       const answer = await attempt(address, init)
       const { error } = answer
       // An error below a field is one of a read: the change was applied.
@@ -278,11 +320,60 @@ export function createClient(options: ClientOptions = {}): NthClient {
     }
   }
 
+  async function* eventsFrom(address: Address, init: RequestInit, signal: AbortSignal, onChunk: () => void) {
+    yield* eventsOf(await send(address, init, signal), onChunk)
+  }
+
+  /** The first event of a stream, which is the present state. The stream is closed then. */
+  async function read(address: Address, init: RequestInit, signal: AbortSignal): Promise<Result | undefined> {
+    const end = await takeTurn()
+    const limit = createLimit(timeoutMs, signal)
+    try {
+      for await (const result of eventsFrom(address, init, limit.signal, () => undefined)) return result
+      return undefined
+    } finally {
+      limit.abort()
+      end()
+    }
+  }
+
+  /** What a subscription sends: over the WebSocket; if none opens, its state from time to time; or as a stream of events. */
+  async function* resultsOf(
+    address: Address,
+    init: RequestInit,
+    signal: AbortSignal,
+    onChunk: () => void,
+  ): AsyncGenerator<Result> {
+    const operation = operationOf(address, init)
+    // Whatever else a request has, such as headers of its own, only a request can send.
+    const isOwn = address === url && !headersOf(address, init).has('authorization') && operation.query
+    if (!socket || !isOwn) return yield* eventsFrom(address, init, signal, onChunk)
+    for (let last = ''; !signal.aborted; ) {
+      if (performance.now() >= nextSocketAt) {
+        try {
+          return yield* socket.subscribe(operation, signal, onChunk)
+        } catch (error) {
+          if (!(error instanceof NoSocket)) throw error
+        }
+      }
+      const result = await read(address, init, signal)
+      if (!result) return
+      if (nextSocketAt === 0)
+        console.warn(`Nth: no WebSocket opens at ${url}, so numbers are read every ${POLL_MS / 1000} s.`)
+      if (performance.now() >= nextSocketAt) nextSocketAt = performance.now() + NEXT_SOCKET_MS
+      onChunk()
+      const text = JSON.stringify(result)
+      if (text !== last) yield result
+      last = text
+      await pause(POLL_MS, signal)
+    }
+  }
+
   /** Opens a subscription again and again, with what `request` returns. */
   function keepOpen(address: Address, request: () => RequestInit, handlers: Handlers): LiveStream {
     return new LiveStream(async function* (signal, onChunk) {
       const init = request()
-      for await (const result of eventsOf(await send(address, init, signal), onChunk)) {
+      for await (const result of resultsOf(address, init, signal, onChunk)) {
         keepNewest(result, operationOf(address, init))
         yield result
       }
@@ -290,22 +381,27 @@ export function createClient(options: ClientOptions = {}): NthClient {
   }
 
   return {
-    async query(document, variables, { signal } = {}) {
-      return dataOf(await attempt(url, initOf(document, variables, {}, signal)))
+    async query(document: AnyDocument, variables?: unknown, { signal }: QueryOptions = {}) {
+      // Its type is that of the document.
+      return dataOf<never>(await attempt(url, initOf(document, variables, {}, signal)))
     },
 
-    async mutate(document, variables, { idempotencyKey, remember, signal } = {}) {
+    async mutate(
+      document: AnyDocument,
+      variables?: unknown,
+      { idempotencyKey, remember, onState, signal }: MutateOptions = {},
+    ) {
       const kept = remember && memory.get(remember)
       const key = idempotencyKey === undefined ? kept || newKey() : idempotencyKey
       const init = initOf(document, variables, key === null ? {} : { 'idempotency-key': key }, signal)
       signal?.throwIfAborted()
       if (remember && key !== null) memory.set(remember, key)
-      const answer = await change(url, init, key !== null)
+      const answer = await change(url, init, key !== null, onState)
       const { error } = answer
       const isSettled = !error || isApplied(error.data) || !(error.retryable || error.isOutcomeUnknown)
       // Another action of that name may have begun meanwhile.
       if (isSettled && remember && memory.get(remember) === key) memory.set(remember, '')
-      return dataOf(answer, isApplied)
+      return dataOf<never>(answer, isApplied)
     },
 
     remembered: (name) => Boolean(memory.get(name)),
@@ -570,6 +666,141 @@ async function* eventsOf(response: Response, onChunk: () => void): AsyncGenerato
   }
 }
 
+/** No WebSocket could be opened: there is no server, or something before it doesn't let it through. */
+class NoSocket extends NthError {}
+
+/** Codes of errors by those with which Nth closes a WebSocket for good. */
+const CLOSED: Record<number, ApiErrorCode> = {
+  4400: 'BAD_REQUEST',
+  4401: 'UNAUTHENTICATED',
+  4403: 'FORBIDDEN',
+}
+
+interface SocketMessage {
+  id?: string
+  type: string
+  payload?: unknown
+}
+
+/**
+ * A WebSocket for all subscriptions of a client, opened with the first and closed after the last, with the protocol
+ * `graphql-transport-ws`.
+ */
+function createSocket(url: string, options: ClientOptions) {
+  let connection: ReturnType<typeof connect> | undefined
+  let count = 0
+
+  function connect() {
+    /** Of its subscriptions, by their ids. They also get what is sent to none. */
+    const listeners = new Map<string, (message: SocketMessage | NthError) => void>()
+    const opened = open(listeners)
+    const self = { listeners, opened }
+    // It is an error of those that wait for it.
+    opened.catch(() => forget(self))
+    return self
+  }
+
+  function forget(ended: typeof connection): void {
+    if (connection === ended) connection = undefined
+  }
+
+  async function open(
+    listeners: Map<string, (message: SocketMessage | NthError) => void>,
+  ): Promise<WebSocket> {
+    const key = await keyOf(options)
+    const address = new URL(url, globalThis.location?.href)
+    address.protocol = address.protocol.replace('http', 'ws')
+    const socket = new WebSocket(address, 'graphql-transport-ws')
+    const send = (message: object) => socket.send(JSON.stringify(message))
+    const limit = createLimit(OPEN_MS)
+    limit.signal.addEventListener('abort', () => socket.close())
+    return new Promise((resolve, reject) => {
+      let isOpen = false
+      socket.onopen = () =>
+        send({ type: 'connection_init', payload: key ? { Authorization: `Bearer ${key}` } : {} })
+      socket.onmessage = ({ data }) => {
+        const message: SocketMessage = JSON.parse(data)
+        if (message.type === 'ping') send({ type: 'pong' })
+        if (message.type === 'connection_ack') {
+          isOpen = true
+          limit.end()
+          resolve(socket)
+        }
+        for (const [id, listen] of listeners) if (!message.id || message.id === id) listen(message)
+      }
+      socket.onclose = ({ code, reason }) => {
+        limit.end()
+        const refusal = CLOSED[code]
+        const Failure = isOpen || refusal ? NthError : NoSocket
+        const extensions = refusal ? { code: refusal } : { code: 'NO_ANSWER', retryable: true }
+        const error = new Failure(refusal ? reason : UNREACHABLE, extensions)
+        reject(error)
+        for (const listen of listeners.values()) listen(error)
+        if (connection?.listeners === listeners) connection = undefined
+      }
+    })
+  }
+
+  return {
+    async *subscribe(payload: Operation, signal: AbortSignal, onChunk: () => void): AsyncGenerator<Result> {
+      connection ??= connect()
+      const own = connection
+      const { listeners, opened } = own
+      const id = String(++count)
+      const received: (SocketMessage | NthError)[] = []
+      let wake = () => {}
+      let socket: WebSocket | undefined
+      const onAbort = () => wake()
+      const send = (message: SocketMessage) =>
+        socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message))
+      listeners.set(id, (message) => {
+        onChunk()
+        received.push(message)
+        wake()
+      })
+      signal.addEventListener('abort', onAbort)
+      try {
+        socket = await opened
+        send({ id, type: 'subscribe', payload })
+        while (!signal.aborted) {
+          const message = received.shift()
+          if (message instanceof NthError) throw message
+          // What is sent to none is only a sign of life. The data is that of the document.
+          if (message?.type === 'next') yield message.payload as Result
+          if (message?.type === 'error') yield { errors: message.payload as Result['errors'] }
+          if (message?.type === 'error' || message?.type === 'complete') return
+          if (!message) await new Promise<void>((resolve) => (wake = resolve))
+        }
+      } finally {
+        signal.removeEventListener('abort', onAbort)
+        listeners.delete(id)
+        send({ id, type: 'complete' })
+        // In a task of its own, as subscriptions may be stopped and started at once.
+        setTimeout(() => {
+          if (listeners.size > 0) return
+          forget(own)
+          opened.then((unused) => unused.close(1000)).catch(() => undefined)
+        })
+      }
+    },
+  }
+}
+
+/** Lets so many do something at once. Each waits for its turn, and ends it. */
+function createTurns(most: number) {
+  let free = most
+  const waiting: (() => void)[] = []
+  return async (): Promise<() => void> => {
+    if (free > 0) free -= 1
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    return () => {
+      const next = waiting.shift()
+      if (next) next()
+      else free += 1
+    }
+  }
+}
+
 /** A stream of events that doesn't end when its connection does. */
 function eventStreamOf(open: (handlers: Handlers) => LiveStream): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
@@ -615,6 +846,7 @@ function createLimit(ms: number, other?: AbortSignal | null) {
   return {
     signal: controller.signal,
     restart,
+    abort,
     end(): void {
       clearTimeout(timer)
       other?.removeEventListener('abort', abort)
@@ -701,7 +933,7 @@ function errorIn({ data, errors }: Result): NthError | undefined {
 
 function unreachable(cause: unknown): NthError {
   if (cause instanceof NthError) return cause
-  return new NthError("The server can't be reached.", { code: 'NO_ANSWER', retryable: true }, { cause })
+  return new NthError(UNREACHABLE, { code: 'NO_ANSWER', retryable: true }, { cause })
 }
 
 function dataOf<Data>({ result, error }: Answer, isEnough = (_data: unknown) => false): Data {
@@ -720,8 +952,29 @@ function isApplied(data: unknown): boolean {
 }
 
 /** A new idempotency key. Unlike `crypto.randomUUID` this works on pages without HTTPS. */
-function newKey(): string {
+export function newKey(): string {
   return crypto.getRandomValues(new Uint32Array(4)).join('-')
+}
+
+/**
+ * An action of a person, such as `action('buy Bulldozer')`. Send its `key` as the idempotency key, and call `done` when there
+ * is a result. If there is none, such as after an error of the network, the next attempt has the same key, and the same
+ * result.
+ */
+export function action(name: string): Action {
+  const memory = createMemory('nth action ')
+  let key = ''
+  return {
+    get key() {
+      key = memory.get(name) || key || newKey()
+      memory.set(name, key)
+      return key
+    },
+    done() {
+      key = ''
+      memory.set(name, '')
+    },
+  }
 }
 
 function isObject(value: unknown): value is Json {

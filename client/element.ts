@@ -36,18 +36,20 @@ interface Change {
   counter?: Shown | null
 }
 
-/** What a reader may see. */
-interface Read {
-  counter: Shown & { mine?: Change | null }
-}
+/** A counter, and what this browser counted of it. */
+type Read = Shown & { mine?: Change | null }
 
 type Show = (counter: Shown) => void
 
 /** Shows the states of a counter until a signal aborts. */
 type Follow = (name: string, show: Show, signal: AbortSignal) => void
 
+/** Reads a counter. Undefined: that was refused. */
+type Reader = (name: string) => Promise<Read | undefined>
+
 const clients = new Map<string, NthClient>()
 const feeds = new Map<string, Follow>()
+const readers = new Map<string, Reader>()
 
 /** Returns what a map has under a key, and makes it first if it is missing. */
 function memo<T>(map: Map<string, T>, key: string, make: () => T): T {
@@ -56,7 +58,7 @@ function memo<T>(map: Map<string, T>, key: string, make: () => T): T {
   return value
 }
 
-/** One stream for all elements that are alike: a browser may open six to a server. */
+/** One subscription for all elements that are alike. */
 function createFeed(client: NthClient, namespace: string, selection: string): Follow {
   const document = `subscription NthCount($names: [String!]!, $namespace: String!) {
     counters(names: $names, namespace: $namespace) { ${selection} }
@@ -102,12 +104,34 @@ function report(error: unknown): void {
   if (!isTemporary(error)) console.warn('<nth-count>', error)
 }
 
-/** The total that was read beside a refusal: reading what this browser counted requires more of a key. */
-function partOf(error: { data?: Partial<Read> }): Read {
-  const counter = error.data?.counter
-  if (!counter || isTemporary(error)) throw error
-  report(error)
-  return { counter }
+/** One request for all elements that are alike. Reading what this browser counted requires more of a key than the total. */
+function createReader(client: NthClient, variables: object, types: string, selection: string): Reader {
+  const query = `query NthCount($names: [String!]!, ${types}) { counters(names: $names, namespace: $namespace) { ${selection} } }`
+  let names = new Set<string>()
+  let answer: Promise<(Read | null)[]> | undefined
+
+  async function readAll(): Promise<(Read | null)[]> {
+    // In a task of its own, as many elements come at once.
+    await new Promise((resolve) => setTimeout(resolve))
+    const asked = [...names]
+    names = new Set()
+    answer = undefined
+    const data = await client
+      .query<{ counters: (Read | null)[] | null }>(query, { ...variables, names: asked })
+      .catch((error) => {
+        const part = error.data
+        if (!part?.counters || isTemporary(error)) throw error
+        report(error)
+        return part
+      })
+    return data.counters ?? []
+  }
+
+  return async (name) => {
+    names.add(name)
+    answer ??= readAll()
+    return (await answer).find((counter) => counter?.name === name) ?? undefined
+  }
 }
 
 /** Does something until it succeeds. Undefined: it was refused, or the signal aborted. */
@@ -174,11 +198,11 @@ function settingsOf(element: Element) {
     /** What is counted. */
     id: [url, namespace, name].join('\n'),
     /** What is alike. */
-    feed: [url, key, namespace, number].join('\n'),
+    feed: [url, key, namespace, number, isOnce].join('\n'),
     own: `own: ${number}`,
     counter: `id revision name number: ${number}`,
-    variables: { name, namespace, ...(isOnce && { subject: tokenOfBrowser() }) },
-    types: `$name: String!, $namespace: String!${isOnce ? ', $subject: String!' : ''}`,
+    variables: { namespace, ...(isOnce && { subject: tokenOfBrowser() }) },
+    types: `$namespace: String!${isOnce ? ', $subject: String!' : ''}`,
   }
 }
 
@@ -233,18 +257,17 @@ class NthCount extends HTMLElement {
     }
     if (isCounting && !this.querySelector('button') && this.#counted !== id) {
       if (await this.#change(signal, 'increment', id)) this.#counted = id
-    } else if (isOnce || !showsOwn) await this.#read(signal)
+    } else if (isOnce || !(showsOwn || isLive)) await this.#read(signal)
   }
 
   async #read(signal: AbortSignal): Promise<void> {
-    const { client, variables, types, own, counter, isOnce } = this.#settings
-    const mine = isOnce ? `mine: changeOf(subject: $subject) { ${own} }` : ''
-    const query = `query NthCount(${types}) { counter(name: $name, namespace: $namespace) { ${counter} ${mine} } }`
+    const { client, name, variables, types, own, counter, isOnce, feed } = this.#settings
+    const selection = isOnce ? `${counter} mine: changeOf(subject: $subject) { ${own} }` : counter
+    const read = memo(readers, feed, () => createReader(client, variables, types, selection))
     const changes = this.#changes
-    const data = await persist(signal, () => client.query<Read>(query, variables, { signal }).catch(partOf))
-    if (!data || changes !== this.#changes) return
-    const { number, mine: change } = data.counter
-    this.#show(number, change?.own ?? null, Boolean(change))
+    const found = await persist(signal, () => read(name))
+    if (!found || signal.aborted || changes !== this.#changes) return
+    this.#show(found.number, found.mine?.own ?? null, Boolean(found.mine))
   }
 
   /**
@@ -253,15 +276,15 @@ class NthCount extends HTMLElement {
    * @param remember a name under which it is repeated if the page is opened again before there is a result
    */
   async #change(signal: AbortSignal, field: 'increment' | 'uncount', remember?: string): Promise<boolean> {
-    const { client, variables, types, own, counter, isOnce, showsOwn } = this.#settings
+    const { client, name, variables, types, own, counter, isOnce, showsOwn } = this.#settings
     const subject = isOnce ? ', subject: $subject' : ''
     const total = showsOwn ? '' : `counter { ${counter} }`
-    const mutation = `mutation NthCount(${types}) { change: ${field}(name: $name, namespace: $namespace${subject}) { ${own} ${total} } }`
+    const mutation = `mutation NthCount($name: String!, ${types}) { change: ${field}(name: $name, namespace: $namespace${subject}) { ${own} ${total} } }`
     // A subject makes it safe to repeat without a key.
     const key = isOnce ? null : newToken()
     const options = { signal, ...(remember && !isOnce ? { remember } : { idempotencyKey: key }) }
     const data = await persist(signal, () =>
-      client.mutate<{ change: Change | null }>(mutation, variables, options),
+      client.mutate<{ change: Change | null }>(mutation, { ...variables, name }, options),
     )
     if (!data) return false
     this.#changes += 1

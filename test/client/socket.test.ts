@@ -1,0 +1,180 @@
+import { createServer, request as forward, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createClient, type NthError } from 'nth-counters/client'
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
+import { WebSocket } from 'ws'
+import { upTo } from '../support/client/client.ts'
+import { startProtected } from '../support/client/keys.ts'
+import { startFront } from '../support/server/front.ts'
+
+const WATCH = 'subscription ($names: [String!]!) { counters(names: $names) { id revision name value } }'
+
+type Watched = { counters: ({ name: string; value: number } | null)[] }
+
+/** As in browsers, and in Node from 22 on, where an error is no exception. */
+class PlainWebSocket extends WebSocket {
+  constructor(address: URL, protocol: string) {
+    super(address, protocol)
+    this.on('error', () => undefined)
+  }
+}
+
+beforeEach(() => {
+  vi.stubGlobal('WebSocket', PlainWebSocket)
+  onTestFinished(() => void vi.unstubAllGlobals())
+})
+
+/** Watches a counter until the test has finished. `latest`: its value as last sent. */
+function watch(client: Pick<ReturnType<typeof createClient>, 'subscribe'>, name: string) {
+  const values: (number | undefined)[] = []
+  const errors: NthError[] = []
+  const states: string[] = []
+  const subscription = client.subscribe<Watched>(
+    WATCH,
+    { names: [name] },
+    {
+      onData: ({ counters }) => void values.push(counters[0]?.value),
+      onError: (error) => void errors.push(error),
+      onState: (state) => void states.push(state),
+    },
+  )
+  onTestFinished(subscription.stop)
+  return { ...subscription, values, errors, states, latest: () => values.at(-1) }
+}
+
+/** A proxy that counts what is open through it. `refuses`: whether it lets no WebSocket through. */
+async function startProxy(url: string, refuses = false) {
+  const { port: target } = new URL(url)
+  const open = { sockets: 0, streams: 0, mostStreams: 0, refused: 0 }
+  const server = createServer((request, response) => {
+    const { method, headers, url: path } = request
+    const sent = forward({ port: target, method, headers, path }, (answer: IncomingMessage) => {
+      response.writeHead(answer.statusCode ?? 0, answer.headers)
+      answer.pipe(response)
+    })
+    sent.on('error', () => response.destroy())
+    request.pipe(sent)
+    if (headers.accept !== 'text/event-stream') return
+    open.streams += 1
+    open.mostStreams = Math.max(open.mostStreams, open.streams)
+    response.on('close', () => {
+      open.streams -= 1
+      sent.destroy()
+    })
+  })
+  server.on('upgrade', (request, socket) => {
+    if (refuses) {
+      open.refused += 1
+      return void socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n')
+    }
+    open.sockets += 1
+    const sent = forward({ port: target, headers: request.headers, path: request.url })
+    sent.end()
+    sent.on('upgrade', (answer, upstream) => {
+      const lines = Object.entries(answer.headers).map(([name, value]) => `${name}: ${value}`)
+      socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`)
+      upstream.pipe(socket).pipe(upstream)
+      upstream.on('error', () => socket.destroy())
+    })
+    socket.on('error', () => sent.destroy())
+    socket.on('close', () => {
+      open.sockets -= 1
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  // It listens at a port.
+  return { open, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/graphql` }
+}
+
+it('has one connection for all subscriptions, which is closed after the last', async () => {
+  const { url, ask } = await startFront()
+  const proxy = await startProxy(url)
+  const client = createClient({ url: proxy.url })
+  const live = upTo(30).map((index) => watch(client, `c${index}`))
+  await expect.poll(() => live.map(({ latest }) => latest())).toEqual(Array(30).fill(0))
+  expect(proxy.open).toMatchObject({ sockets: 1, mostStreams: 0 })
+  await ask('mutation { increment(name: "c7") { value } }')
+  await expect.poll(() => live[6]?.latest()).toBe(1)
+  for (const { stop } of live.slice(1)) stop()
+  await ask('mutation { increment(name: "c1") { value } }')
+  await expect.poll(() => live[0]?.latest()).toBe(1)
+  expect(proxy.open.sockets).toBe(1)
+  live[0]?.stop()
+  const again = watch(client, 'c1')
+  await expect.poll(again.latest).toBe(1)
+  expect(proxy.open.sockets).toBe(1)
+  again.stop()
+  await expect.poll(() => proxy.open.sockets).toBe(0)
+  expect([...live, again].flatMap(({ errors }) => errors)).toEqual([])
+})
+
+it('comes back after the server, with the newest numbers', async () => {
+  const first = await startFront()
+  const { port } = new URL(first.url)
+  const live = watch(createClient({ url: `${first.url}/graphql` }), 'c')
+  await expect.poll(live.latest).toBe(0)
+  await first.close()
+  await expect.poll(() => live.states.at(-1)).toBe('waiting')
+  const second = await startFront({ port: Number(port) })
+  await second.ask('mutation { increment(name: "c") { value } }')
+  await expect.poll(live.latest).toBe(1)
+})
+
+it('reads from time to time where no WebSocket opens, at most two at once, and says so once', async () => {
+  const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined)
+  const { url, ask } = await startFront()
+  const proxy = await startProxy(url, true)
+  const client = createClient({ url: proxy.url })
+  const live = upTo(8).map((index) => watch(client, `c${index}`))
+  await expect.poll(() => live.map(({ latest }) => latest())).toEqual(Array(8).fill(0))
+  await ask('mutation { increment(name: "c3") { value } }')
+  await expect.poll(() => live[2]?.latest()).toBe(1)
+  // Those that a browser may have open: those that are being closed count, too.
+  expect(proxy.open.mostStreams).toBeLessThan(6)
+  await expect.poll(() => proxy.open.streams).toBe(0)
+  // What has not changed is not passed on again.
+  expect(live[0]?.values).toEqual([0])
+  expect(warn.mock.calls).toEqual([[expect.stringContaining('no WebSocket opens')]])
+  expect(proxy.open.refused).toBe(1)
+  expect(live.flatMap(({ errors }) => errors)).toEqual([])
+})
+
+it('reports what is refused, on the connection and of a subscription', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], names: ['mine'] }])
+  const denied = watch(createClient({ url: `${url}/graphql`, key: 'nth_wrong' }), 'c')
+  await expect.poll(() => denied.states.at(-1)).toBe('ended')
+  expect(denied.errors).toMatchObject([
+    { code: 'UNAUTHENTICATED', message: expect.stringMatching(/^The cred/) },
+  ])
+  const client = createClient({ url: `${url}/graphql`, key: secret })
+  const [mine, other] = [watch(client, 'mine'), watch(client, 'other')]
+  await expect.poll(() => other.states.at(-1)).toBe('ended')
+  expect(other.errors).toMatchObject([{ code: 'FORBIDDEN' }])
+  await expect.poll(mine.latest).toBe(0)
+  expect(mine.states.at(-1)).toBe('open')
+})
+
+it('serves streams of other clients, too', async () => {
+  const { url, ask } = await startFront()
+  const proxy = await startProxy(url)
+  const client = createClient({ url: proxy.url })
+  const controller = new AbortController()
+  const response = await client.fetch(proxy.url, {
+    method: 'POST',
+    headers: { accept: 'text/event-stream', 'content-type': 'application/json' },
+    body: JSON.stringify({ query: WATCH, variables: { names: ['c'] } }),
+    signal: controller.signal,
+  })
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  expect((await reader?.read())?.value).toContain('"value":0')
+  await ask('mutation { increment(name: "c") { value } }')
+  expect((await reader?.read())?.value).toContain('"value":1')
+  expect(proxy.open).toMatchObject({ sockets: 1, mostStreams: 0 })
+  controller.abort()
+  await expect.poll(() => proxy.open.sockets).toBe(0)
+})
