@@ -195,13 +195,20 @@ export const reset = notBoth('expectedRevision', 'expectedValue')
 
 /** Like `page`. Only the order by name has an index to find a prefix, and only values are kept for periods. */
 export const counterPage: Check<Record<string, unknown>> = (args) => {
-  const { prefix, orderBy, period } = args
+  const { prefix, orderBy } = args
   if (prefix !== '' && orderBy !== 'NAME_ASC')
     return { message: 'requires the order NAME_ASC', path: ['prefix'] }
-  if (period != null && orderBy !== 'VALUE_DESC' && orderBy !== 'VALUE_ASC')
-    return { message: 'requires the order VALUE_DESC or VALUE_ASC', path: ['period'] }
-  return page(args) ?? leaderboard(args)
+  return orderOfPeriod(args) ?? page(args) ?? leaderboard(args)
 }
+
+const orderOfPeriod: Check<Record<string, unknown>> = ({ orderBy, period }) =>
+  period != null && orderBy !== 'VALUE_DESC' && orderBy !== 'VALUE_ASC'
+    ? { message: 'requires the order VALUE_DESC or VALUE_ASC', path: ['period'] }
+    : undefined
+
+/** A leaderboard that is watched: no list by name, which is read in pages. */
+export const liveLeaderboard: Check<Record<string, unknown>> = (args) =>
+  args.orderBy === 'NAME_ASC' ? { message: 'must not be NAME_ASC', path: ['orderBy'] } : orderOfPeriod(args)
 
 /** The arguments that choose a leaderboard. */
 export const leaderboard: Check<Record<string, unknown>> = ({ period, at }) => {

@@ -95,6 +95,20 @@ function listedIn(
   })
 }
 
+/** Edges of entries that follow each other on a leaderboard: by default, of its first ones. */
+export function edgesOf(
+  entries: readonly LeaderboardEntry[],
+  order: LeaderboardOrder,
+  context: Context,
+  firstRank = 1,
+) {
+  const { encode } = leaderboardCursors[order]
+  return listedIn(entries, order, context, firstRank).map((node) => ({
+    node,
+    cursor: encode(node.listed.position),
+  }))
+}
+
 const toSeeOthers = on('READ', 'all names of the namespace', ({ parent }) => ({
   namespace: parent.namespace,
   prefix: '',
@@ -188,9 +202,7 @@ builder.objectFields(Counter, (t) => ({
       const entries = key ? await nth.leaderboard.neighbors(key, above, below, context.owner) : null
       if (!entries) return null
       await room(context, values)
-      const order = args.lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC'
-      const { encode } = leaderboardCursors[order]
-      return listedIn(entries, order, context).map((node) => ({ node, cursor: encode(node.listed.position) }))
+      return edgesOf(entries, args.lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', context, Number.NaN)
     },
   }),
 }))

@@ -1,14 +1,17 @@
 import { brandWithType } from '@pothos/core'
 import type { GraphQLResolveInfo } from 'graphql'
-import type { Topic, Watched } from '../repository/live.ts'
+import { MAX_LEADERS, type Topic, type Watched } from '../repository/live.ts'
+import type { LeaderboardEntry, LeaderboardOrder } from '../rules/leaderboards.ts'
+import type { SequenceGroupState } from '../rules/sequence.ts'
 import * as checks from './arguments.ts'
 import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments.ts'
-import { builder } from './builder.ts'
+import { builder, namespaceArgument } from './builder.ts'
 import type { Context } from './context.ts'
-import { Counter, type CounterSource, countersArguments } from './counter.ts'
-import { onIds, onNames } from './rights.ts'
+import { Counter, type CounterSource, countersArguments, Period } from './counter.ts'
+import { CounterEdge, CounterOrder, edgesOf } from './leaderboard.ts'
+import { on, onIds, onName, onNames } from './rights.ts'
 import { chargedList } from './selections.ts'
-import { SequenceGroup } from './sequence.ts'
+import { group, SequenceGroup, sequenceArguments } from './sequence.ts'
 import { ReservationRef } from './sequenceNumbers.ts'
 
 builder.subscriptionType({
@@ -26,6 +29,11 @@ type Changed = readonly Watched[] | undefined
 function subscribe(): AsyncIterable<Changed> {
   throw new Error('Subscriptions are executed event by event')
 }
+
+const toReadAll = on('READ', 'all names of the namespace', ({ args: { namespace } }) => ({
+  namespace,
+  prefix: '',
+}))
 
 builder.subscriptionFields((t) => ({
   counters: t.field({
@@ -63,7 +71,65 @@ builder.subscriptionFields((t) => ({
       return (changed ?? (await watch(context, info, ids.map(topicOf), lengths))).map(nodeOf)
     },
   }),
+  sequenceGroup: t.field({
+    type: SequenceGroup,
+    nullable: true,
+    extensions: { right: onName('READ') },
+    description: 'Returns the current state of a sequence group, then in each event its newest one.',
+    args: { name: sequenceArguments.name, group, namespace: sequenceArguments.namespace },
+    subscribe,
+    resolve: async (changed: Changed, { namespace, name, group }, context, info) => {
+      const topic = { kind: 'sequenceGroup', key: { namespace, sequence: name, group } } as const
+      const lengths = [namespace.length + name.length + group.length]
+      const [watched] = changed ?? (await watch(context, info, [topic], lengths))
+      return stateOf<SequenceGroupState>(watched)
+    },
+  }),
+  leaderboard: t.field({
+    type: [CounterEdge],
+    nullable: true,
+    extensions: { check: checks.liveLeaderboard, right: toReadAll },
+    description:
+      'Returns the first counters of a leaderboard, then in each event all of them, at most once a second. `place` is not in subscriptions; `rank` is. Null if the namespace has no leaderboard of `period`, or not with all counters yet.',
+    args: {
+      namespace: namespaceArgument('The namespace of the counters.'),
+      orderBy: t.arg({
+        type: CounterOrder,
+        required: true,
+        defaultValue: 'VALUE_DESC',
+        description: 'The order, which may not be NAME_ASC.',
+      }),
+      period: t.arg({
+        type: Period,
+        description:
+          'By the total of the current period, which must be in `leaderboards` of the namespace. It requires the order VALUE_DESC or VALUE_ASC. By default, by value.',
+      }),
+      first: t.arg.int({
+        required: true,
+        defaultValue: 10,
+        description: `How many counters, 1 to ${MAX_LEADERS}.`,
+        extensions: { check: checks.between(1, MAX_LEADERS) },
+      }),
+    },
+    subscribe,
+    resolve: async (changed: Changed, { namespace, orderBy, period = null, first }, context, info) => {
+      // As its check allows.
+      const order = orderBy as LeaderboardOrder
+      const topic = { kind: 'leaderboard', key: { namespace, order, period } } as const
+      const lengths = Array<number>(first).fill(namespace.length)
+      const [watched] = changed ?? (await watch(context, info, [topic], lengths))
+      const { entries } = stateOf<{ entries: readonly LeaderboardEntry[] }>(watched) ?? {}
+      return entries ? edgesOf(entries.slice(0, first), order, context) : null
+    },
+  }),
 }))
+
+/** The state of the one topic that a field watches, which is of the kind of that field. */
+function stateOf<State>(watched: Watched | undefined): State | null {
+  const { state } = watched ?? {}
+  if (state instanceof Error) throw state
+  return (state as State | undefined) ?? null
+}
 
 /** Starts to watch topics, for the first event. Later ones have waited for room. */
 function watch(context: Context, info: GraphQLResolveInfo, topics: readonly Topic[], lengths: number[]) {
@@ -72,10 +138,13 @@ function watch(context: Context, info: GraphQLResolveInfo, topics: readonly Topi
   return chargedList(context, info, lengths, () => watch(topics))
 }
 
+/** Of what has an id. */
 const types = { counter: Counter, sequenceGroup: SequenceGroup, reservation: ReservationRef }
 
+type NodeTopic = Exclude<Topic, { kind: 'leaderboard' }>
+
 /** What an id identifies that passed `checks.topicIds`. */
-function topicOf(id: string): Topic {
+function topicOf(id: string): NodeTopic {
   const { typename, id: names } = decodeId(id)
   if (typename === 'Reservation') return { kind: 'reservation', key: { token: names } }
   if (typename === 'Counter') return { kind: 'counter', key: keyOf(names) }
@@ -85,6 +154,6 @@ function topicOf(id: string): Topic {
 function nodeOf({ topic, state }: Watched) {
   // Null is what doesn't exist, and an error one that can't be read.
   if (!state || state instanceof Error) return state
-  brandWithType(state, types[topic.kind])
+  brandWithType(state, types[(topic as NodeTopic).kind])
   return state
 }

@@ -2,7 +2,7 @@ import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
 import type { Context } from '../graphql/context.ts'
 import { selectedPeriods } from '../graphql/selections.ts'
 import type { Notices } from '../operations/log.ts'
-import type { Watched } from '../repository/live.ts'
+import { type Watched, weightOf } from '../repository/live.ts'
 import { type ErrorCode, NthError, unavailable } from '../rules/errors.ts'
 import { SharedOwner } from '../rules/turns.ts'
 import type { CompiledOperation } from './documents.ts'
@@ -125,9 +125,9 @@ export function openLiveQuery({ args, compiled, nth, gate, caller, notices }: Li
       opening?.streams.delete(stream)
     },
 
-    /** How many names it watches. */
+    /** How many names it watches. A leaderboard counts as many. */
     get size() {
-      return feed.entries.size
+      return weightOf(Array.from(feed.entries, ({ topic }) => topic))
     },
 
     close: () => nth.live.closeFeed(feed),

@@ -7,6 +7,8 @@ import { refusalMeasure } from '../operations/measures.ts'
 import { calendarOf, isKnownZone, type Period } from '../rules/calendar.ts'
 import { type CounterKey, type CounterState, keyText, type Retention } from '../rules/counter.ts'
 import { errorOf, NthError, unavailable } from '../rules/errors.ts'
+import type { LeaderboardEntry, LeaderboardOrder } from '../rules/leaderboards.ts'
+import { joinNames } from '../rules/names.ts'
 import {
   type Reservation,
   type SequenceGroupKey,
@@ -19,8 +21,23 @@ export type Topic =
   | { kind: 'counter'; key: CounterKey }
   | { kind: 'sequenceGroup'; key: SequenceGroupKey }
   | { kind: 'reservation'; key: { token: string } }
+  | { kind: 'leaderboard'; key: LiveLeaderboardKey }
 
-type TopicState = CounterState | SequenceGroupState | Reservation
+/** The first counters of a namespace: by value, or by the total of the current period. */
+export interface LiveLeaderboardKey {
+  namespace: string
+  order: LeaderboardOrder
+  period: Period | null
+}
+
+/** Maximum counters of a leaderboard that is watched. */
+export const MAX_LEADERS = 100
+
+interface Leaders {
+  entries: readonly LeaderboardEntry[]
+}
+
+type TopicState = CounterState | SequenceGroupState | Reservation | Leaders
 
 /** A topic that is watched, with its state as last read. */
 export interface Watched {
@@ -32,10 +49,12 @@ export interface Watched {
 interface LiveOptions {
   /** Reads topics of one kind; undefined where there is none, and an error where one can't be read. */
   read: {
-    [Kind in Topic['kind']]: (
+    [Kind in BatchedKind]: (
       keys: readonly KeyOf<Kind>[],
     ) => Promise<readonly (TopicState | Error | undefined)[]>
   }
+  /** Reads a leaderboard; null: the namespace has no such one. It may wait for what was changed to be copied. */
+  readLeaders: (key: LiveLeaderboardKey) => Promise<Leaders | null>
   /** Default retention of a namespace. */
   retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
@@ -54,9 +73,13 @@ interface Watcher {
   periods: readonly Period[]
 }
 
+/** Kinds of topics that are read together. */
 const KINDS = ['counter', 'sequenceGroup', 'reservation'] as const
-/** Maximum topics of a process. */
+type BatchedKind = (typeof KINDS)[number]
+/** Maximum topics of a process. A leaderboard counts as many. */
 const MAX_TOPICS = 20_000
+/** Time from one read of a leaderboard to the next. */
+const LEADERBOARD_MS = 1000
 /** Maximum keys of one read. */
 const MAX_KEYS = 1000
 /** Time from one read of everything that is watched to the next. */
@@ -76,6 +99,9 @@ const MEASURE_MS = 20
 interface WatchedTopic extends Watched {
   readonly text: string
   readonly feeds: Set<Feed>
+  /** Of a leaderboard: when it was last read, and that read until it is over. */
+  readAt: number
+  reading: Promise<void> | undefined
 }
 
 /** A watcher, with what it watches. */
@@ -102,6 +128,7 @@ export class Live {
   readonly #entries = new Map<string, WatchedTopic>()
   readonly #feeds = new Set<Feed>()
   readonly #marked = new Set<WatchedTopic>()
+  #size = 0
   /** Called with the error of the next tick that begins, if it has one. */
   #waiting: ((error?: Error) => void)[] = []
   #isClosed = false
@@ -156,16 +183,25 @@ export class Live {
     if (!this.#feeds.has(feed) || this.#isClosed) throw unavailable('The subscription has ended.')
     const entries = this.#entries
     const texts = topics.map(topicText)
-    const added = texts.filter((text) => !entries.has(text)).length
-    if (entries.size + added > MAX_TOPICS) {
+    const added = topics.filter((_, index) => !entries.has(texts[index] ?? ''))
+    if (this.#size + weightOf(added) > MAX_TOPICS) {
       refusalMeasure.publish('watched names')
       throw unavailable(
-        `The subscriptions of this process watch ${entries.size} names, of at most ${MAX_TOPICS}. Try again later.`,
+        `The subscriptions of this process watch ${this.#size} names, of at most ${MAX_TOPICS}. Try again later.`,
       )
     }
     const watched = topics.map((topic, index) => {
       const text = texts[index] ?? ''
-      const entry = entries.get(text) ?? { topic, text, state: undefined, feeds: new Set() }
+      const known = entries.get(text)
+      const entry: WatchedTopic = known ?? {
+        topic,
+        text,
+        state: undefined,
+        feeds: new Set(),
+        readAt: 0,
+        reading: undefined,
+      }
+      if (!known) this.#size += weightOf([topic])
       entries.set(text, entry)
       entry.feeds.add(feed)
       feed.entries.add(entry)
@@ -177,6 +213,7 @@ export class Live {
     })
     this.#sleep.abort()
     await isRead
+    for (const entry of watched) if (entry.state === undefined) await entry.reading
     await this.#followPeriods(feed, watched)
     return watched
   }
@@ -188,12 +225,13 @@ export class Live {
       if (entry.feeds.size > 0) continue
       this.#entries.delete(entry.text)
       this.#marked.delete(entry)
+      this.#size -= weightOf([entry.topic])
     }
   }
 
-  /** How many different topics are watched. */
+  /** How many different names are watched. A leaderboard counts as many. */
   get size(): number {
-    return this.#entries.size
+    return this.#size
   }
 
   close(): void {
@@ -247,12 +285,33 @@ export class Live {
       return
     }
     if (isPoll) this.#lastPoll = began
+    for (const entry of due) if (began >= entry.readAt + LEADERBOARD_MS) this.#readLeaders(entry)
     for (const answer of answered) answer()
     const at = this.#options.now().getTime()
     for (const feed of this.#feeds) {
       for (const [watched, end] of feed.periodEnds) if (end <= at) feed.changed.add(watched)
       if (feed.changed.size > 0 && !feed.isDelivering) void this.#deliver(feed)
     }
+  }
+
+  /** Apart from ticks, which don't wait for it: what it finds is delivered by the next one. */
+  #readLeaders(entry: WatchedTopic): void {
+    const { topic } = entry
+    if (topic.kind !== 'leaderboard' || entry.reading) return
+    const { readLeaders, notices } = this.#options
+    entry.reading = readLeaders(topic.key)
+      .then(
+        (state) => update(entry, state),
+        (error) => {
+          // An unreachable database is reported elsewhere.
+          if (!(error instanceof NthError)) notices.fault(error)
+          if (entry.state === undefined) entry.state = errorOf(error)
+        },
+      )
+      .finally(() => {
+        entry.readAt = performance.now()
+        entry.reading = undefined
+      })
   }
 
   async #deliver(feed: Feed): Promise<void> {
@@ -269,7 +328,7 @@ export class Live {
   }
 
   /** @throws {NthError} UNAVAILABLE */
-  async #readAll<Kind extends Topic['kind']>(kind: Kind, due: readonly WatchedTopic[]): Promise<void> {
+  async #readAll<Kind extends BatchedKind>(kind: Kind, due: readonly WatchedTopic[]): Promise<void> {
     const { read, notices } = this.#options
     const same = due.filter(({ topic }) => topic.kind === kind)
     for (let from = 0; from < same.length; from += MAX_KEYS) {
@@ -320,9 +379,15 @@ async function isBusy(): Promise<boolean> {
   return performance.eventLoopUtilization(before).utilization > BUSY
 }
 
+/** How many names topics count as. */
+export function weightOf(topics: readonly Topic[]): number {
+  return topics.reduce((sum, { kind }) => sum + (kind === 'leaderboard' ? MAX_LEADERS : 1), 0)
+}
+
 /** A topic as one string. */
 function topicText({ kind, key }: Topic): string {
   if (kind === 'counter') return `c${keyText(key)}`
+  if (kind === 'leaderboard') return `l${joinNames(key.namespace, key.order, key.period ?? '')}`
   return kind === 'sequenceGroup' ? `g${sequenceGroupKeyText(key)}` : `r${key.token}`
 }
 

@@ -10,13 +10,14 @@ import { openSession } from '../mysql/session.ts'
 import type { Targets } from '../mysql/settings.ts'
 import { JOINED } from '../mysql/slots.ts'
 import { unavailable } from '../rules/errors.ts'
+import { ALL_TIME } from '../rules/leaderboards.ts'
 import { openApiKeys } from './apiKeys.ts'
 import { openCounterRows } from './counterRows.ts'
 import { openCounters } from './counters.ts'
 import { openJobs, sweeps } from './jobs.ts'
 import { openLeaderboard } from './leaderboard.ts'
 import { leaderboardJobs } from './leaderboardSync.ts'
-import { Live } from './live.ts'
+import { Live, MAX_LEADERS } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaces } from './namespaces.ts'
 import { openSequenceGroupRows, openSequences } from './sequences.ts'
@@ -86,6 +87,13 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
       counter: (keys) => counters.readEach(keys),
       sequenceGroup: (keys) => sequences.readEachSequenceGroup(keys),
       reservation: (keys) => sequences.readEachReservation(keys),
+    },
+    async readLeaders({ namespace, order, period }) {
+      const { filled, timeZone } = await namespaces.read(namespace)
+      if (period && !filled.includes(period)) return null
+      const periodKey = period ? leaderboard.periodKey(period, timeZone) : ALL_TIME
+      const page = { order, periodKey, limit: MAX_LEADERS, fromEnd: false }
+      return { entries: await leaderboard.list(namespace, page) }
     },
     retentionIn: namespaces.read,
     now,

@@ -193,6 +193,9 @@ const OTHERS = [
   // In `http/streams.test.ts`.
   'Subscription.counters',
   'Subscription.nodes',
+  // In `liveByName.test.ts`.
+  'Subscription.sequenceGroup',
+  'Subscription.leaderboard',
   'Mutation.defineNamespace',
   'Namespace.timeZone',
   'Namespace.periods',

@@ -23,6 +23,7 @@ function openCounters(names: readonly string[]) {
       sequenceGroup: nothing,
       reservation: nothing,
     },
+    readLeaders: async () => null,
     retentionIn: async () => ({ timeZone: 'UTC', periods: {} }) as never,
     now: () => new Date(),
     notices: {
