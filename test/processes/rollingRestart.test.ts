@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { sorted, upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
+import { openSocket } from '../support/client/sockets.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { findNginx } from '../support/database/fetchedProgram.ts'
 import { freePort } from '../support/server/freePort.ts'
@@ -200,6 +201,10 @@ it.skipIf(!nginx)('passes events on at once, and leads from HTTP to HTTPS', { ta
   expect(await soon('the state arrives', events.data())).toEqual({ counters: [{ value: 0 }] })
   const value = await send(url)
   expect(await soon('the change arrives', events.data())).toEqual({ counters: [{ value }] })
+  const socket = await openSocket(url)
+  await socket.init()
+  socket.subscribe('1', 'subscription { counters(names: ["c"]) { value } }')
+  expect(await socket.next()).toMatchObject({ payload: { data: { counters: [{ value }] } } })
   expect((await fetch(`${url}/metrics`)).status).toBe(403)
 })
 
