@@ -20,7 +20,7 @@ const MAX_VALUES = 40_000
 export const HEAP_BYTES_A_BYTE = 24
 
 /** Memory of a part of a body that has not arrived as a whole, in bytes, besides its text. */
-const BYTES_A_CHUNK = 250
+export const BYTES_A_CHUNK = 250
 
 /** What a body must bring at least on average, in bytes per second, once its grace is over. */
 const MIN_BYTES_A_SECOND = 1000

@@ -225,6 +225,8 @@ export function endWith(socket: Socket, error: HttpError): void {
   response.shouldKeepAlive = false
   response.assignSocket(socket)
   response.on('finish', () => socket.end())
+  // Node no longer listens to the socket of an upgrade, and an error without a listener ends the process.
+  socket.on('error', () => socket.destroy())
   sendError(response, error)
   setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }

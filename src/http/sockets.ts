@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { setImmediate as endOfTick } from 'node:timers/promises'
 import {
   CloseCode,
   type ConnectionInitMessage,
@@ -20,11 +21,17 @@ import type { Notices } from '../operations/log.ts'
 import { NthError } from '../rules/errors.ts'
 import { withoutRounding } from '../rules/jsonNumbers.ts'
 import { type Access, type Authenticate, type Credential, takeCredential } from './authentication.ts'
-import { HEAP_BYTES_A_BYTE, hasTooManyValues, MAX_BODY_BYTES, MAX_UNAUTHORIZED_BYTES } from './body.ts'
+import {
+  BYTES_A_CHUNK,
+  HEAP_BYTES_A_BYTE,
+  hasTooManyValues,
+  MAX_BODY_BYTES,
+  MAX_UNAUTHORIZED_BYTES,
+} from './body.ts'
 import type { ClientKey, Clients } from './clients.ts'
 import { type Connections, endWith } from './connections.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
-import { HttpError, overloaded } from './errors.ts'
+import { HttpError, invalidCredential, overloaded } from './errors.ts'
 import type { GraphqlHandler } from './graphqlHandler.ts'
 import type { LiveQueries } from './liveQueries.ts'
 import type { Sink, Stream } from './stream.ts'
@@ -45,6 +52,18 @@ interface SocketsOptions extends Pick<GraphqlHandler, 'subscribe'>, Pick<Connect
 const MAX_OPERATIONS = 200
 /** Messages that may wait for their turn until no more are read. */
 const MAX_QUEUED = 16
+/** Maximum length of an operation's id, in characters: each of its messages has it. */
+const MAX_ID_LENGTH = 256
+/** Maximum parts in which a client may send a message. */
+const MAX_FRAGMENTS = 256
+/** Memory of a WebSocket whose client has not said who it is, in bytes. Later it is charged as a stream. */
+const BYTES_A_SOCKET = 16_000
+/** Memory of a message that waits for its turn, in bytes, besides its text. */
+const BYTES_A_MESSAGE = 500
+/** Maximum frames with pings and pongs in a tick: clients send one from time to time. */
+const MAX_CONTROLS = 100
+/** Length of the frame of a ping or a pong, in bytes, besides its text (RFC 6455, 5.2). */
+const CONTROL_HEAD_BYTES = 6
 /** Time for a client to answer that it closes, too. */
 const LINGER_MS = 1000
 /** Maximum length of the reason of a close, in bytes (RFC 6455, 5.5). */
@@ -62,6 +81,9 @@ const CLOSE_CODES: Partial<Record<number, number>> = {
   403: CloseCode.Forbidden,
 }
 
+/** Not in the types of `ws`. */
+const CLOSE_OPTIONS = { closeTimeout: LINGER_MS }
+
 /** Serves WebSockets on a server. */
 export function openSockets(server: Server, options: SocketsOptions) {
   const open = new Set<GraphqlSocket>()
@@ -71,6 +93,10 @@ export function openSockets(server: Server, options: SocketsOptions) {
     // What a client compresses could fill the memory.
     perMessageDeflate: false,
     maxPayload: MAX_BODY_BYTES,
+    maxFragments: MAX_FRAGMENTS,
+    // Each would be a write of its own.
+    autoPong: false,
+    ...CLOSE_OPTIONS,
     handleProtocols: (names) => names.has(GRAPHQL_TRANSPORT_WS_PROTOCOL) && GRAPHQL_TRANSPORT_WS_PROTOCOL,
   })
 
@@ -110,7 +136,13 @@ function readAgain(server: Server, { method, url, rawHeaders, socket }: Incoming
   server.emit('connection', socket)
 }
 
-/** A WebSocket with its operations. */
+/**
+ * A WebSocket with its operations.
+ *
+ * Its messages are handled one after another, and one a tick, so that no client keeps the others waiting. None is handled
+ * while the client has not read what it was sent, and the socket is not read while that lasts, or while many messages
+ * wait. So what a client is sent in response to its messages is bounded, whatever it sends.
+ */
 class GraphqlSocket {
   readonly #webSocket: WebSocket
   readonly #request: IncomingMessage
@@ -123,11 +155,16 @@ class GraphqlSocket {
   #hasInit = false
   readonly #initTimer: NodeJS.Timeout
   #disconnect: (() => void) | undefined
-  /** Messages are handled one after another. */
-  #turn: Promise<void> = Promise.resolve()
-  #queued = 0
-  /** Bytes that have arrived of a message, and since when, on the clock of `performance.now()`. */
-  #partial = { bytes: 0, since: 0 }
+  /** The one that is being handled, and those that wait for their turn after it. */
+  readonly #messages: Buffer[] = []
+  /** Subscriptions that are being opened, also those that have been ended meanwhile. */
+  #opening = 0
+  /** Bytes that have arrived of a message, in how many chunks, and since when, on the clock of `performance.now()`. */
+  #partial = { bytes: 0, chunks: 0, since: 0 }
+  /** The ping frames and pong frames of this tick; undefined: none. */
+  #control: { frames: number; ping: Buffer | undefined } | undefined
+  /** Bytes that it is charged for itself. */
+  #ownBytes = BYTES_A_SOCKET
   #lastPing = 0
   #hasAnswered = true
   /** Called when the client has read what was sent. */
@@ -149,15 +186,18 @@ class GraphqlSocket {
       options.initMs,
     )
     webSocket.on('message', this.#onMessage)
+    webSocket.on('ping', (ping) => this.#onControl(ping, ping))
+    webSocket.on('pong', (pong) => this.#onControl(pong, undefined))
     webSocket.on('close', this.#onClosed)
     // Then it closes itself.
     webSocket.on('error', () => undefined)
     const { socket } = request
     // Before the WebSocket reads it.
     socket.prependListener('data', this.#onData)
-    socket.on('drain', () => {
-      for (const onRead of this.#onRead.splice(0)) onRead()
-    })
+    socket.on('drain', this.#onDrain)
+    // Its client reads nothing.
+    socket.on('timeout', () => webSocket.terminate())
+    if (!options.charge(this.#client, this.#ownBytes)) this.refuse(overloaded())
     if (webSocket.protocol !== GRAPHQL_TRANSPORT_WS_PROTOCOL)
       this.close(CloseCode.SubprotocolNotAcceptable, 'Subprotocol not acceptable')
   }
@@ -169,13 +209,18 @@ class GraphqlSocket {
   /** Sends a message, in JSON. Returns false if the client hasn't read it yet; then `onRead` is called when it has. */
   send(json: string, onRead?: () => void): boolean {
     this.#webSocket.send(json)
-    const isRead = !this.#request.socket.writableNeedDrain
-    if (!isRead && onRead) this.#onRead.push(onRead)
-    return isRead
+    this.#setFlow()
+    if (this.#isRead) return true
+    if (onRead) this.#onRead.push(onRead)
+    return false
   }
 
-  /** Asks the client from time to time whether it is there, and gives it up if it didn't answer the last time. */
+  /**
+   * Asks the client from time to time whether it is there, and gives it up if it didn't answer the last time. While it
+   * isn't read, its answer can't arrive; one that reads nothing is closed after a while in any case.
+   */
   keepAlive(pauseMs: number): void {
+    if (this.#webSocket.isPaused) return
     const now = performance.now()
     if (now - this.#lastPing < pauseMs) return
     const isSlow = this.#partial.bytes > 0 && now - this.#partial.since > pauseMs
@@ -201,9 +246,7 @@ class GraphqlSocket {
   }
 
   close(code: number, reason: string): void {
-    const { length } = Buffer.from(reason)
-    this.#webSocket.close(code, length > MAX_REASON_BYTES ? shortened(reason) : reason)
-    setTimeout(() => this.#webSocket.terminate(), LINGER_MS).unref()
+    this.#webSocket.close(code, Buffer.byteLength(reason) > MAX_REASON_BYTES ? shortened(reason) : reason)
   }
 
   /** Removes an operation, whose id is free again. */
@@ -211,48 +254,112 @@ class GraphqlSocket {
     this.#operations.delete(id)
   }
 
+  get #isOpen(): boolean {
+    return this.#webSocket.readyState === this.#webSocket.OPEN
+  }
+
+  /** Whether the client has read what it was sent, but for little. */
+  get #isRead(): boolean {
+    return !this.#request.socket.writableNeedDrain
+  }
+
   readonly #onClosed = (): void => {
     clearTimeout(this.#initTimer)
     for (const operation of this.#operations.values()) operation.end()
     this.#disconnect?.()
-    this.#setPartial(0)
+    this.#setPartial(0, 0)
+    this.#giveBackOwn()
+    this.#onDrain()
+  }
+
+  readonly #onDrain = (): void => {
+    for (const onRead of this.#onRead.splice(0)) onRead()
+    this.#setFlow()
+  }
+
+  /** Stops or goes on to read the socket. */
+  #setFlow(): void {
+    const isFlowing = this.#isRead && !this.#control && this.#messages.length < MAX_QUEUED
+    if (isFlowing !== this.#webSocket.isPaused) return
+    if (isFlowing) this.#webSocket.resume()
+    else this.#webSocket.pause()
   }
 
   readonly #onData = ({ length }: Buffer): void => {
-    if (!this.#setPartial(this.#partial.bytes + length)) this.#webSocket.terminate()
+    const { bytes, chunks } = this.#partial
+    if (this.#isOpen && !this.#setPartial(bytes + length, chunks + 1)) this.#webSocket.terminate()
   }
 
   /** Charges what has arrived of a message. Returns false if there is no memory for it. */
-  #setPartial(bytes: number): boolean {
-    const more = bytes - this.#partial.bytes
-    this.#partial = { bytes, since: this.#partial.bytes > 0 ? this.#partial.since : performance.now() }
+  #setPartial(bytes: number, chunks: number): boolean {
+    const before = this.#partial
+    this.#partial = { bytes, chunks, since: before.bytes > 0 ? before.since : performance.now() }
+    const more = bytes - before.bytes + (chunks - before.chunks) * BYTES_A_CHUNK
     return this.#options.charge(this.#client, more)
   }
 
+  #giveBackOwn(): void {
+    this.#options.charge(this.#client, -this.#ownBytes)
+    this.#ownBytes = 0
+  }
+
+  /**
+   * Does not count a ping or pong as part of a message, and answers only the last ping of a tick, as one may (RFC 6455, 5.5.3).
+   * Nothing more is read in this tick: the system would give it up to 2 MB of pings at once.
+   */
+  #onControl({ length }: Buffer, ping: Buffer | undefined): void {
+    if (!this.#isOpen) return
+    const bytes = Math.max(0, this.#partial.bytes - length - CONTROL_HEAD_BYTES)
+    this.#setPartial(bytes, bytes > 0 ? this.#partial.chunks : 0)
+    if (!this.#control) setImmediate(this.#endControl)
+    const { frames = 0, ping: last } = this.#control ?? {}
+    this.#control = { frames: frames + 1, ping: ping ?? last }
+    this.#setFlow()
+    // Not closed: more of them would be read until its client answers.
+    if (frames === MAX_CONTROLS) this.#webSocket.terminate()
+  }
+
+  readonly #endControl = (): void => {
+    const ping = this.#control?.ping
+    this.#control = undefined
+    if (ping) this.#webSocket.pong(ping)
+    this.#setFlow()
+  }
+
   readonly #onMessage = (data: unknown, isBinary: boolean): void => {
-    this.#setPartial(0)
+    this.#setPartial(0, 0)
+    // What arrives until its client closes it as well.
+    if (!this.#isOpen) return
     this.#hasAnswered = true
     // As its type is by default.
     const message = data as Buffer
     const isTooLong = !this.#access && message.length > MAX_UNAUTHORIZED_BYTES
     if (isBinary || isTooLong || hasTooManyValues(message))
       return void this.close(CloseCode.BadRequest, 'The message is not valid.')
-    const bytes = message.length * HEAP_BYTES_A_BYTE
-    const hasRoom = this.#options.charge(this.#client, bytes)
-    this.#queued += 1
-    if (this.#queued > MAX_QUEUED) this.#webSocket.pause()
-    this.#turn = this.#turn
-      .then(() => (hasRoom ? this.#handle(message) : this.refuse(overloaded())))
-      .catch((error) => this.refuse(error))
-      .then(() => {
-        this.#options.charge(this.#client, -bytes)
-        this.#queued -= 1
-        if (this.#queued === MAX_QUEUED) this.#webSocket.resume()
-      })
+    const hasRoom = this.#options.charge(this.#client, bytesOf(message))
+    this.#messages.push(message)
+    if (!hasRoom) this.refuse(overloaded())
+    this.#setFlow()
+    if (this.#messages.length === 1) void this.#handleAll()
+  }
+
+  async #handleAll(): Promise<void> {
+    for (let [message] = this.#messages; message; [message] = this.#messages) {
+      try {
+        if (!this.#isRead) await new Promise<void>((resolve) => this.#onRead.push(resolve))
+        await this.#handle(message)
+      } catch (error) {
+        this.refuse(error)
+      }
+      this.#messages.shift()
+      this.#options.charge(this.#client, -bytesOf(message))
+      this.#setFlow()
+      if (this.#messages.length > 0 && this.#isOpen) await endOfTick()
+    }
   }
 
   async #handle(bytes: Buffer): Promise<void> {
-    if (this.#webSocket.readyState !== this.#webSocket.OPEN) return
+    if (!this.#isOpen) return
     const { length } = bytes
     if (length > LONG_TEXT && this.#access)
       await this.#options.gate.untilRoom(costOfText(length), this.#access.owner)
@@ -280,14 +387,16 @@ class GraphqlSocket {
     clearTimeout(this.#initTimer)
     const authorization = payload?.Authorization ?? payload?.authorization
     if (authorization !== undefined) {
-      this.#request.headers.authorization = String(authorization)
+      if (typeof authorization !== 'string') throw invalidCredential()
+      this.#request.headers.authorization = authorization
       const credential = takeCredential(this.#request)
       if (credential instanceof HttpError) throw credential
       this.#credential = credential
     }
     const access = await this.#authenticate()
-    if (this.#webSocket.readyState !== this.#webSocket.OPEN) return
+    if (!this.#isOpen) return
     this.#disconnect = this.#options.liveQueries.connect(this.#request, access.owner, this)
+    this.#giveBackOwn()
     this.#access = access
     this.#lastPing = performance.now()
     this.send('{"type":"connection_ack"}')
@@ -299,10 +408,12 @@ class GraphqlSocket {
 
   #subscribe({ id, payload }: SubscribeMessage, length: number): void {
     if (!this.#access) return void this.close(CloseCode.Unauthorized, 'Unauthorized')
+    if (id.length > MAX_ID_LENGTH)
+      return void this.close(CloseCode.BadRequest, `An id may have at most ${MAX_ID_LENGTH} characters.`)
     if (this.#operations.has(id))
       return void this.close(CloseCode.SubscriberAlreadyExists, `Subscriber for ${id} already exists`)
     const operation = new Operation(this, id)
-    if (this.#operations.size >= MAX_OPERATIONS) {
+    if (Math.max(this.#operations.size, this.#opening) >= MAX_OPERATIONS) {
       const message = `A WebSocket may have at most ${MAX_OPERATIONS} operations. Complete one first.`
       const error = new NthError('RATE_LIMITED', message, { limit: MAX_OPERATIONS, retryAfterMs: LINGER_MS })
       return void operation.refuse(errorsOf(error))
@@ -313,7 +424,8 @@ class GraphqlSocket {
 
   async #open(operation: Operation, payload: SubscribeMessage['payload'], length: number): Promise<void> {
     const { charge, subscribe } = this.#options
-    const bytes = payload.query.length * HEAP_BYTES_A_CHARACTER
+    const bytes = length * HEAP_BYTES_A_BYTE + payload.query.length * HEAP_BYTES_A_CHARACTER
+    this.#opening += 1
     try {
       if (!charge(this.#client, bytes)) return operation.refuse(errorsOf(overloaded()))
       // Its key may have been revoked since.
@@ -321,6 +433,7 @@ class GraphqlSocket {
       if ('serve' in result) result.serve(operation)
       else operation.refuse(JSON.stringify(JSON.parse(result.json).errors))
     } finally {
+      this.#opening -= 1
       charge(this.#client, -bytes)
     }
   }
@@ -374,6 +487,11 @@ class Operation implements Sink {
   }
 }
 
+/** Memory of a message that waits for its turn, in bytes. */
+function bytesOf({ length }: Buffer): number {
+  return length * HEAP_BYTES_A_BYTE + BYTES_A_MESSAGE
+}
+
 /** Undefined: it is none of the protocol. */
 function messageIn(text: string): Message | undefined {
   try {
@@ -399,7 +517,7 @@ function errorsOf({ message, extensions }: NthError): string {
 
 /** As many characters of a reason as surely fit, whatever they are. */
 function shortened(reason: string): string {
-  let end = reason.length
+  let end = Math.min(reason.length, MAX_REASON_BYTES)
   while (Buffer.byteLength(reason.slice(0, end)) > MAX_REASON_BYTES - 3) end -= 1
   return `${reason.slice(0, end)}…`
 }

@@ -1,8 +1,12 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { createClient } from 'graphql-ws'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { WebSocket } from 'ws'
+import { MemoryBudget } from '../../src/http/connections.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { type Message, openSocket } from '../support/client/sockets.ts'
+import { frame, openWire } from '../support/client/wire.ts'
 import { startFront } from '../support/server/front.ts'
 
 const VALUES = 'subscription ($names: [String!]!) { counters(names: $names) { name value } }'
@@ -85,6 +89,14 @@ it.each([
     4409,
   ],
   ['too much', ['{"type":"connection_init"}', `"${'x'.repeat(1_000_001)}"`], 1009],
+  [
+    'a long id',
+    [
+      '{"type":"connection_init"}',
+      ...Array(2).fill(`{"type":"subscribe","id":"${'x'.repeat(900_000)}","payload":{"query":"{ a }"}}`),
+    ],
+    4400,
+  ],
 ])('closes a connection that sends %s', async (_, messages: (string | Buffer)[], code) => {
   const { url, faults } = await startFront()
   const socket = await openSocket(url)
@@ -140,6 +152,7 @@ it('takes credentials with the init, the header or the address', async () => {
 it.each([
   ['wrong credentials', {}, { Authorization: 'Bearer wrong' }, 4401],
   ['no text', {}, { Authorization: 7 }, 4401],
+  ['what is no text', {}, { Authorization: { toString: 7 } }, 4401],
   ['a page without a key', { origin: 'https://evil.example' }, {}, 4403],
   ['a page with a key for servers', { origin: 'https://evil.example' }, 'KEY', 4403],
 ] as const)('closes a connection with %s', async (_, options, payload, code) => {
@@ -252,4 +265,103 @@ it('refuses WebSockets at other paths and for other hosts', async () => {
     ['/graphql?key=a&key=b', {}, 400],
   ] as const)
     await expect(openSocket(url, { path, headers })).rejects.toThrow(`Unexpected server response: ${status}`)
+})
+
+const upgrade = (path = '/graphql') =>
+  [
+    ...[`GET ${path} HTTP/1.1`, 'Host: 127.0.0.1', 'Connection: Upgrade', 'Upgrade: websocket'],
+    ...['Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='],
+    ...[
+      'Sec-WebSocket-Protocol: graphql-transport-ws',
+      'Sec-WebSocket-Extensions: permessage-deflate',
+      '',
+      '',
+    ],
+  ].join('\r\n')
+
+it('survives clients that leave before their upgrade is refused', async () => {
+  const { url, ask } = await startFront()
+  for (let index = 0; index < 200; index += 1) {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write(upgrade('/'), () => socket.resetAndDestroy())
+    await once(socket, 'close')
+  }
+  expect(await ask('{ counter(name: "a") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('does not negotiate compression, and closes a connection that compresses', async () => {
+  const { url } = await startFront()
+  const wire = openWire(url)
+  wire.write(upgrade(), frame('x', { isCompressed: true }))
+  const text = await wire.ended()
+  expect(text).toMatch(/^HTTP\/1.1 101 /)
+  expect(text).not.toMatch(/deflate/)
+})
+
+it('keeps a connection that sends ping frames', async () => {
+  const { url } = await startFront({ heartbeatMs: 50 })
+  const socket = await openSocket(url)
+  await socket.init()
+  // What a ping frame leaves behind would look like a message that doesn't end.
+  const heartbeats = () => socket.messages.filter(({ type }) => type === 'ping').length
+  while (heartbeats() < 5) {
+    const pong = once(socket.socket, 'pong')
+    socket.socket.ping('a')
+    expect(String((await pong)[0])).toBe('a')
+  }
+})
+
+it('breaks a connection that sends many ping frames at once', async () => {
+  const { url } = await startFront()
+  const wire = openWire(url)
+  wire.write(Buffer.concat([Buffer.from(upgrade()), ...Array(1000).fill(frame('a', { opcode: 9 }))]))
+  await wire.ended()
+})
+
+it('gives back all memory that it has charged', async () => {
+  let charged = 0
+  const { charge } = MemoryBudget.prototype
+  vi.spyOn(MemoryBudget.prototype, 'charge').mockImplementation(function (
+    this: MemoryBudget,
+    client,
+    bytes,
+    sharedBytes = bytes,
+  ) {
+    charged += sharedBytes
+    charge.call(this, client, bytes, sharedBytes)
+  })
+  onTestFinished(() => void vi.restoreAllMocks())
+  const { url, faults } = await startFront({ access: { trustedProxies: ['127.0.0.1'], anonymous: ['READ'] } })
+  const init = frame('{"type":"connection_init"}')
+  const operation = frame(
+    JSON.stringify({ type: 'subscribe', id: '1', payload: { query: VALUES, variables: { names: ['a'] } } }),
+  )
+  const head = upgrade().replace('Host', 'X-Forwarded-For: 192.0.2.1\r\nHost')
+  const open = (...parts: (string | Buffer)[]) => {
+    const wire = openWire(url)
+    wire.write(head, ...parts)
+    return wire
+  }
+  const wires = [
+    open(),
+    open(init, operation),
+    open(init, operation, frame('{"type":"complete","id":"1"}'), operation),
+    open(init, frame('x'.repeat(1000), { length: 900_000 })),
+    open(
+      init,
+      frame('"', { isLast: false }),
+      frame('', { opcode: 9 }),
+      frame('x', { opcode: 0, isLast: false }),
+    ),
+    open(init, ...Array(3000).fill(frame('{"type":"ping"}'))),
+    open(...Array(3000).fill(frame('{}'))),
+    open(init, ...Array(300).fill(operation)),
+    open(frame('x', { isCompressed: true }), frame('y'.repeat(50_000))),
+  ]
+  await Promise.all(wires.map((wire) => wire.received('101 Switching')))
+  await wires[1]?.received('"next"')
+  expect(charged).toBeGreaterThan(0)
+  for (const [index, wire] of wires.entries()) index % 2 ? wire.destroy() : wire.reset()
+  await expect.poll(() => charged).toBe(0)
+  expect(faults).toEqual([])
 })

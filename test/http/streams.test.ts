@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { type Sent, subscribe } from '../support/client/events.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
+import { openSocket, subscribeOnSocket } from '../support/client/sockets.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
 import { collectStatements } from '../support/database/statements.ts'
@@ -38,6 +39,9 @@ it('refuses a subscription to nothing but what is not granted, with a status, an
     const stream = await subscribe(url, VALUES, options)
     expect([stream.status, (await stream.body()).errors?.[0]?.extensions.code]).toEqual([status, code])
     if (status === 401) expect(stream.headers['www-authenticate']).toContain('Bearer')
+    const isWrong = status === 401 && 'headers' in options
+    const [answer] = [await subscribeOnSocket(url, VALUES, options)].flat()
+    expect(answer).toMatchObject(isWrong ? { code: 4401 } : { extensions: { code } })
   }
   expect(statements).toEqual([])
 })
@@ -45,19 +49,23 @@ it('refuses a subscription to nothing but what is not granted, with a status, an
 it('has null beside an error where a name is not granted, in the first event only', async () => {
   const { url, admin, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop', prefix: 'a' }])
-  const stream = await subscribe(url, VALUES, {
-    variables: { names: ['b', 'a', 'b', 'a1'] },
-    ...bearer(secret),
-  })
+  const options = { variables: { names: ['b', 'a', 'b', 'a1'] }, ...bearer(secret) }
+  const stream = await subscribe(url, VALUES, options)
+  const socket = await openSocket(url, bearer(secret))
+  await socket.init()
+  socket.subscribe('1', VALUES, options.variables)
   const first = await stream.next()
   expect(codesOf(first)).toEqual(['FORBIDDEN'])
   expect(first).toMatchObject({
     data: { counters: [null, { name: 'a', value: 0 }, { name: 'a1', value: 0 }] },
     errors: [{ path: ['counters', 0] }],
   })
+  expect((await socket.next()).payload).toEqual(first)
   await admin.ask(increment('b'))
   await admin.ask(increment('a1'))
-  expect(await stream.next()).toEqual({ data: { counters: [{ name: 'a1', value: 1 }] } })
+  const second = { data: { counters: [{ name: 'a1', value: 1 }] } }
+  expect(await stream.next()).toEqual(second)
+  expect((await socket.next()).payload).toEqual(second)
 })
 
 it('shares no event between callers with other rights', async () => {
@@ -70,6 +78,11 @@ it('shares no event between callers with other rights', async () => {
   ]
   expect(codesOf(await all.next())).toBeUndefined()
   expect(codesOf(await some.next())).toEqual(['FORBIDDEN'])
+  for (const [key, payload] of [
+    [ADMIN_KEY, { data: { counters: [{ name: 'a' }, { name: 'b' }] } }],
+    [secret, { data: { counters: [{ name: 'a' }, null] }, errors: [{ extensions: { code: 'FORBIDDEN' } }] }],
+  ] as const)
+    expect(await subscribeOnSocket(url, VALUES, { ...names, ...bearer(key) })).toMatchObject(payload)
 })
 
 it('ends the streams of a key that is revoked, in every process, and of one that expires', async () => {

@@ -2,10 +2,11 @@
 import { Agent, request } from 'node:http'
 import { text as textOf } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
+import { deflateRawSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { type Attack, openAttack } from '../support/client/attacks.ts'
 import { ADMIN_KEY, as } from '../support/client/keys.ts'
-import { postHead } from '../support/client/wire.ts'
+import { frame, postHead } from '../support/client/wire.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { onFinished } from '../support/openOnce.ts'
 import { startNth } from '../support/server/nthProcess.ts'
@@ -111,6 +112,39 @@ function documentOf(index: number, fields: number, aliasLength = 1, name = 'quie
   return `subscription { counters(namespace: "shop", names: ["${name}"]) { i${index}:id ${aliases.join(' ')} } }`
 }
 
+const INIT = frame('{"type":"connection_init"}')
+const PING = frame('{"type":"ping"}')
+const COMPLETE = frame('{"type":"complete","id":"1"}')
+
+/** What opens a WebSocket, with messages that come with it. Without a key, it may do nothing. */
+function socketOf(
+  { pageSecret }: Server,
+  index: number,
+  addresses: number,
+  messages: Buffer[] = [],
+  { protocol = 'graphql-transport-ws', isKeyed = true } = {},
+): Buffer {
+  const headers = [
+    ...(isKeyed ? [`Authorization: Bearer ${pageSecret}`, `Origin: ${ORIGIN}`] : []),
+    ...[
+      forwarded(index, addresses),
+      'Connection: Upgrade',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Version: 13',
+    ],
+    'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+    `Sec-WebSocket-Protocol: ${protocol}`,
+    'Sec-WebSocket-Extensions: permessage-deflate',
+  ]
+  return Buffer.concat([Buffer.from(headOf('GET', '/graphql', headers)), ...messages])
+}
+
+const subscribeMessage = (id: string, query: string) =>
+  frame(JSON.stringify({ type: 'subscribe', id, payload: { query } }))
+
+const times = (count: number, message: (index: number) => Buffer) =>
+  Buffer.concat(Array.from({ length: count }, (_, index) => message(index)))
+
 const attacks: Record<string, (server: Server) => Attack> = {
   'bodies that never end, and heads without any': () => ({
     connections: 400,
@@ -142,6 +176,83 @@ const attacks: Record<string, (server: Server) => Attack> = {
     isHalfClosed: true,
     textOf: (index) => streamOf(server, index, 9, documentOf(index, 1)),
   }),
+  'WebSockets that send nothing after their init': (server) => ({
+    connections: 880,
+    textOf: (index) => socketOf(server, index, 9, [INIT]),
+  }),
+  'WebSockets without an init': (server) => ({
+    connections: 880,
+    textOf: (index) => socketOf(server, index, 1),
+  }),
+  'WebSockets of another protocol': (server) => ({
+    connections: 400,
+    textOf: (index) => socketOf(server, index, 1, [INIT], { protocol: 'graphql-ws' }),
+  }),
+  'WebSockets with large documents': (server) => ({
+    connections: 272,
+    textOf: (index) => {
+      const operations = [0, 1, 2].map((id) => subscribeMessage(`${id}`, documentOf(3 * index + id, 600)))
+      return socketOf(server, index, 9, [INIT, ...operations])
+    },
+  }),
+  'WebSockets with long ids': (server) => ({
+    connections: 52,
+    textOf: (index) => {
+      const operation = subscribeMessage('i'.repeat(900_000), documentOf(0, 1))
+      return socketOf(server, index, 9, [INIT, operation, operation])
+    },
+  }),
+  'WebSockets whose clients end their side': (server) => ({
+    connections: 300,
+    isHalfClosed: true,
+    textOf: (index) => socketOf(server, index, 9, [INIT, subscribeMessage('1', documentOf(index, 1))]),
+  }),
+  'WebSockets whose clients never read': (server) => ({
+    connections: 50,
+    isDeaf: true,
+    textOf: (index) => socketOf(server, index, 9, [INIT, subscribeMessage('1', documentOf(0, 100))]),
+    repeated: { data: times(3000, () => PING), pauseMs: 10 },
+  }),
+  'WebSockets with 10 000 subscriptions each': (server) => {
+    const data = times(10_000, (id) => subscribeMessage(`${id}`, documentOf(0, 1)))
+    return { connections: 20, textOf: (index) => socketOf(server, index, 9, [INIT, data]) }
+  },
+  'subscriptions that are ended at once': (server) => ({
+    connections: 20,
+    textOf: (index) => socketOf(server, index, 9, [INIT]),
+    repeated: {
+      data: times(500, () => Buffer.concat([subscribeMessage('1', documentOf(0, 1)), COMPLETE])),
+      pauseMs: 10,
+    },
+  }),
+  'many messages that wait for an init': (server) => {
+    const messages = times(7000, () => frame('{}'))
+    return { connections: 400, textOf: (index) => socketOf(server, index, 9, [INIT, messages]) }
+  },
+  'a flood of pings of the protocol': (server) => ({
+    connections: 20,
+    textOf: (index) => socketOf(server, index, 9, [INIT]),
+    repeated: { data: times(3000, () => PING), pauseMs: 10 },
+  }),
+  'a flood of ping frames': (server) => ({
+    connections: 20,
+    textOf: (index) => socketOf(server, index, 9, [INIT]),
+    repeated: { data: times(10_000, () => frame('', { opcode: 9 })), pauseMs: 10 },
+  }),
+  'messages that never end, in small parts': (server) => ({
+    connections: 200,
+    textOf: (index) => socketOf(server, index, 9, [INIT, frame('"'.padEnd(900_000), { length: 999_999 })]),
+    repeated: { data: Buffer.from('x'), pauseMs: 1 },
+  }),
+  'messages that never end, in small fragments': (server) => {
+    const fragments = times(16_000, (index) => frame('x', { opcode: index === 0 ? 1 : 0, isLast: false }))
+    return { connections: 200, textOf: (index) => socketOf(server, index, 9, [INIT, fragments]) }
+  },
+  'compressed messages': (server) => ({
+    connections: 400,
+    textOf: (index) =>
+      socketOf(server, index, 1, [frame(deflateRawSync('x'.repeat(900_000)), { isCompressed: true })]),
+  }),
 }
 
 async function statusOf(url: string, path: string): Promise<number> {
@@ -166,6 +277,7 @@ it.each(Object.entries(attacks))('an honest client notices nothing of %s', async
     expect([path, await statusOf(url, path)]).toEqual([path, 200])
   const { resident, heap } = await memoryOf(server)
   attack.end()
+  expect(server.errors()).not.toMatch(/"level":[56]0|^\(node:/m)
   if (process.env.ATTACK_SECONDS)
     console.log(
       `${what}: median ${before.toFixed(2)} ms before, ${during.toFixed(2)} during (${(during / before).toFixed(2)}); ${resident} MB resident, heap ${heap} MB`,

@@ -60,3 +60,21 @@ export async function openSocket(
       send({ type: 'subscribe', id, payload: { query, variables } }),
   }
 }
+
+/**
+ * What a subscription over a WebSocket of its own is answered with at first: a result, a list of errors, or how the
+ * WebSocket was closed.
+ */
+export async function subscribeOnSocket(
+  url: string,
+  query: string,
+  { variables, headers }: { variables?: object; headers?: Record<string, string> },
+): Promise<unknown> {
+  const socket = await openSocket(url, headers ? { headers } : {})
+  socket.send({ type: 'connection_init' })
+  const first = await Promise.race([socket.next(), socket.closed])
+  if ('code' in first) return first
+  socket.subscribe('1', query, variables)
+  const answer = await Promise.race([socket.next(), socket.closed])
+  return 'code' in answer ? answer : answer.payload
+}

@@ -70,3 +70,16 @@ export function postHead(...headers: string[]): string {
   const lines = ['POST /graphql HTTP/1.1', 'Host: localhost', 'Content-Type: application/json', ...headers]
   return `${lines.join('\r\n')}\r\n\r\n`
 }
+
+/** A frame of a WebSocket, as clients send them (RFC 6455, 5.2), with a mask that changes nothing. */
+export function frame(
+  payload: string | Buffer,
+  { opcode = 1, isLast = true, isCompressed = false, length = Buffer.byteLength(payload) } = {},
+): Buffer {
+  const first = opcode + (isLast ? 0x80 : 0) + (isCompressed ? 0x40 : 0)
+  const head = Buffer.alloc(length < 126 ? 2 : length < 65_536 ? 4 : 10)
+  head.writeUInt16BE(first * 256 + 0x80 + (head.length === 2 ? length : head.length === 4 ? 126 : 127))
+  if (head.length === 4) head.writeUInt16BE(length, 2)
+  if (head.length === 10) head.writeUInt32BE(length, 6)
+  return Buffer.concat([head, Buffer.alloc(4), Buffer.from(payload)])
+}
