@@ -115,7 +115,7 @@ export interface NthClient {
   /**
    * For other GraphQL clients, in the place of `fetch`: sends the key, keeps the newest state of everything that has an
    * `id` and a `revision`, repeats mutations if each field has an `idempotencyKey`, and opens streams of events again.
-   * A result has the status 200, whatever the server's was.
+   * A result has the status 200, whatever the server's was. An unknown outcome of a mutation is an `NthError`.
    */
   fetch: typeof fetch
 }
@@ -398,7 +398,10 @@ export function createClient(options: ClientOptions = {}): NthClient {
       if (remember && key !== null) memory.set(remember, key)
       const answer = await change(url, init, key !== null, onState)
       const { error } = answer
-      const isSettled = !error || isApplied(error.data) || !(error.retryable || error.isOutcomeUnknown)
+      // Such as an expired token, when an earlier call of that name may have been applied.
+      const saysNothing = error && kept && UNRELATED.includes(error.code)
+      const isSettled =
+        !error || isApplied(error.data) || !(error.retryable || error.isOutcomeUnknown || saysNothing)
       // Another action of that name may have begun meanwhile.
       if (isSettled && remember && memory.get(remember) === key) memory.set(remember, '')
       return dataOf<never>(answer, isApplied)
@@ -441,7 +444,8 @@ export function createClient(options: ClientOptions = {}): NthClient {
       const { response, result, error } = isMutation
         ? await change(address, init, headers.has('idempotency-key') || isKeyed(query))
         : await attempt(address, init)
-      if (!result) throw error
+      // Each GraphQL client has codes in another place: what a page must know, it can ask of this error.
+      if (!result || error?.isOutcomeUnknown) throw error
       // When the client reads it: two answers reach its cache in the order in which they were compared.
       const json = async () => keepNewest(result, operation)
       const text = async () => JSON.stringify(await json())

@@ -1,5 +1,8 @@
 import { gql, type TypedDocumentNode } from '@apollo/client'
 import { useMutation, useSubscription } from '@apollo/client/react'
+import { action } from 'nth-counters/client'
+import { useMemo } from 'react'
+import { reasonOf } from '../nth.ts'
 
 interface Watched {
   counters: ({ value: number } | null)[] | null
@@ -23,11 +26,12 @@ const BUY: TypedDocumentNode<Bought, { name: string; key: string }> = gql`
 
 export function Book({ name }: { name: string }) {
   const { data: watched } = useSubscription(WATCH, { variables: { name } })
-  const [buy, { data: bought, error, loading }] = useMutation(BUY)
-  // In the handler of the click: a key for each purchase, which a retry would repeat.
-  const onClick = () => buy({ variables: { name, key: crypto.randomUUID() } }).catch(() => undefined)
+  // Keeps the key of a purchase until there is a result: another click then repeats it.
+  const purchase = useMemo(() => action(`buy ${name}`), [name])
+  const [buy, { data: bought, error, loading }] = useMutation(BUY, { onCompleted: purchase.done })
+  const onClick = () => buy({ variables: { name, key: purchase.key } }).catch(() => undefined)
   const sold = watched?.counters?.[0]
-  const purchase = bought?.increment
+  const result = bought?.increment
   return (
     <main>
       <h1>{name}</h1>
@@ -37,8 +41,9 @@ export function Book({ name }: { name: string }) {
       </button>
       <p>
         <output>
-          {error?.message ??
-            (purchase && `You are buyer ${purchase.value}, number ${purchase.valueIn} this month.`)}
+          {error
+            ? reasonOf(error)
+            : result && `You are buyer ${result.value}, number ${result.valueIn} this month.`}
         </output>
       </p>
     </main>

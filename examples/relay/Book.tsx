@@ -1,5 +1,7 @@
+import { action } from 'nth-counters/client'
 import { useMemo, useState } from 'react'
 import { graphql, useMutation, useSubscription } from 'react-relay'
+import { reasonOf } from '../nth.ts'
 import type { BookBuyMutation } from './__generated__/BookBuyMutation.graphql.ts'
 import type { BookWatchSubscription } from './__generated__/BookWatchSubscription.graphql.ts'
 
@@ -30,15 +32,17 @@ export function Book({ name }: { name: string }) {
   )
   useSubscription<BookWatchSubscription>(watch)
 
+  // Keeps the key of a purchase until there is a result: another click then repeats it.
+  const purchase = useMemo(() => action(`buy ${name}`), [name])
   const buy = () =>
     commit({
-      variables: { name, key: crypto.randomUUID() },
+      variables: { name, key: purchase.key },
       onCompleted({ increment }, errors) {
-        const bought =
-          increment && `You are buyer ${increment.value}, number ${increment.valueIn} this month.`
-        setMessage(bought ?? errors?.[0]?.message ?? '')
+        if (!increment) return setMessage(errors?.[0]?.message ?? '')
+        purchase.done()
+        setMessage(`You are buyer ${increment.value}, number ${increment.valueIn} this month.`)
       },
-      onError: (error) => setMessage(error.message),
+      onError: (error) => setMessage(reasonOf(error)),
     })
 
   return (

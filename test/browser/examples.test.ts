@@ -1,52 +1,31 @@
 // @module-tag slow
-import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { extname, join } from 'node:path'
-import { build } from 'vite'
-import { expect, it, onTestFinished } from 'vitest'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { loseAllAnswers } from '../support/browser/answers.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { serveBuilt } from '../support/browser/builtPage.ts'
 import { startRelay } from '../support/client/relay.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { freePort } from '../support/server/freePort.ts'
-import { startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../examples')
-const TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript' }
 
-/** Builds an example for a service, and serves it from an origin of its own. */
-async function serveExample(name: string, url: string): Promise<string> {
-  const outDir = await temporaryDirectory()
-  await build({
-    root: join(EXAMPLES, name),
-    logLevel: 'error',
-    build: { outDir, emptyOutDir: true },
-    define: { 'import.meta.env.VITE_NTH_URL': JSON.stringify(`${url}/graphql`) },
-  })
-  const server = createServer(async (request, response) => {
-    const path = request.url === '/' ? '/index.html' : (request.url ?? '')
-    const text = await readFile(join(outDir, path), 'utf8').catch(() => undefined)
-    response.writeHead(text === undefined ? 404 : 200, {
-      'content-type': TYPES[extname(path)] ?? 'text/plain',
-    })
-    // Not the beginning of the service's address, as in 127.0.0.1:40001.
-    response.end(text?.replaceAll(/http:\/\/127\.0\.0\.1:4000(?!\d)/g, url))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-}
+const serveExample = (name: string, url: string) => serveBuilt(join(EXAMPLES, name), url)
 
 const EXAMPLE_NAMES = ['html', 'react', 'react-apollo', 'react-urql', 'relay']
 
-const sold = (window: Window, text: string) => window.getByText(text, { exact: true }).waitFor()
-const buy = (window: Window) => window.getByRole('button', { name: 'Buy' }).click()
+/** The whole page, or the item of this book. */
+const book = (window: Window, title = 'Bulldozer') =>
+  window.locator('body, li').filter({ hasText: title }).last()
+
+const sold = (window: Window, text: string) => book(window).getByText(text, { exact: true }).waitFor()
+const buy = (window: Window) => book(window).getByRole('button', { name: 'Buy' }).click()
 const isBuyer = (window: Window, buyer: number) =>
-  window.getByText(`You are buyer ${buyer}, number ${buyer} this month.`).waitFor()
+  book(window)
+    .getByText(new RegExp(`^You are buyer ${buyer}(, number ${buyer} this month)?\\.$`))
+    .waitFor()
 
 const INCREMENT = 'mutation { increment(name: "Bulldozer", namespace: "booksales") { value } }'
 
@@ -106,6 +85,50 @@ it.each(['html', 'react'])(
     })
   },
 )
+
+it.each(['react', 'react-apollo', 'react-urql', 'relay'])(
+  'sells one copy, with one number, in the example %s to who clicks again after all answers were lost',
+  async (name) => {
+    const { url, ask } = await startService()
+    const page = await serveExample(name, url)
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(page)
+    await sold(window, '0 sold')
+    const lost = await loseAllAnswers(window, 'mutation')
+    await buy(window)
+    await book(window).getByText('It may or may not have been bought. Try again.').waitFor()
+    expect(lost.count()).toBe(1)
+    await sold(window, '1 sold')
+    lost.release()
+    await buy(window)
+    await isBuyer(window, 1)
+    await buy(window)
+    await isBuyer(window, 2)
+    expect(await ask('{ counter(name: "Bulldozer", namespace: "booksales") { value } }')).toEqual({
+      counter: { value: 2 },
+    })
+  },
+)
+
+it('shows eight live books at once, and sells each, over HTTP/1.1, where a browser opens six connections', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(await serveExample('react', url))
+  const titles = await window.getByRole('heading', { level: 2 }).allTextContents()
+  expect(titles).toHaveLength(8)
+  const shows = (text: string) =>
+    Promise.all(titles.map((title) => book(window, title).getByText(text, { exact: true }).waitFor()))
+  await shows('0 sold')
+  for (const name of titles)
+    await ask('mutation ($name: String!) { increment(name: $name, namespace: "booksales") { value } }', {
+      name,
+    })
+  await shows('1 sold')
+  for (const title of titles) await book(window, title).getByRole('button', { name: 'Buy' }).click()
+  await shows('You are buyer 2.')
+  await shows('2 this month')
+  expect(window.complaints).toEqual([])
+})
 
 it('counts on, and shows it, in every example after a restart of the server', async () => {
   const environment = { DATABASE_URL: urlOf(await freshDatabase()), PORT: String(await freePort()) }

@@ -290,18 +290,22 @@ it.each([
   ],
 ])('repeats a remembered action until it has a result, and then does another: in %s', async (_, prepare) => {
   prepare()
-  const { client, requests } = clientWith([lost(), refused('UNAUTHENTICATED'), bought(1), bought(2)])
+  const expired = () => refused('UNAUTHENTICATED')
+  const { client, requests } = clientWith([lost(), expired(), expired(), bought(1), bought(2)])
   const buy = () => client.mutate(BUY, {}, { remember: 'buy' })
   expect(client.remembered('buy')).toBe(false)
   expect((await failureOf(buy())).isOutcomeUnknown).toBe(true)
   expect(client.remembered('buy')).toBe(true)
   expect(client.remembered('sell')).toBe(false)
+  // It says nothing about the attempt before.
+  await failureOf(buy())
+  expect(client.remembered('buy')).toBe(true)
   expect(await buy()).toEqual({ increment: { value: 1 } })
   expect(client.remembered('buy')).toBe(false)
   expect(await buy()).toEqual({ increment: { value: 2 } })
   const keys = requests.map(({ headers }) => headers.get('idempotency-key'))
-  expect(keys).toEqual([keys[0], keys[0], keys[0], keys[3]])
-  expect(keys[3]).not.toBe(keys[0])
+  expect(keys).toEqual([keys[0], keys[0], keys[0], keys[0], keys[4]])
+  expect(keys[4]).not.toBe(keys[0])
 })
 
 it('repeats a remembered action after a reload, at the same server only', async () => {

@@ -100,12 +100,14 @@ it.each([
   },
 )
 
-it('repeats what the server says can be sent again, and gives the answer to the doubt before', async () => {
+it('repeats what the server says can be sent again, and fails with the doubt before', async () => {
   const noted = refused('OUTCOME_UNKNOWN', { retryable: true })
   const { client, requests } = clientWith([noted, unavailable({ retryAfterMs: 60_000 })])
   const keyed = post('mutation { increment(name: "c", idempotencyKey: "k") { value } }')
-  expect(await (await client.fetch('http://nth.test/graphql', keyed)).json()).toMatchObject({
-    errors: [{ extensions: { code: 'OUTCOME_UNKNOWN' } }],
+  await expect(client.fetch('http://nth.test/graphql', keyed)).rejects.toMatchObject({
+    name: 'NthError',
+    code: 'OUTCOME_UNKNOWN',
+    isOutcomeUnknown: true,
   })
   expect(requests).toHaveLength(2)
 })

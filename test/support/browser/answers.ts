@@ -72,6 +72,30 @@ export async function loseAnswers(window: Page, text: string, times: number): Pr
   return { count: () => count }
 }
 
+/** Lets such requests reach the server, and has the client give up as their answers are lost, until they are released. */
+export async function loseAllAnswers(window: Page, text: string): Promise<Held> {
+  let count = 0
+  let isLost = true
+  await onRequests(window, text, async (route) => {
+    if (!isLost) return route.fallback()
+    await route.fetch()
+    count += 1
+    // Something before the server answers, and asks for a pause that is longer than the client tries.
+    const headers = {
+      'retry-after': '3600',
+      'access-control-allow-origin': '*',
+      'access-control-expose-headers': 'retry-after',
+    }
+    return route.fulfill({ status: 502, headers, body: 'Bad gateway' })
+  })
+  return {
+    count: () => count,
+    release: () => {
+      isLost = false
+    },
+  }
+}
+
 /** Answers such requests with an error, after `before`, until they are released. */
 export async function refuseAll(
   window: Page,
