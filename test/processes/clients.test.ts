@@ -3,6 +3,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse, print } from 'graphql'
 import type { Subscription } from 'nth-counters/client'
+import { createElement, type ReactNode } from 'react'
+import { renderToStaticMarkup } from 'react-dom/server'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { CLIENTS, type Example, startExamples, TITLE } from '../support/client/clientExamples.ts'
 import { ARTIFACTS } from '../support/client/clientsPage.ts'
@@ -109,6 +111,33 @@ it.each(Object.entries(CLIENTS))('reports with %s that nobody answered', async (
     code: 'NO_ANSWER',
     isOutcomeUnknown: true,
   })
+})
+
+it('gives a click after a lost answer the same number with any client, as the page does it', async () => {
+  const { load, ask } = await startExamples()
+  const { clickHandler } = await load<{ clickHandler(name: string): () => Promise<unknown> }>('click')
+  const onClick = clickHandler(TITLE)
+  const { fetch } = globalThis
+  vi.stubGlobal('fetch', async (...request: Parameters<typeof fetch>) => {
+    await fetch(...request)
+    return new Response('<p>Bad gateway</p>', { status: 502, headers: { 'retry-after': '60' } })
+  })
+  onTestFinished(() => void vi.unstubAllGlobals())
+  await expect(onClick()).rejects.toMatchObject({ name: 'NthError', isOutcomeUnknown: true })
+  vi.unstubAllGlobals()
+  expect(await onClick()).toMatchObject({ value: 1 })
+  expect(await onClick()).toMatchObject({ value: 2 })
+  expect(await ask(`{ counter(name: "${TITLE}", namespace: "booksales") { value } }`)).toEqual({
+    counter: { value: 2 },
+  })
+})
+
+it('renders a book in React before there is a number, as the page does it', async () => {
+  const { load } = await startExamples()
+  const { Book } = await load<{ Book(book: { name: string }): ReactNode }>('Book')
+  expect(renderToStaticMarkup(createElement(Book, { name: TITLE }))).toBe(
+    '<p>… sold <button>Buy</button> </p>',
+  )
 })
 
 it('has what relay-compiler makes of its documents (npm run relay)', async () => {

@@ -11,9 +11,6 @@ import { temporaryDirectory } from '../server/nthProcess.ts'
 const ROOT = join(import.meta.dirname, '../../..')
 const URL_OF_PAGE = 'http://127.0.0.1:4000'
 
-/** The package is not among its own dependencies. */
-const CLIENT = import.meta.resolve('nth-counters/client')
-
 /** What relay-compiler made of the page (npm run relay). */
 export const ARTIFACTS = join(import.meta.dirname, '__generated__')
 
@@ -23,7 +20,7 @@ export type Files = Readonly<Record<string, string>>
 /** The code that docs/clients.md shows: each block begins with the name of its file. */
 export async function filesOfPage(): Promise<Files> {
   const page = await readFile(join(ROOT, 'docs/clients.md'), 'utf8')
-  const blocks = page.matchAll(/```ts\n\/\/ (\w+\.ts)\n([\s\S]*?)\n```/g)
+  const blocks = page.matchAll(/```tsx?\n\/\/ (\w+\.tsx?)\n([\s\S]*?)\n```/g)
   return Object.fromEntries([...blocks].map(([, name, code]) => [name, code]))
 }
 
@@ -53,9 +50,12 @@ export async function compile(files: Files): Promise<Files> {
 /** Makes compiled files, for a server at `url`, importable by their names, with a state of their own. */
 export async function importable(files: Files, url: string): Promise<(name: string) => Promise<unknown>> {
   const folder = await temporaryDirectory()
+  // The package is not among its own dependencies.
   const moved = Object.entries(files).map(([name, code]) => [
     name,
-    code.replaceAll(URL_OF_PAGE, url).replaceAll("'nth-counters/client'", JSON.stringify(CLIENT)),
+    code
+      .replaceAll(URL_OF_PAGE, url)
+      .replaceAll(/'(nth-counters\/\w+)'/g, (_, module) => JSON.stringify(import.meta.resolve(module))),
   ])
   await writeFiles(folder, { ...Object.fromEntries(moved), 'package.json': PACKAGE })
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
@@ -70,6 +70,7 @@ const TSCONFIG = {
     target: 'es2023',
     lib: ['es2023', 'dom', 'dom.iterable'],
     module: 'nodenext',
+    jsx: 'react-jsx',
     types: [],
     strict: true,
     skipLibCheck: true,
@@ -77,7 +78,7 @@ const TSCONFIG = {
     rewriteRelativeImportExtensions: true,
     rootDir: 'src',
     outDir: 'dist',
-    paths: { 'nth-counters/client': [join(ROOT, 'dist/client/client.d.ts')] },
+    paths: { 'nth-counters/*': [join(ROOT, 'dist/client/*.d.ts')] },
   },
   include: ['src'],
 }
