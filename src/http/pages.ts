@@ -47,6 +47,7 @@ const TYPES: Record<string, string> = {
   '.webp': 'image/webp',
   '.ico': 'image/x-icon',
   '.ttf': 'font/ttf',
+  '.tgz': 'application/gzip',
   '.graphql': 'text/plain; charset=utf-8',
   // Some browsers download `text/markdown` instead of showing it.
   '.md': 'text/plain; charset=utf-8',
@@ -160,8 +161,8 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...within(SCRIPTS, scripts),
     ...within(PAGES, others),
     ...within(ROOT, [...BESIDE, ...docs.map((name) => `docs/${name}`)]),
-    // The types are for those who download the client.
-    ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts', 'nth.js']),
+    // The types and the package are for those who install the client.
+    ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts', 'client.tgz', 'nth.js']),
     ...LIBRARIES,
   ]
 }

@@ -197,7 +197,7 @@ it('moves that vote if it may be taken back', async () => {
 })
 
 it.each(['async', ''])(
-  'follows what others count, all elements of a page in one stream (%s)',
+  'follows what others count, all elements of a page in one subscription (%s)',
   async (loading) => {
     const names = Array.from({ length: 8 }, (_, index) => `post ${index}`)
     const blog = await startBlog(
@@ -207,15 +207,17 @@ it.each(['async', ''])(
     )
     const window = await blog.open()
     await expect.poll(() => textsOf(window)).toEqual(names.map(() => '0'))
-    const streams: string[] = []
-    window.on('request', (request) => {
-      if (request.headers().accept === 'text/event-stream') streams.push(request.url())
-    })
+    let subscriptions = 0
+    window.on('websocket', (socket) =>
+      socket.on('framesent', ({ payload }) => {
+        if (String(payload).includes('"type":"subscribe"')) subscriptions += 1
+      }),
+    )
     await window.reload()
     await expect.poll(() => textsOf(window)).toEqual(names.map(() => '0'))
     for (const name of names) await blog.add(name, 5)
     await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))
-    expect(streams).toHaveLength(1)
+    expect(subscriptions).toBe(1)
     // Elements come and go.
     await window.evaluate(() => document.querySelector('nth-count')?.setAttribute('name', 'post 7'))
     await expect.poll(() => textsOf(window)).toEqual(names.map(() => '5'))

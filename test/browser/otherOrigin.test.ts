@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { cutOff } from '../support/browser/answers.ts'
 import { openBrowser } from '../support/browser/browser.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { startService } from '../support/server/service.ts'
@@ -26,8 +27,17 @@ it('lets the page of the README, from another origin, show which visitor you are
     await window.getByRole('button').click()
     await window.getByText(`Visitor #${number}`).waitFor()
   }
+  // It counts once.
+  await window.getByRole('button').dblclick()
+  await window.getByText('Visitor #4').waitFor()
+  await window.getByText('4 visitors so far').waitFor()
   const { counters } = await ask('{ counters(names: ["visitors"], namespace: "tour") { value } }')
-  expect(counters).toEqual([{ value: 3 }])
+  expect(counters).toEqual([{ value: 4 }])
+  const lost = await cutOff(window)
+  await window.getByRole('button').click()
+  await window.getByText('trying again …').waitFor()
+  lost.release()
+  await window.getByText('Visitor #5').waitFor()
 })
 
 it('shows the code of an error on that page', async () => {

@@ -186,7 +186,8 @@ it('explains messages as Nth writes them', async () => {
     ...cell.matchAll(/`([^`]* [^`]*)`/g),
   ])
   const names = (await readdir(join(ROOT, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'))
-  const sources = await Promise.all(names.map((name) => readFile(join(ROOT, 'src', name), 'utf8')))
+  const files = [...names.map((name) => join('src', name)), 'client/client.ts']
+  const sources = await Promise.all(files.map((name) => readFile(join(ROOT, name), 'utf8')))
   const unknown = symptoms.flatMap(([, message = '']) => {
     const parts = message.split('…').map((part) => part.trim())
     const isWritten = sources.some((source) => parts.every((part) => source.includes(part)))

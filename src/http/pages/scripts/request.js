@@ -19,29 +19,27 @@ const ways = {
   "query": "mutation ($shop: String!, $book: String!) { increment(namespace: $shop, name: $book) { value valueIn(period: MONTH) } }",
   "variables": { "shop": "booksales", "book": "${title}" }
 }'`,
-  fetch: (title, key) => `const query = \`mutation ($book: String!) {
+  fetch: (title, key) => `import { newKey } from '${location.origin}/client.js'
+
+const query = \`mutation ($book: String!) {
   increment(namespace: "booksales", name: $book) { value }
 }\`
 const response = await fetch('${url}', { method: 'POST',
   headers: { 'content-type': 'application/json',
-    'idempotency-key': crypto.randomUUID(),${key ? "\n    authorization: 'Bearer ' + key," : ''}
+    'idempotency-key': newKey(),${key ? "\n    authorization: 'Bearer ' + key," : ''}
   },
   body: JSON.stringify({ query, variables: { book: '${title}' } }),
 })
 const { data } = await response.json()
 console.log(data.increment.value)`,
-  React: (title, key) => `import { useState } from 'react'
-import { createClient } from 'nth-counters/client'
+  React: (title, key) => `import { createClient } from 'nth-counters/client'
+import { useCount } from 'nth-counters/react'
 
-const nth = createClient({ url: '${url}'${key ? ', key' : ''} })
-const BUY = \`mutation ($book: String!) {
-  increment(namespace: "booksales", name: $book) { value }
-}\`
+const client = createClient({ url: '${url}'${key ? ", key: 'nth_…'" : ''} })
 
-export function Buy({ book = '${title}' }) {
-  const [copy, setCopy] = useState()
-  const buy = () => nth.mutate(BUY, { book }).then(setCopy)
-  return <button onClick={buy}>No. {copy?.increment.value}</button>
+export function Buy({ name = '${title}' }) {
+  const { mine, error, increment } = useCount({ name, namespace: 'booksales', client })
+  return <button onClick={increment}>{error?.message ?? (mine ? \`No. \${mine}\` : 'Buy')}</button>
 }`,
 }
 
