@@ -5,6 +5,7 @@ import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { upTo } from '../support/client/client.ts'
+import { compile } from '../support/client/clientsPage.ts'
 import { startService } from '../support/server/service.ts'
 
 const buy = (window: Window) => window.getByRole('button', { name: /^Buy/ }).click()
@@ -71,7 +72,9 @@ it('shows requests that work as they are copied', async () => {
   expect(JSON.parse(stdout)).toEqual({ data: { increment: { value: 2, valueIn: 2 } } })
   const script = await copied('fetch')
   expect(await window.evaluate(`(async () => { ${script}; return data.increment.value })()`)).toBe(3)
-  expect(await copied('React')).toContain(`createClient({ url: '${url}/graphql' })`)
+  const component = await copied('React')
+  expect(component).toContain(`createClient({ url: '${url}/graphql' })`)
+  expect(await compile({ 'Buy.tsx': component })).toHaveProperty('Buy.js')
 })
 
 it('changes the way to send the request by keyboard', async () => {
@@ -82,7 +85,7 @@ it('changes the way to send the request by keyboard', async () => {
   await window.keyboard.press('ArrowRight')
   expect(await window.getByRole('radio', { name: 'curl' }).isChecked()).toBe(true)
   for (const _ of upTo(2)) await window.keyboard.press('ArrowLeft')
-  await window.getByText("from 'react'").waitFor()
+  await window.getByText("from 'nth-counters/react'").waitFor()
 })
 
 it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', async (width) => {

@@ -19,8 +19,7 @@ const ways = {
   "query": "mutation ($shop: String!, $book: String!) { increment(namespace: $shop, name: $book) { value valueIn(period: MONTH) } }",
   "variables": { "shop": "booksales", "book": "${title}" }
 }'`,
-  fetch: (title, key) => `import { newKey } from '${location.origin}/client.js'
-
+  fetch: (title, key) => `const { newKey } = await import('${location.origin}/client.js')
 const query = \`mutation ($book: String!) {
   increment(namespace: "booksales", name: $book) { value }
 }\`
