@@ -694,11 +694,11 @@ function createSocket(url: string, options: ClientOptions) {
   let connection: ReturnType<typeof connect> | undefined
   let count = 0
 
-  function connect() {
+  function connect(key: string | undefined) {
     /** Of its subscriptions, by their ids. They also get what is sent to none. */
     const listeners = new Map<string, (message: SocketMessage | NthError) => void>()
-    const opened = open(listeners)
-    const self = { listeners, opened }
+    const opened = open(key, listeners)
+    const self = { key, listeners, opened }
     // It is an error of those that wait for it.
     opened.catch(() => forget(self))
     return self
@@ -709,9 +709,9 @@ function createSocket(url: string, options: ClientOptions) {
   }
 
   async function open(
+    key: string | undefined,
     listeners: Map<string, (message: SocketMessage | NthError) => void>,
   ): Promise<WebSocket> {
-    const key = await keyOf(options)
     const address = new URL(url, globalThis.location?.href)
     address.protocol = address.protocol.replace('http', 'ws')
     const socket = new WebSocket(address, 'graphql-transport-ws')
@@ -747,7 +747,10 @@ function createSocket(url: string, options: ClientOptions) {
 
   return {
     async *subscribe(payload: Operation, signal: AbortSignal, onChunk: () => void): AsyncGenerator<Result> {
-      connection ??= connect()
+      const key = await keyOf(options)
+      // With another key, those before keep theirs.
+      if (connection?.key !== key) connection = undefined
+      connection ??= connect(key)
       const own = connection
       const { listeners, opened } = own
       const id = String(++count)

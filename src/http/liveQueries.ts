@@ -60,22 +60,6 @@ const BYTES_A_VARIABLE_CHARACTER = 8
 
 type Compiled = CompiledOperation | undefined
 
-interface SharedDocument {
-  node: DocumentNode
-  bytes: number
-  queries: number
-}
-
-/** A live query, by the hash of what its streams have in common. */
-interface SharedQuery {
-  hash: string
-  query: LiveQuery
-  document: SharedDocument
-  /** Without its document. */
-  bytes: number
-  streams: number
-}
-
 /** Maximum names that the streams of a client watch, each counted for itself: half of what a process may watch. */
 const MAX_NAMES = 10_000
 const RETRY_AFTER_MS = 10_000
@@ -89,8 +73,10 @@ export type LiveQueries = ReturnType<typeof openLiveQueries>
  */
 export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   const { maxStreams, maxBytes, heartbeatMs, clients, gate, notices } = options
-  const queries = new Map<string, SharedQuery>()
-  const documents = new Map<DocumentNode, SharedDocument>()
+  /** By the hash of what their streams have in common. */
+  const queries = new Map<string, LiveQuery>()
+  /** Documents of live queries: of how many, and their memory, in bytes. */
+  const documents = new Map<DocumentNode, { queries: number; bytes: number }>()
   const streams = new Set<Stream>()
   const connections = new Set<LiveConnection>()
   const streamsOf = new Counts()
@@ -146,45 +132,37 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     }
   }
 
-  /** Adds a stream to the query that it shares with others. The first one opens it. */
-  function join(args: ExecutionArgs, compiled: Compiled, caller: Caller): SharedQuery {
-    const { document: node, operationName } = args
+  /** The live query of a subscription, which it shares with others. It is opened with the first stream. */
+  function queryFor(args: ExecutionArgs, compiled: Compiled, caller: Caller): LiveQuery {
+    const { document, operationName } = args
     const variableValues = declaredVariables(args)
     const text = JSON.stringify([operationName, variableValues, caller.kind, caller.grants])
-    const queryHash = hash('sha256', `${node.loc?.source.body}\n${text}`)
-    const found = queries.get(queryHash)
-    if (found) {
-      found.streams += 1
-      return found
-    }
-    const bytesOfNode = () => bytesOfDocument(node, compiled?.fields ?? 0)
-    const document = documents.get(node) ?? { node, bytes: bytesOfNode(), queries: 0 }
+    const key = hash('sha256', `${document.loc?.source.body}\n${text}`)
+    const found = queries.get(key)
+    if (found) return found
     // Not its context, which holds the first request.
     const kept = { ...args, variableValues, contextValue: undefined }
-    const query = openLiveQuery({ args: kept, compiled, nth, gate, caller, notices })
     const bytes = BYTES_A_QUERY + text.length * BYTES_A_VARIABLE_CHARACTER
-    const shared: SharedQuery = { hash: queryHash, query, document, bytes, streams: 1 }
-    queries.set(queryHash, shared)
-    budget.charge(undefined, bytes)
-    document.queries += 1
-    if (document.queries > 1) return shared
-    documents.set(node, document)
-    budget.charge(undefined, document.bytes)
-    return shared
+    const query = openLiveQuery({ key, bytes, args: kept, compiled, nth, gate, caller, notices })
+    queries.set(key, query)
+    const known = documents.get(document)
+    const ofDocument = known ?? { queries: 0, bytes: bytesOfDocument(document, compiled?.fields ?? 0) }
+    ofDocument.queries += 1
+    documents.set(document, ofDocument)
+    budget.charge(undefined, known ? bytes : bytes + ofDocument.bytes)
+    return query
   }
 
-  /** Removes a stream from a query. The last one closes it. */
-  function leave(shared: SharedQuery): void {
-    const { hash, query, document, bytes } = shared
-    shared.streams -= 1
-    if (shared.streams > 0) return
-    query.close()
-    queries.delete(hash)
-    budget.charge(undefined, -bytes)
-    document.queries -= 1
-    if (document.queries > 0) return
-    documents.delete(document.node)
-    budget.charge(undefined, -document.bytes)
+  /** Closes a live query that has no streams. */
+  function closeUnused({ key, bytes, document, isUsed, close }: LiveQuery): void {
+    if (isUsed()) return
+    close()
+    queries.delete(key)
+    const ofDocument = documents.get(document)
+    if (ofDocument) ofDocument.queries -= 1
+    const isLast = ofDocument?.queries === 0
+    if (isLast) documents.delete(document)
+    budget.charge(undefined, -(isLast ? bytes + ofDocument.bytes : bytes))
   }
 
   function assertRoom(client: ClientKey, bytes: number): void {
@@ -209,14 +187,13 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       const disconnect =
         responseStream &&
         connect(req, owner, { keepAlive: (ms) => responseStream.keepAlive(ms), break: () => stream.break() })
-      const shared = join(args, compiled, caller)
-      const { query } = shared
-      const bytes = BYTES_AN_OPERATION + shared.bytes + shared.document.bytes
+      const query = queryFor(args, compiled, caller)
+      const bytes = BYTES_AN_OPERATION + query.bytes + (documents.get(query.document)?.bytes ?? 0)
       let names = 0
       const stream = new Stream(caller, owner, () => {
         streams.delete(stream)
         query.leave(stream)
-        leave(shared)
+        closeUnused(query)
         budget.charge(client, -bytes, -BYTES_AN_OPERATION)
         namesOf.add(limited, -names)
         disconnect?.()

@@ -16,6 +16,10 @@ interface Opening {
 }
 
 interface LiveQueryOptions extends Pick<Context, 'nth' | 'gate' | 'caller'> {
+  /** What its streams have in common, as a hash. */
+  key: string
+  /** Memory that it takes besides its document, in bytes. */
+  bytes: number
   args: ExecutionArgs
   /** The same operation, if it could be compiled: an event takes 47 µs of processor time then, and else 78 (Node 20). */
   compiled: CompiledOperation | undefined
@@ -28,7 +32,8 @@ export type LiveQuery = ReturnType<typeof openLiveQuery>
  * All streams with the same operation, variables and rights: each event is executed once, and sent to all of them. A
  * stream that is not ready collects what it misses, and gets its newest state when it is.
  */
-export function openLiveQuery({ args, compiled, nth, gate, caller, notices }: LiveQueryOptions) {
+export function openLiveQuery(options: LiveQueryOptions) {
+  const { key, bytes, args, compiled, nth, gate, caller, notices } = options
   const owner = new SharedOwner()
   const streams = new Set<Stream>()
   const feed = nth.live.open({ onChanged, periods: selectedPeriods(args) })
@@ -103,6 +108,13 @@ export function openLiveQuery({ args, compiled, nth, gate, caller, notices }: Li
   }
 
   return {
+    key,
+    bytes,
+    document: args.document,
+
+    /** Whether it has streams, also such as wait for their first event. */
+    isUsed: () => owner.members.size > 0,
+
     /** Returns the result for the first event of a stream. */
     join(stream: Stream): Promise<ExecutionResult> {
       owner.join(stream.owner)

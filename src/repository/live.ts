@@ -44,6 +44,29 @@ export interface Watched {
   readonly topic: Topic
   /** Null: it doesn't exist. An error: it can't be read. Undefined: not read yet. */
   state: TopicState | Error | null | undefined
+  readonly text: string
+  readonly feeds: Set<Feed>
+  /** Of a leaderboard: when it was last read, and that read until it is over. */
+  readAt: number
+  reading: Promise<void> | undefined
+}
+
+/** What somebody watches. */
+interface Feed {
+  /**
+   * Called with the topics whose states changed, at most ten times a second, and not before the last call has ended. If
+   * it throws, they are among those of the next call.
+   */
+  readonly onChanged: (changed: ReadonlySet<Watched>) => Promise<void>
+  /** Periods at whose end counters count as changed: their current total and their history differ then. */
+  readonly periods: readonly Period[]
+  readonly entries: Set<Watched>
+  /** Those that changed since the last call began. */
+  changed: Set<Watched>
+  /** Whether the last call has not ended. */
+  isDelivering: boolean
+  /** When the first of its periods ends in a counter, in milliseconds since 1970. */
+  readonly periodEnds: Map<Watched, number>
 }
 
 interface LiveOptions {
@@ -62,16 +85,6 @@ interface LiveOptions {
 }
 
 type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
-
-interface Watcher {
-  /**
-   * Called with the topics whose states changed, at most ten times a second, and not before the last call has ended. If
-   * it throws, they are among those of the next call.
-   */
-  onChanged(changed: ReadonlySet<Watched>): Promise<void>
-  /** Periods at whose end counters count as changed: their current total and their history differ then. */
-  periods: readonly Period[]
-}
 
 /** Kinds of topics that are read together. */
 const KINDS = ['counter', 'sequenceGroup', 'reservation'] as const
@@ -96,38 +109,19 @@ const LONGEST_SLEEP_MS = 2 ** 31 - 1
 const BUSY = 0.5
 const MEASURE_MS = 20
 
-interface WatchedTopic extends Watched {
-  readonly text: string
-  readonly feeds: Set<Feed>
-  /** Of a leaderboard: when it was last read, and that read until it is over. */
-  readAt: number
-  reading: Promise<void> | undefined
-}
-
-/** A watcher, with what it watches. */
-interface Feed extends Watcher {
-  readonly entries: Set<WatchedTopic>
-  /** Of what changed, the watcher was not notified yet. */
-  changed: Set<Watched>
-  /** Whether the watcher works on the last call. */
-  isDelivering: boolean
-  /** When the first of the watcher's periods ends in a counter, in milliseconds since 1970. */
-  readonly periodEnds: Map<Watched, number>
-}
-
 /**
  * Watches counters, sequence groups and reservations. Whoever changes them, their states are read from the database, in
  * ticks: a tick reads what was marked since the last one, and every 300 ms all that is watched. This process marks what
  * its flushes change; the poll finds what other processes changed, what was changed by hand, and what expired.
  *
- * All states come from these reads, one tick after another, so watchers never see an older one after a newer one. While
+ * All states come from these reads, one tick after another, so nobody gets an older one after a newer one. While
  * nothing is watched, nothing is read.
  */
 export class Live {
   readonly #options: LiveOptions
-  readonly #entries = new Map<string, WatchedTopic>()
+  readonly #entries = new Map<string, Watched>()
   readonly #feeds = new Set<Feed>()
-  readonly #marked = new Set<WatchedTopic>()
+  readonly #marked = new Set<Watched>()
   #size = 0
   /** Called with the error of the next tick that begins, if it has one. */
   #waiting: ((error?: Error) => void)[] = []
@@ -161,10 +155,10 @@ export class Live {
     this.#sleep.abort()
   }
 
-  /** Starts to watch for a watcher. */
-  open(watcher: Watcher): Feed {
+  open({ onChanged, periods }: Pick<Feed, 'onChanged' | 'periods'>): Feed {
     const feed: Feed = {
-      ...watcher,
+      onChanged,
+      periods,
       entries: new Set(),
       changed: new Set(),
       isDelivering: false,
@@ -193,7 +187,7 @@ export class Live {
     const watched = topics.map((topic, index) => {
       const text = texts[index] ?? ''
       const known = entries.get(text)
-      const entry: WatchedTopic = known ?? {
+      const entry: Watched = known ?? {
         topic,
         text,
         state: undefined,
@@ -295,7 +289,7 @@ export class Live {
   }
 
   /** Apart from ticks, which don't wait for it: what it finds is delivered by the next one. */
-  #readLeaders(entry: WatchedTopic): void {
+  #readLeaders(entry: Watched): void {
     const { topic } = entry
     if (topic.kind !== 'leaderboard' || entry.reading) return
     const { readLeaders, notices } = this.#options
@@ -328,7 +322,7 @@ export class Live {
   }
 
   /** @throws {NthError} UNAVAILABLE */
-  async #readAll<Kind extends BatchedKind>(kind: Kind, due: readonly WatchedTopic[]): Promise<void> {
+  async #readAll<Kind extends BatchedKind>(kind: Kind, due: readonly Watched[]): Promise<void> {
     const { read, notices } = this.#options
     const same = due.filter(({ topic }) => topic.kind === kind)
     for (let from = 0; from < same.length; from += MAX_KEYS) {
@@ -360,7 +354,7 @@ export class Live {
   }
 }
 
-function update(entry: WatchedTopic, state: Watched['state']): void {
+function update(entry: Watched, state: Watched['state']): void {
   const before = entry.state
   if (isState(before) && isState(state) && (isOlder(state, before) || !isChanged(before, state))) return
   if (before === state) return

@@ -178,3 +178,20 @@ it('serves streams of other clients, too', async () => {
   controller.abort()
   await expect.poll(() => proxy.open.sockets).toBe(0)
 })
+
+it('opens another connection with another key, and leaves that of others as it is', async () => {
+  const { url, createKey } = await startProtected()
+  const proxy = await startProxy(url)
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  let key: string | undefined = secret
+  const client = createClient({ url: proxy.url, key: () => key })
+  const first = watch(client, 'a')
+  await expect.poll(first.latest).toBe(0)
+  key = undefined
+  const second = watch(client, 'a')
+  await expect.poll(() => second.states.at(-1)).toBe('ended')
+  expect(second.errors).toMatchObject([{ code: 'UNAUTHENTICATED' }])
+  expect(first.states.at(-1)).toBe('open')
+  first.stop()
+  await expect.poll(() => proxy.open.sockets).toBe(0)
+})
