@@ -261,7 +261,9 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
 
   async function note(name: string, isFirstRead: boolean): Promise<void> {
     const id = await noteRead(database, name)
-    if (!isFirstRead || id === undefined) return
+    // It may be created at any time, and its first read is noted then.
+    if (id === undefined) return void noted.delete(name)
+    if (!isFirstRead) return
     await refresh()
     for (const fault of await scanNamespace(database, id, now())) notices.fault(fault)
   }

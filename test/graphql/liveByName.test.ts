@@ -55,6 +55,14 @@ it('leaderboard: by the total of a period, and null where the namespace has none
   await none.until(({ leaderboard }) => isDeepStrictEqual(leaderboard, [{ value: 2 }]))
 })
 
+it('leaderboard: has what is counted first, though it was read before there was anything', async () => {
+  const { url, ask } = await startFront()
+  const stream = await subscribe(url, TOP, { variables: { first: 1 } })
+  expect(await stream.data()).toEqual({ leaderboard: [] })
+  await ask(add('a', 7))
+  expect(await stream.data()).toMatchObject({ leaderboard: [{ value: 7 }] })
+})
+
 it('leaderboard: is read once a second for all who watch it', async () => {
   const { url, ask } = await startFront()
   await ask(add('a', 1))
