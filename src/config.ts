@@ -100,7 +100,7 @@ const settings = z.object({
   /** Maximum time of a shutdown after that, in milliseconds. */
   shutdownTimeoutMs: variable('NTH_SHUTDOWN_TIMEOUT_MS', whole(1000, 3_600_000).default(20_000)),
   maxConnectionsPerAddress: variable('NTH_MAX_CONNECTIONS_PER_ADDRESS', whole(1, 1_000_000).default(1000)),
-  /** Maximum streams of one caller from one address. */
+  /** Maximum streams and WebSockets of one caller from one address. */
   maxStreams: variable('NTH_MAX_STREAMS_PER_CLIENT', whole(1, 1_000_000).default(100)),
   allowedOrigins: variable('NTH_ALLOWED_ORIGINS', listOf(origin).default([])),
   adminKey: variable('NTH_ADMIN_KEY', adminKey.optional()),

@@ -24,7 +24,7 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
   NTH_ANONYMOUS_PER_MINUTE   maximum changes a minute from an address without a key (unlimited)
   NTH_BROWSER_PER_MINUTE     the same with a page key that has no limit of its own (300)
   NTH_MAX_CONNECTIONS_PER_ADDRESS  maximum connections from an address (1000)
-  NTH_MAX_STREAMS_PER_CLIENT  maximum subscriptions of a key from an address (100)
+  NTH_MAX_STREAMS_PER_CLIENT  maximum streams and WebSockets of a key from an address (100)
   NTH_DOCUMENTS              trusted: only keys with ADMIN may run other than trusted documents (any)
   NTH_TRUST_PROXY            networks of proxies whose X-Forwarded-For is believed (none)
   NTH_PUBLIC_URL             URL under which browsers reach this server's pages (its own)
