@@ -134,7 +134,7 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
         if (!reserve(request, neededBytes, bytes.length)) return settle(overloaded())
         // Decoding would replace invalid bytes with U+FFFD, and so make two names equal.
         if (!isUtf8(bytes)) return settle(new HttpError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.'))
-        if (hasTooManyValues(bytes)) return settle(tooManyValues())
+        if (bytes.length > MAX_VALUES && hasTooManyValues(bytes)) return settle(tooManyValues())
         settle(bytes)
       }
 
@@ -157,7 +157,6 @@ function tooLong(limit: number): HttpError {
 
 /** Counts what begins a member or an item outside of texts: all commas, and the brackets before the first ones. */
 export function hasTooManyValues(json: Buffer): boolean {
-  if (json.length <= MAX_VALUES) return false
   let values = 0
   let isInText = false
   for (let index = 0; index < json.length; index += 1) {

@@ -244,12 +244,14 @@ export function createGraphqlHandler({
     // operations may be sent by GET is checked before they are executed.
     const options = { method: 'POST', headers: headers as Record<string, string> }
     const request = new fetchAPI.Request(`http://${host}${url}`, options)
-    // A response to HEAD has no body, and so no events.
-    const format = method === 'HEAD' ? undefined : streamFormatFor(accept)
-    if (!('response' in asked) || !format) return getResultForParams({ params, request }, server)
-    const responseStream = new ResponseStream(asked.response, () => headersOf(asked), format)
-    asked.responseStream = responseStream
-    return getResultForParams({ params, request }, { ...server, responseStream })
+    if ('response' in asked)
+      server.openStream = () => {
+        // A response to HEAD has no body, and so no events.
+        const format = method === 'HEAD' ? undefined : streamFormatFor(accept)
+        asked.responseStream = format && new ResponseStream(asked.response, () => headersOf(asked), format)
+        return asked.responseStream
+      }
+    return getResultForParams({ params, request }, server)
   }
 
   /** The response to a result, without what others than Yoga add to it. */

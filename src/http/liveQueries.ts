@@ -14,6 +14,7 @@ import { bytesOfDocument, type CompiledOperation } from './documents.ts'
 import { httpOf, invalidCredential, rejectRequest, serviceUnavailable } from './errors.ts'
 import { type LiveQuery, openLiveQuery } from './liveQuery.ts'
 import { contextOf } from './requests.ts'
+import type { ResponseStream } from './responseStream.ts'
 import { type Sink, Stream } from './stream.ts'
 import { LEEWAY_MS } from './tokens.ts'
 
@@ -177,11 +178,16 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     connect,
 
     /**
-     * Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. That of a
-     * response is a connection of its own.
+     * Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled.
+     *
+     * @param responseStream what carries it, as a connection of its own; undefined: it is one of those of a WebSocket
      */
-    async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
-      const { caller, owner, req, responseStream } = contextOf(args)
+    async subscribe(
+      args: ExecutionArgs,
+      compiled: Compiled,
+      responseStream: ResponseStream | undefined,
+    ): Promise<ExecutionResult | StreamResult> {
+      const { caller, owner, req } = contextOf(args)
       const client = clients.limited(req)
       const limited = client && ownerText(owner)
       const disconnect =

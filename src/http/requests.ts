@@ -90,8 +90,8 @@ export interface ServerContext extends Access {
   cost: Context['cost']
   /** Characters, or bytes, of its body or address without the document. */
   variablesLength: number
-  /** What a subscription is answered with; undefined: its client accepts no stream, or it arrived over a WebSocket. */
-  responseStream?: ResponseStream | undefined
+  /** Makes what a subscription is answered with; undefined: its client accepts no stream, or it arrived over a WebSocket. */
+  openStream?: () => ResponseStream | undefined
   /** Whether it arrived over a WebSocket, where only subscriptions may. */
   isOnSocket?: boolean
 }

@@ -102,6 +102,9 @@ type State = 'serving' | 'draining' | 'closing'
 const DRAINING = 'Nth is shutting down.'
 const FULL = 'Nth refuses requests: those in flight use all memory that they may.'
 
+/** That of a malformed URL is undefined. */
+const API_PATHS: readonly (string | undefined)[] = ['/graphql', '/graphql/']
+
 const CLOSING = 'Nth is shutting down; try again in a moment.'
 const NOT_FOUND = 'Not found. The API is at /graphql, the demos at /.'
 
@@ -187,7 +190,7 @@ export async function listen(options: ListenOptions) {
   /** Why a WebSocket may not be opened; undefined: it may. */
   function refuseUpgrade(request: IncomingMessage): HttpError | undefined {
     if (state === 'closing') return serviceUnavailable(CLOSING)
-    if (!isGraphql(pathOf(request))) return new HttpError(404, 'BAD_REQUEST', NOT_FOUND)
+    if (!API_PATHS.includes(pathOf(request))) return new HttpError(404, 'BAD_REQUEST', NOT_FOUND)
     return origins.hostFault(request.headers.host ?? 'localhost')
   }
 
@@ -213,7 +216,7 @@ export async function listen(options: ListenOptions) {
   ): unknown {
     const path = pathOf(request)
     const hostError = origins.hostFault(request.headers.host ?? 'localhost')
-    const isCall = isGraphql(path) && (request.method === 'POST' || !isPage(request))
+    const isCall = API_PATHS.includes(path) && (request.method === 'POST' || !isPage(request))
     if (isCall && !hostError) return answerCall(request, response, headers, credential)
     withHeaders(response, headers)
     if (path === '/metrics' && !hostError) return answerMetrics(request, response, credential)
@@ -312,10 +315,6 @@ function urlOf({ address, family, port }: AddressInfo): string {
 /** Whether a browser navigates. */
 function isPage(request: IncomingMessage): boolean {
   return !isWrite(request) && (request.headers.accept?.includes('text/html') ?? false)
-}
-
-function isGraphql(path: string | undefined): boolean {
-  return path === '/graphql' || path === '/graphql/'
 }
 
 function reject(response: ServerResponse, status: number, message: string): void {

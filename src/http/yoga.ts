@@ -101,7 +101,8 @@ function operations(cache: DocumentCache, liveQueries: LiveQueries, notices: Not
 
     onSubscribe({ args, setSubscribeFn }) {
       const { operation } = noted(args)
-      const { responseStream, isOnSocket } = contextOf(args)
+      const { openStream, isOnSocket } = contextOf(args)
+      const responseStream = openStream?.()
       if (!responseStream && !isOnSocket) {
         const message =
           'The result of a subscription is a stream: open a WebSocket, or send the header Accept: text/event-stream, or multipart/mixed;subscriptionSpec=1.0.'
@@ -109,7 +110,7 @@ function operations(cache: DocumentCache, liveQueries: LiveQueries, notices: Not
       }
       assertVariables(args, operation)
       const compiled = cache.compiled(args.document.loc?.source.body, args.operationName)
-      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled))
+      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled, responseStream))
     },
   }
 }
