@@ -100,6 +100,13 @@ export function openSockets(server: Server, options: SocketsOptions) {
     handleProtocols: (names) => names.has(GRAPHQL_TRANSPORT_WS_PROTOCOL) && GRAPHQL_TRANSPORT_WS_PROTOCOL,
   })
 
+  webSockets.on('wsClientError', ({ message }, socket) => {
+    endWith(
+      socket as Socket,
+      new HttpError(400, 'BAD_REQUEST', `This is no WebSocket handshake: ${message}.`),
+    )
+  })
+
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
     // A server of HTTP has no other streams.
     const socket = stream as Socket

@@ -226,6 +226,23 @@ it('answers none of many malformed requests with a stack or a path of the server
   expect(faults).toEqual([])
 })
 
+it.each([
+  ['GET /graphql HTTP/1.1', 'Sec-WebSocket-Key: bad', 400],
+  ['POST /graphql HTTP/1.1', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 400],
+  ['GET /nowhere HTTP/1.1', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 404],
+])('answers a handshake that is none with a code: %s, %s', async (line, key, status) => {
+  const { url } = await startService()
+  const headers = [
+    'Host: localhost',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Version: 13',
+    key,
+  ]
+  const answer = await exchange(url, line, headers)
+  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} [\\s\\S]*"code":"BAD_REQUEST"`))
+})
+
 it('answers requests that offer another protocol, such as h2c, as any other', async () => {
   const { url } = await startService()
   const offers = [

@@ -37,8 +37,11 @@ import { useCount } from 'nth-counters/react'
 const client = createClient({ url: '${url}'${key ? ", key: 'nth_…'" : ''} })
 
 export function Buy({ name = '${title}' }) {
-  const { mine, error, increment } = useCount({ name, namespace: 'booksales', client })
-  return <button onClick={increment}>{error?.message ?? (mine ? \`No. \${mine}\` : 'Buy')}</button>
+  const { mine, error, increment } = useCount({
+    name, namespace: 'booksales', client,
+  })
+  const text = mine ? \`No. \${mine}\` : 'Buy'
+  return <button onClick={increment}>{error?.message ?? text}</button>
 }`,
 }
 
