@@ -131,7 +131,7 @@ it('keeps the selected bar when the next hour begins', async () => {
   await soldAt(target, 1, Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 2 * HOUR_MS, 4)
   const relay = await startRelay(url)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(`${relay.url}/book?title=Bulldozer`)
+  const window = await openWindow(`${relay.url}/book?title=Bulldozer`, { hasSockets: false })
   const reading = window.locator('#hours .reading')
   await reading.getByText(': 20 sold').waitFor()
   const plot = window.locator('#hours svg')

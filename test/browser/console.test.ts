@@ -151,27 +151,28 @@ it('shows what others count, by one subscription for the page', async () => {
   await createCounters(ask, 'n', 60)
   const { openWindow } = await openBrowser()
   const window = await openWindow('about:blank')
-  let streams = 0
-  window.on('request', (request) => {
-    if (request.postData()?.includes('subscription ')) streams += 1
-  })
+  let subscriptions = 0
+  window.on('websocket', (socket) =>
+    socket.on('framesent', ({ payload }) => {
+      if (String(payload).includes('subscription ')) subscriptions += 1
+    }),
+  )
   await window.goto(consoleUrl(url, { namespace: 'n' }))
   await window.getByRole('cell', { name: '50', exact: true }).waitFor()
   await ask(`mutation { incrementBy(name: "name 0007", delta: 1000, namespace: "n") { value } }`)
   await window.getByRole('cell', { name: '1,008', exact: true }).waitFor()
-  expect(streams).toBe(1)
+  expect(subscriptions).toBe(1)
 })
 
 it('closes its subscription while its tab is hidden, and catches up afterwards', async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const window = await openWindow('about:blank')
+  const opened = window.waitForEvent('websocket')
+  await window.goto(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
   await window.getByText(': 1 added').first().waitFor()
-  const closed = window.waitForEvent(
-    'requestfailed',
-    (request) => !!request.postData()?.includes('subscription '),
-  )
+  const closed = (await opened).waitForEvent('close')
   await setHidden(true)
   await closed
   await ask(increment('visitors'))
@@ -190,7 +191,7 @@ it('says that its numbers may be old only while there is no subscription', async
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  const window = await openWindow('about:blank', { hasSockets: false })
   const streams = await cutOff(window, 'subscription ')
   await window.goto(consoleUrl(url, { namespace: 'n' }))
   await window.getByRole('alert').getByText("The numbers may be old: The server can't be reached.").waitFor()
@@ -205,7 +206,7 @@ it('shows without a click, once the server is back, what could not be read befor
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  const window = await openWindow('about:blank', { hasSockets: false })
   const answers = await cutOff(window)
   await window.goto(consoleUrl(url, { namespace: 'n' }))
   await window.getByRole('alert').getByText("The server can't be reached.").waitFor()

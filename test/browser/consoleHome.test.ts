@@ -119,7 +119,7 @@ it('connects again at once on request', async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  const window = await openWindow('about:blank', { hasSockets: false })
   const streams = await cutOff(window, 'subscription ')
   await window.goto(consoleUrl(url, { namespace: 'n' }))
   // By then it waits for longer than a test does.

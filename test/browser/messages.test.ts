@@ -61,7 +61,7 @@ it.each(pages)(
   async (_, path, text) => {
     const { url } = await startService()
     const { openWindow } = await openBrowser()
-    const window = await openWindow('about:blank')
+    const window = await openWindow('about:blank', { hasSockets: false })
     const reading = await cutOff(window)
     await window.goto(`${url}${path}`)
     await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
@@ -78,7 +78,7 @@ it.each(pages)(
 it('says the same where the server has no numbers', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  const window = await openWindow('about:blank', { hasSockets: false })
   await refuseAll(window, 'Sales', { code: 'UNAVAILABLE' })
   await window.goto(`${url}/shop`)
   await window.getByRole('alert').getByText("The numbers can't be reached: Try later.").waitFor()
@@ -88,7 +88,7 @@ it('says the same where the server has no numbers', async () => {
 it('shows that numbers are loading when they take long', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  const window = await openWindow('about:blank', { hasSockets: false })
   const reading = await holdBack(window, 'Sales')
   await window.goto(`${url}/shop`)
   await window.getByRole('status').getByText('Loading the numbers…').waitFor()

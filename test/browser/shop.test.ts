@@ -67,7 +67,7 @@ it('shows every buyer in many windows which copy is theirs', async () => {
 it('shows a purchase at once, without reading again', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const window = await openWindow(`${url}/shop`, { hasSockets: false })
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   await cutOff(window, 'Sales')
   await buy(window, 'Bulldozer')

@@ -40,9 +40,10 @@ export async function cutOff(window: Page, text = ''): Promise<Held> {
   }
 }
 
-/** Lets `loseNumbers` end the streams of a page that is opened later. */
+/** Lets `loseNumbers` end the streams of a page that is opened later, which has no WebSocket. */
 export function recordStreams(window: Page): Promise<unknown> {
   return window.addInitScript(`
+    delete window.WebSocket
     window.streams = []
     const send = window.fetch
     window.fetch = (url, options) => {

@@ -13,12 +13,14 @@ export interface Window extends Page {
 
 /** Opens windows, closed when the test has finished. Each is a person of their own, with a storage of their own. */
 export async function openBrowser(): Promise<{
-  openWindow(url: string, options?: BrowserContextOptions): Promise<Window>
+  /** `hasSockets`: whether pages may open WebSockets (default); otherwise they have streams of events. */
+  openWindow(url: string, options?: BrowserContextOptions & { hasSockets?: boolean }): Promise<Window>
 }> {
   const browser = await openOnce(launchChromium)
   return {
-    async openWindow(url, options = {}) {
+    async openWindow(url, { hasSockets = true, ...options } = {}) {
       const context = await browser.newContext(options)
+      if (!hasSockets) await context.addInitScript('delete window.WebSocket')
       context.setDefaultTimeout(PATIENCE_MS)
       onTestFinished(() => context.close())
       const page = await context.newPage()

@@ -1,8 +1,8 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** What a request for a subscription says, of a page's `fetch` or an `EventSource`. */
-const STREAM = /^accept: text\/event-stream/im
+/** What a request for subscriptions says: of a WebSocket, of a page's `fetch`, or of an `EventSource`. */
+const STREAM = /^(?:upgrade: websocket|accept: text\/event-stream)/im
 
 /** Another address of a server, whose connections a test can cut and hold. Closed when the test has finished. */
 export async function startRelay(url: string) {
