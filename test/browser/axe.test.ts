@@ -9,7 +9,7 @@ it.each(Object.entries(states))('finds nothing wrong with %s', async (_, { path,
   const service = await startService()
   const { openWindow } = await openBrowser()
   // Colours are those after a number has arrived.
-  const window = await openWindow('about:blank', { reducedMotion: 'reduce' })
+  const window = await openWindow('about:blank', { reducedMotion: 'reduce', hasSockets: false })
   await before?.(window, service)
   await window.goto(`${service.url}${path}`)
   await after(window, service)
