@@ -32,7 +32,7 @@ export interface MutateOptions {
    * with the same name repeats the same action instead of making another change.
    */
   remember?: string
-  /** Called when it is sent, and when it is sent again, as no answer arrived or the server asked for that. */
+  /** Called when it is sent, and when it is sent again, as no answer arrived or the server requested that. */
   onState?(state: 'sending' | 'trying again'): void
   signal?: AbortSignal | undefined
 }
@@ -691,12 +691,13 @@ interface SocketMessage {
  * `graphql-transport-ws`.
  */
 function createSocket(url: string, options: ClientOptions) {
+  /** Of the subscriptions of a connection, by their ids. They also get what is sent to none. */
+  type Listeners = Map<string, (message: SocketMessage | NthError) => void>
   let connection: ReturnType<typeof connect> | undefined
   let count = 0
 
   function connect(key: string | undefined) {
-    /** Of its subscriptions, by their ids. They also get what is sent to none. */
-    const listeners = new Map<string, (message: SocketMessage | NthError) => void>()
+    const listeners: Listeners = new Map()
     const opened = open(key, listeners)
     const self = { key, listeners, opened }
     // It is an error of those that wait for it.
@@ -708,10 +709,7 @@ function createSocket(url: string, options: ClientOptions) {
     if (connection === ended) connection = undefined
   }
 
-  async function open(
-    key: string | undefined,
-    listeners: Map<string, (message: SocketMessage | NthError) => void>,
-  ): Promise<WebSocket> {
+  async function open(key: string | undefined, listeners: Listeners): Promise<WebSocket> {
     const address = new URL(url, globalThis.location?.href)
     address.protocol = address.protocol.replace('http', 'ws')
     const socket = new WebSocket(address, 'graphql-transport-ws')

@@ -113,11 +113,11 @@ function createReader(client: NthClient, variables: object, types: string, selec
   async function readAll(): Promise<(Read | null)[]> {
     // In a task of its own, as many elements come at once.
     await new Promise((resolve) => setTimeout(resolve))
-    const asked = [...names]
+    const requested = [...names]
     names = new Set()
     answer = undefined
     const data = await client
-      .query<{ counters: (Read | null)[] | null }>(query, { ...variables, names: asked })
+      .query<{ counters: (Read | null)[] | null }>(query, { ...variables, names: requested })
       .catch((error) => {
         const part = error.data
         if (!part?.counters || isTemporary(error)) throw error

@@ -190,13 +190,13 @@ export function createGraphqlHandler({
   }
 
   async function resultOf(
-    asked: ApiRequest | ApiExchange,
+    call: ApiRequest | ApiExchange,
     params: GraphQLParams,
     access: Access,
     type: JsonType,
   ) {
-    const { request, note, length } = asked
-    const isOnSocket = !('response' in asked)
+    const { request, note, length } = call
+    const isOnSocket = !('response' in call)
     // The document of a persisted query isn't in the request.
     const variablesLength = Math.max(0, length - (params.query?.length ?? 0))
     const cost = params.extensions?.cost === true ? { values: 0 } : undefined
@@ -222,7 +222,7 @@ export function createGraphqlHandler({
       const result =
         compiled && 'data' in compiled
           ? finalResult(compiled, note.operation === 'mutation', notices)
-          : ((await resultInYoga(asked, params, server)) ?? {})
+          : ((await resultInYoga(call, params, server)) ?? {})
       note.code = codeOf(result as ExecutionResult)
       if (!note.isDocumentRefused) return withCost(result, cost)
       const rendered = await render(result, type)
@@ -237,19 +237,19 @@ export function createGraphqlHandler({
     }
   }
 
-  function resultInYoga(asked: ApiRequest | ApiExchange, params: GraphQLParams, server: ServerContext) {
+  function resultInYoga(call: ApiRequest | ApiExchange, params: GraphQLParams, server: ServerContext) {
     const { url, headers, method } = server.req
     const { host = 'localhost', accept } = headers
     // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow. Which
     // operations may be sent by GET is checked before they are executed.
     const options = { method: 'POST', headers: headers as Record<string, string> }
     const request = new fetchAPI.Request(`http://${host}${url}`, options)
-    if ('response' in asked)
+    if ('response' in call)
       server.openStream = () => {
         // A response to HEAD has no body, and so no events.
         const format = method === 'HEAD' ? undefined : streamFormatFor(accept)
-        asked.responseStream = format && new ResponseStream(asked.response, () => headersOf(asked), format)
-        return asked.responseStream
+        call.responseStream = format && new ResponseStream(call.response, () => headersOf(call), format)
+        return call.responseStream
       }
     return getResultForParams({ params, request }, server)
   }

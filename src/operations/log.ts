@@ -65,7 +65,7 @@ function linesTo(dest: number) {
 
 /** How often the same unexpected error is logged, in milliseconds. */
 const REPEAT_MS = 60_000
-/** Unexpected errors that are told from others. */
+/** Unexpected errors that are distinguished. */
 const MAX_FAULTS = 100
 
 /** Logs each unexpected error, but the same one at most once a minute, with how often it came in between. */
