@@ -265,6 +265,7 @@ export function noteRead(database: Database, name: string): Promise<number | und
 
 /** Those of some counters whose namespaces are read. */
 export async function withReaders<C extends ListedCounter>(database: Database, counters: readonly C[]) {
+  if (counters.length === 0) return []
   const ids = new Set(counters.map(({ namespaceId }) => namespaceId))
   const rows = await database.select<{ id: number }>(
     JOBS,

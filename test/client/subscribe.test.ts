@@ -1,5 +1,5 @@
 import { createClient, type NthError, type Subscription, type SubscriptionState } from 'nth-counters/client'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { startRelay } from '../support/client/relay.ts'
 import { clientWith, refused, unavailable } from '../support/client/scriptedFetch.ts'
@@ -11,6 +11,12 @@ const INCREMENT = 'mutation { increment(name: "c") { value } }'
 interface Watched {
   counters: ({ name: string; value: number } | null)[] | null
 }
+
+// Streams of events, as in Node before 22. `socket.test.ts` has the others.
+beforeEach(() => {
+  vi.stubGlobal('WebSocket', undefined)
+  onTestFinished(() => void vi.unstubAllGlobals())
+})
 
 /** Subscribes until the test has finished, and collects what arrives. */
 function watch(

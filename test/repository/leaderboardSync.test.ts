@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
 import { ER } from '../../src/mysql/errors.ts'
 import { pauseMs } from '../../src/repository/leaderboard.ts'
+import { withReaders } from '../../src/repository/leaderboardSync.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -21,6 +22,10 @@ it('lists soon what another process has changed', async () => {
 
 it('pauses for a second, or longer after a long copy', () => {
   expect([0, 50, 100, 10_000].map(pauseMs)).toEqual([1000, 1000, 1900, 5000])
+})
+
+it('has nothing to copy when the copy before took all, while the next one waited', async () => {
+  expect(await withReaders(openTestDatabase(await freshDatabase()), [])).toEqual([])
 })
 
 it('finds what a process that was killed had not listed yet, and what was changed by hand', async () => {
