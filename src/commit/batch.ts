@@ -25,7 +25,7 @@ export interface Batch {
   /** One for each idempotency key, in the order in which all processes claim them. */
   readonly claims: readonly Claim[]
   readonly at: Date
-  readonly precautions: Precautions
+  readonly approach: Approach
 }
 
 /** The operations of a batch on one row, in the order of its calls. */
@@ -88,22 +88,25 @@ export function slotOf({ path }: CounterWork): number | undefined {
   return path.kind === 'locked' && path.slot !== 'all' ? path.slot : undefined
 }
 
-/** What the attempts of one flush have shown that its next attempt must heed. */
-export interface Precautions {
-  /** Ids of counters whose operations may be refused: they take the locked path. */
-  readonly lockedPath: Set<number>
-  /** A row is locked by another session, or may be: all locks are tried first, and none is waited for. */
-  triesLocks: boolean
-  /** The quarantined key of the calls. If it is a counter's, that lock is tried before all others. */
-  readonly quarantined: string | undefined
-  /**
-   * As in the first attempt: an addition may commit by itself, before it is known to be possible, and before its lock is free;
-   * and rows that need more than an addition may be locked after the others.
-   */
-  mayCommitAtOnce: boolean
-  /** Number of attempts after which the flush paused. */
-  failures: number
-}
+/**
+ * How an attempt of a flush takes its locks.
+ *
+ *   quick    an addition may commit by itself, before it is known to be possible, and before its lock is free; and rows that
+ *            need more than an addition may be locked after the others
+ *   ordered  all locks are taken in order, and waited for
+ *   trying   a row is locked by another session, or may be: all locks are tried first, and none is waited for
+ *
+ * `lockedPath`: the ids of counters whose operations may be refused, as an attempt before has shown.
+ */
+export type Approach =
+  | { readonly kind: 'quick' }
+  | { readonly kind: 'ordered'; readonly lockedPath: ReadonlySet<number> }
+  | {
+      readonly kind: 'trying'
+      readonly lockedPath: ReadonlySet<number>
+      /** The quarantined key of the calls, if any. If it is a counter's, that lock is tried before all others. */
+      readonly quarantined: string | undefined
+    }
 
 /** Maximum sum of the absolute values of additions that are made without reading the totals that they change. */
 export const SMALL_SUM = 2 ** 42
@@ -187,7 +190,7 @@ export interface BatchContext {
   random: () => number
 }
 
-interface BatchOptions extends Pick<Batch, 'at' | 'precautions'> {
+interface BatchOptions extends Pick<Batch, 'at' | 'approach'> {
   readonly context: BatchContext
 }
 
@@ -225,7 +228,7 @@ export function batchOf(calls: readonly Call[], options: BatchOptions): Batch | 
       .sort(inLockOrder),
     claims: [...claims.values()].sort((a, b) => (a.hash < b.hash ? -1 : 1)),
     at: options.at,
-    precautions: options.precautions,
+    approach: options.approach,
   }
 }
 
@@ -255,7 +258,7 @@ function include<Row extends { id: number }, Operation>(
   return work
 }
 
-function workOnCounter(work: CounterRowWork, { precautions, at, context }: BatchOptions): CounterWork {
+function workOnCounter(work: CounterRowWork, { approach, at, context }: BatchOptions): CounterWork {
   const { row, operations, hasClaim, wantsRevision, wantsPeriodValues, isMissed } = work
   const { slots, minValue, maxValue } = row.definition
   let sum = 0
@@ -277,7 +280,8 @@ function workOnCounter(work: CounterRowWork, { precautions, at, context }: Batch
   const isSmall = volume <= SMALL_SUM
   const running = context.runningPeriods(row.definition, at.getTime())
   const isFaulty = isMissed || running === UNKNOWN_PERIODS
-  const mayRefuse = isFaulty || minValue !== null || maxValue !== null || precautions.lockedPath.has(row.id)
+  const wasRefused = approach.kind !== 'quick' && approach.lockedPath.has(row.id)
+  const mayRefuse = isFaulty || minValue !== null || maxValue !== null || wasRefused
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more. The lock on the first one also protects the subjects.
   if (slots > 1 && isSmall && !mayRefuse) {

@@ -17,6 +17,7 @@ import { totalOf, UNKNOWN_PERIODS } from '../rules/periods.ts'
 import { rowKey } from '../rules/rows.ts'
 import { applyToSequence, numberState } from '../rules/sequence.ts'
 import {
+  type Approach,
   type Batch,
   type BatchContext,
   batchOf,
@@ -25,7 +26,6 @@ import {
   type CounterWrite,
   type NotApplied,
   type Outcome,
-  type Precautions,
   type Reading,
   type SequenceGroupWrite,
   type Transaction,
@@ -84,15 +84,7 @@ export function flushAll(
   context: FlushContext,
   quarantined?: string,
 ): Promise<boolean> {
-  const triesLocks = quarantined !== undefined || context.isOnProbation(calls)
-  const precautions: Precautions = {
-    lockedPath: new Set(),
-    triesLocks,
-    quarantined,
-    mayCommitAtOnce: !triesLocks,
-    failures: 0,
-  }
-  const flush: Flush = { writer, context, precautions, at: context.now() }
+  const flush: Flush = { writer, context, quarantined, at: context.now() }
   return flushTrace.tracePromise(run, { calls }, undefined, flush, calls)
 }
 
@@ -100,24 +92,33 @@ export function flushAll(
 interface Flush {
   readonly writer: Writer
   readonly context: FlushContext
-  readonly precautions: Precautions
+  readonly quarantined: string | undefined
   readonly at: Date
 }
+
+const QUICK: Approach = { kind: 'quick' }
+const NO_IDS: ReadonlySet<number> = new Set()
 
 /** Attempts of a flush to take its locks. Each refused one shows only the first claim or sequence group that is locked. */
 const MAX_LOCKS_REFUSED = 8
 
 async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
-  const { context, precautions } = flush
+  const { context, quarantined } = flush
   const { clock, pending, resolveAgain, quarantine, onApplied } = context
-  const health = precautions.quarantined === undefined ? context.health : undefined
+  const health = quarantined === undefined ? context.health : undefined
   const began = clock.elapsedMs()
+  let approach: Approach =
+    quarantined !== undefined || context.isOnProbation(calls)
+      ? { kind: 'trying', lockedPath: NO_IDS, quarantined }
+      : QUICK
   let locksRefused = 0
-  for (let open = calls; ; precautions.mayCommitAtOnce = false) {
+  let pauses = 0
+  let open = calls
+  for (;;) {
     open = pending.unanswered(open)
     if (open.length === 0) return false
     health?.attempting()
-    const outcome = await attempt(flush, open)
+    const outcome = await attempt(flush, approach, open)
     health?.attempted(outcome)
     if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
     switch (outcome.kind) {
@@ -146,51 +147,53 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
         return false
       case 'broken':
       case 'fault':
-        return flushApart(flush, open, outcome)
+        return quarantined === undefined
+          ? bisect(flush, open, outcome)
+          : bisectQuarantined(flush, open, outcome, quarantined)
       case 'stale':
         resolveAgain(open)
         return false
       case 'gone':
         open = without(open, outcome.keys, resolveAgain)
         break
-      case 'refused':
-        for (const id of outcome.ids) precautions.lockedPath.add(id)
-        break
-      case 'notLocked': {
+      case 'notLocked':
         open = without(open, outcome.gone, resolveAgain)
-        const locked = new Map<string, Call[]>(outcome.locked.map((key) => [key, []]))
-        open = open.filter((call) => {
-          const queue = locked.get(call.keys.find((key) => locked.has(key)) ?? '')
-          queue?.push(call)
-          return queue === undefined
-        })
-        quarantine(locked)
+        open = withoutLocked(open, outcome.locked, quarantine)
         locksRefused += 1
         if (locksRefused < MAX_LOCKS_REFUSED) break
-        tryApart(open)
+        quarantineAll(open)
         return false
-      }
       case 'locked':
-        if (!precautions.triesLocks) {
-          precautions.triesLocks = true
-          break
-        }
+        if (approach.kind !== 'trying') break
         // It waited for what can't be tried before, such as a gap.
-        tryApart(open)
+        quarantineAll(open)
         return false
       case 'conflict':
       case 'lost':
-        precautions.failures += 1
-        await clock.pause(
-          context.random() * backoffMs(outcome.kind === 'lost' ? RETRY : CONFLICT, precautions.failures),
-        )
+        pauses += 1
+        await clock.pause(context.random() * backoffMs(outcome.kind === 'lost' ? RETRY : CONFLICT, pauses))
     }
+    approach = next(approach, outcome)
     retryMeasure.publish(undefined)
   }
 
   /** Quarantines the calls of each key. */
-  function tryApart(open: readonly Call[]): void {
-    quarantine(groupBy(open, (call) => precautions.quarantined ?? call.keys[0] ?? ''))
+  function quarantineAll(open: readonly Call[]): void {
+    quarantine(groupBy(open, (call) => quarantined ?? call.keys[0] ?? ''))
+  }
+}
+
+/** How a flush goes on after an attempt that was not applied. */
+function next(approach: Approach, outcome: AttemptOutcome): Approach {
+  const lockedPath = approach.kind === 'quick' ? NO_IDS : approach.lockedPath
+  const ordered = approach.kind === 'quick' ? { kind: 'ordered' as const, lockedPath } : approach
+  switch (outcome.kind) {
+    case 'refused':
+      return { ...ordered, lockedPath: new Set([...lockedPath, ...outcome.ids]) }
+    case 'locked':
+      return { kind: 'trying', lockedPath, quarantined: undefined }
+    default:
+      return ordered
   }
 }
 
@@ -199,15 +202,19 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
  * finds the results. A call that was answered as not applied must never be committed, so COMMIT, or what leads to it
  * without another decision, is sent in the tick in which all callers were seen waiting.
  */
-async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOutcome> {
-  const { pending, keyTtlMs } = flush.context
+async function attempt(
+  { writer, context, at }: Flush,
+  approach: Approach,
+  calls: readonly Call[],
+): Promise<AttemptOutcome> {
+  const { pending, keyTtlMs } = context
   for (const call of calls) call.flush()
   let batch: Batch | undefined
   let transaction: Transaction | NotApplied
   try {
-    batch = batchOf(calls, flush)
+    batch = batchOf(calls, { context, at, approach })
     if (!batch) return { kind: 'stale' }
-    transaction = await flush.writer.begin(batch)
+    transaction = await writer.begin(batch)
   } catch (cause) {
     return { kind: 'broken', cause }
   }
@@ -242,46 +249,60 @@ async function attempt(flush: Flush, calls: readonly Call[]): Promise<AttemptOut
   return outcome
 }
 
+type Failure = Extract<AttemptOutcome, { kind: 'broken' | 'fault' }>
+
 /**
  * Bisects calls that are too large for one flush, or of which one causes an error. Where all touch the same rows,
- * quarantines those, as they would delay others. There bisects further, until a call that the database refuses is alone,
- * and fails. A call that causes an exception of our own fails as well.
+ * quarantines those, as they would delay others.
  */
-async function flushApart(
-  { writer, context, precautions: { quarantined } }: Flush,
+async function bisect(
+  { writer, context }: Flush,
   calls: readonly Call[],
-  { kind, cause }: Extract<AttemptOutcome, { kind: 'broken' | 'fault' }>,
+  { kind, cause }: Failure,
 ): Promise<boolean> {
   const [call, ...others] = calls
-  const isFound =
-    quarantined === undefined
-      ? new Set(calls.map(({ rowKeys }) => rowKeys.join())).size === 1
-      : others.length === 0
-  if (call && kind === 'fault' && isFound) {
-    if (quarantined === undefined) {
-      const failed = new Map<string, readonly Call[]>(call.rowKeys.map((key) => [key, []]))
-      context.quarantine(failed.set(call.rowKeys[0] ?? '', calls))
-      return false
-    }
+  if (!call) return false
+  const { rowKeys } = call
+  if (kind === 'fault' && others.every((other) => other.rowKeys.join() === rowKeys.join())) {
+    const failed = new Map<string, readonly Call[]>(rowKeys.map((key) => [key, []]))
+    context.quarantine(failed.set(rowKeys[0] ?? '', calls))
+    return false
+  }
+  if (others.length === 0) return fail(call, cause, context)
+  const half = Math.ceil(calls.length / 2)
+  const first = await flushAll(writer, calls.slice(0, half), context)
+  // The first half may have shown which rows the database refuses.
+  const rest = context.setAside(calls.slice(half))
+  return rest.length === 0 ? first : (await flushAll(writer, rest, context)) || first
+}
+
+/** Bisects calls of a quarantined key, until one that the database refuses is alone, and fails. */
+async function bisectQuarantined(
+  { writer, context }: Flush,
+  calls: readonly Call[],
+  { kind, cause }: Failure,
+  key: string,
+): Promise<boolean> {
+  const [call, ...others] = calls
+  if (call && others.length === 0) {
+    if (kind === 'broken') return fail(call, cause, context)
     context.notices.fault(cause)
     call.settle(unavailable('The database refuses this change; nothing was done.', cause))
     return false
   }
-  if (call && others.length === 0) {
-    call.settle(errorOf(cause))
-    // The definition that was cached may be the cause.
-    for (const named of call.request.operations) named.rows.forget(named.name)
-    if (cause instanceof NthError) return false
-    if (call.operations.length === 1) context.quarantine(new Map([[call.keys.at(-1) ?? '', []]]))
-    return false
-  }
   const half = Math.ceil(calls.length / 2)
-  const first = await flushAll(writer, calls.slice(0, half), context, quarantined)
-  // The first half may have shown which rows the database refuses.
-  const rest = quarantined === undefined ? context.setAside(calls.slice(half)) : calls.slice(half)
-  if (rest.length === 0) return first
-  const second = await flushAll(writer, rest, context, quarantined)
-  return quarantined === undefined ? first || second : first && second
+  const first = await flushAll(writer, calls.slice(0, half), context, key)
+  return (await flushAll(writer, calls.slice(half), context, key)) && first
+}
+
+/** Answers a call that causes an exception of our own, or is too large. */
+function fail(call: Call, cause: unknown, { quarantine }: FlushContext): false {
+  call.settle(errorOf(cause))
+  // The definition that was cached may be the cause.
+  for (const named of call.request.operations) named.rows.forget(named.name)
+  if (!(cause instanceof NthError) && call.operations.length === 1)
+    quarantine(new Map([[call.keys.at(-1) ?? '', []]]))
+  return false
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */
@@ -292,6 +313,22 @@ function without(
 ): readonly Call[] {
   const staying = open.filter((call) => !call.touches(keys))
   passOn(open.filter((call) => call.touches(keys)))
+  return staying
+}
+
+/** Quarantines locked keys, each with the calls that touch it. Returns the other calls. */
+function withoutLocked(
+  open: readonly Call[],
+  keys: readonly string[],
+  quarantine: FlushContext['quarantine'],
+): readonly Call[] {
+  const locked = new Map<string, Call[]>(keys.map((key) => [key, []]))
+  const staying = open.filter((call) => {
+    const queue = locked.get(call.keys.find((key) => locked.has(key)) ?? '')
+    queue?.push(call)
+    return queue === undefined
+  })
+  quarantine(locked)
   return staying
 }
 

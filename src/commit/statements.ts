@@ -72,7 +72,8 @@ const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for shar
  * to exist, so locked ones are skipped: those are returned, and so are those that are gone.
  */
 export function tryLocks(
-  { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
+  { claims, counters, sequenceGroups }: Batch,
+  quarantined: string | undefined,
   text: FlushText,
 ): { keys: readonly string[]; read: Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> } {
   const keys: string[] = []

@@ -9,7 +9,7 @@ import {
   UNPREPARED,
 } from '../mysql/errors.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import { FailedStatement } from '../mysql/session.ts'
+import { type Answer, FailedStatement } from '../mysql/session.ts'
 import { assertInvariant, isTooLarge, NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import {
@@ -74,6 +74,22 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
 }
 
 /**
+ * Where a transaction is.
+ *
+ *   new         nothing was sent
+ *   begun       its fence is raised
+ *   prepared    its writes are decided
+ *   committing  COMMIT was sent, or its text found too large
+ */
+type TransactionState =
+  | { readonly name: 'new' | 'begun' | 'committing' }
+  | ({ readonly name: 'prepared'; readonly statements: readonly string[] } & Pick<Writes, 'sequenceGroups'>)
+
+const NEW: TransactionState = { name: 'new' }
+const BEGUN: TransactionState = { name: 'begun' }
+const COMMITTING: TransactionState = { name: 'committing' }
+
+/**
  * The transaction of a flush, in two round trips: first all statements that lock, change and read; then, once the
  * operations are applied to what was read, the writes that result from them, and COMMIT. Or in one, if it only adds to one
  * counter: then one statement changes the fence and the counter, and commits by itself.
@@ -83,17 +99,12 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
  */
 class FlushTransaction implements Transaction {
   readonly kind = 'transaction'
-  isCommitSent = false
   readonly #context: WriterContext
   readonly #fenced: fence.Fenced
   readonly #batch: Batch
   /** The addition that one statement makes and commits. Undefined: it takes two trips. */
   readonly #addition: CoalescedWork | undefined
-  #hasBegun = false
-  /** By the index of the statement that tries to lock it. */
-  #keysTried: readonly string[] = []
-  #prepared: readonly string[] = []
-  #writes: Writes | undefined
+  #state: TransactionState = NEW
 
   constructor(context: WriterContext, fenced: fence.Fenced, batch: Batch) {
     this.#context = context
@@ -106,6 +117,10 @@ class FlushTransaction implements Transaction {
     return this.#addition !== undefined
   }
 
+  get isCommitSent(): boolean {
+    return this.#state === COMMITTING
+  }
+
   read(): Promise<Reading | NotApplied> {
     return this.#lockAndRead().catch((error) => this.#failed(error))
   }
@@ -115,31 +130,22 @@ class FlushTransaction implements Transaction {
    * would leave the outcome unknown.
    */
   async #lockAndRead(): Promise<Reading | NotApplied> {
-    const { claims, counters, sequenceGroups, precautions, at } = this.#batch
+    const { claims, counters, sequenceGroups, approach, at } = this.#batch
     const { session } = this.#fenced
-    let text = new FlushText(at, session.isGalera, fence.begin(this.#fenced))
-    if (precautions.triesLocks) {
-      const locks = tryLocks(this.#batch, text)
-      this.#keysTried = locks.keys
-      const answers = await session.send(text.statements)
-      this.#keysTried = []
-      if (!fence.hasBegun(answers)) return this.#lose()
-      this.#hasBegun = true
-      text = new FlushText(at, session.isGalera)
-      const obstacle = locks.read(answers)
-      if (obstacle) await fence.rollBack(session)
+    if (approach.kind === 'trying') {
+      const obstacle = await this.#tryLocks(approach.quarantined)
       if (obstacle) return obstacle
     }
+    let text = new FlushText(at, session.isGalera, this.#state === NEW ? fence.begin(this.#fenced) : [])
     const readClaimed = claims.length > 0 ? claimKeys(claims, text) : undefined
     // A retry takes all locks in order. A cluster may repeat a statement, but not what it collected.
-    const mayCollect = precautions.mayCommitAtOnce && !session.isGalera
+    const mayCollect = approach.kind === 'quick' && !session.isGalera
     const readCounters = counters.length > 0 ? changeCounters(counters, text, mayCollect) : undefined
     const readSubjects = COUNTS.lock(counters, text)
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     const readLost = lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
-    if (!this.#hasBegun && !fence.hasBegun(answers)) return this.#lose()
-    this.#hasBegun = true
+    if (!this.#hasBegun(answers)) return this.#lose()
     const claimed = readClaimed ? readClaimed(answers) : 0
     // A trip of its own, as most keys are new: the statement lists all of them.
     const earlier = claimed < claims.length ? resultsIn((await session.send([readResults(claims)]))[0]) : []
@@ -163,28 +169,54 @@ class FlushTransaction implements Transaction {
     return { kind: 'read', counters: readings, sequenceGroups: new Map(readGroups?.(answers)), earlier }
   }
 
+  /** Begins, and locks what no other session has locked. Returns what keeps this flush from going on. */
+  async #tryLocks(quarantined: string | undefined): Promise<NotApplied | undefined> {
+    const { session } = this.#fenced
+    const text = new FlushText(this.#batch.at, session.isGalera, fence.begin(this.#fenced))
+    const locks = tryLocks(this.#batch, quarantined, text)
+    let answers: Answer[]
+    try {
+      answers = await session.send(text.statements)
+    } catch (error) {
+      const outcome = await this.#failed(error)
+      const key = error instanceof FailedStatement ? locks.keys[error.index] : undefined
+      if (outcome.kind !== 'locked' || key === undefined) return outcome
+      return { kind: 'notLocked', locked: [key], gone: [], cause: outcome.cause }
+    }
+    if (!this.#hasBegun(answers)) return this.#lose()
+    const obstacle = locks.read(answers)
+    if (obstacle) await fence.rollBack(session)
+    return obstacle
+  }
+
+  /** Whether the first answers show that this writer's fence was as it knows it. */
+  #hasBegun(answers: readonly Answer[]): boolean {
+    if (this.#state === NEW && fence.hasBegun(answers)) this.#state = BEGUN
+    return this.#state === BEGUN
+  }
+
   write(writes: Writes): void {
-    this.#writes = writes
     const { counters, sequenceGroups, toStore, toRelease } = writes
     const { at } = this.#batch
-    const prepared: string[] = []
-    if (counters.length > 0) prepared.push(...writeCounters(counters, at))
-    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, at))
-    if (counters.length > 0) prepared.push(...writeHistory(counters), ...COUNTS.write(counters, at))
-    if (toStore.length > 0) prepared.push(storeResults(toStore, at))
-    for (const claim of toRelease) prepared.push(releaseKey(claim))
-    this.#prepared = prepared
+    const statements: string[] = []
+    if (counters.length > 0) statements.push(...writeCounters(counters, at))
+    if (sequenceGroups.length > 0) statements.push(...writeSequenceGroups(sequenceGroups, at))
+    if (counters.length > 0) statements.push(...writeHistory(counters), ...COUNTS.write(counters, at))
+    if (toStore.length > 0) statements.push(storeResults(toStore, at))
+    for (const claim of toRelease) statements.push(releaseKey(claim))
+    this.#state = { name: 'prepared', statements, sequenceGroups }
   }
 
   async commit(): Promise<Outcome> {
-    const outcome = await this.#commit()
+    const before = this.#state
+    const outcome = await this.#commit(before.name === 'prepared' ? before.statements : [])
     const { kind } = outcome
     if (kind !== 'committed' && kind !== 'unknown') return outcome
     const rows = this.#batch.counters.map(({ row }) => row)
     for (const row of rows) row.changedAt = this.#batch.at.getTime()
     this.#context.onChanged(rows)
-    if (kind === 'unknown') return outcome
-    for (const { work, after } of this.#writes?.sequenceGroups ?? [])
+    if (kind === 'unknown' || before.name !== 'prepared') return outcome
+    for (const { work, after } of before.sequenceGroups)
       if (after.isIssued) work.row.issuedIn = work.periodKey
     return outcome
   }
@@ -194,7 +226,7 @@ class FlushTransaction implements Transaction {
   }
 
   /** Sends what is prepared, and COMMIT; or the statement that commits by itself. */
-  async #commit(): Promise<Outcome> {
+  async #commit(prepared: readonly string[]): Promise<Outcome> {
     const { connection } = this.#context
     const { session } = this.#fenced
     const addition = this.#addition
@@ -202,8 +234,8 @@ class FlushTransaction implements Transaction {
     try {
       const sending = addition
         ? session.execute(...addWithFence(this.#fenced.fence, addition, this.#batch.at))
-        : session.send([...this.#prepared, ...fence.end(this.#fenced)])
-      this.isCommitSent = true
+        : session.send([...prepared, ...fence.end(this.#fenced)])
+      this.#state = COMMITTING
       const answers = await sending
       if (addition) {
         const { affectedRows, insertId } = resultOf(answers[0])
@@ -213,7 +245,7 @@ class FlushTransaction implements Transaction {
     } catch (error) {
       const cause = causeOf(error)
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
-      const isBeforeCommit = error instanceof FailedStatement && error.index < this.#prepared.length
+      const isBeforeCommit = error instanceof FailedStatement && error.index < prepared.length
       // One statement that waited for a lock in vain was rolled back. A COMMIT waits for none.
       const rolledBack = addition ? [...READ_ONLY, ...LOCKED, ...UNPREPARED, ...REFUSED] : READ_ONLY
       if (isBeforeCommit || isTooLarge(error) || hasErrorNumber(cause, ...rolledBack))
@@ -282,13 +314,8 @@ class FlushTransaction implements Transaction {
     if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#batch.counters.some(mayRedefine))
       return { kind: 'broken', cause: new NthError('OUT_OF_RANGE', FULL) }
     // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
-    if (!this.#hasBegun && index === fence.RAISE_INDEX) return { kind: 'lost', cause }
-    if (hasErrorNumber(cause, ...LOCKED)) {
-      const key = this.#keysTried[index]
-      return key === undefined
-        ? { kind: 'locked', cause }
-        : { kind: 'notLocked', locked: [key], gone: [], cause }
-    }
+    if (this.#state === NEW && index === fence.RAISE_INDEX) return { kind: 'lost', cause }
+    if (hasErrorNumber(cause, ...LOCKED)) return { kind: 'locked', cause }
     const failure = failureOf(cause)
     return { kind: failure === 'refused' ? 'lost' : failure, cause }
   }
@@ -310,9 +337,9 @@ const LOCK_PATIENCE_MS = 3000
  * 1.17 and 1.16 (MariaDB 10.11 on the same two cores).
  */
 function soleAddition({ session }: fence.Fenced, batch: Batch, clock: Clock): CoalescedWork | undefined {
-  const { calls, counters, sequenceGroups, precautions } = batch
+  const { calls, counters, sequenceGroups, approach } = batch
   const [work] = counters
-  if (!work || counters.length + sequenceGroups.length > 1 || !precautions.mayCommitAtOnce) return undefined
+  if (!work || counters.length + sequenceGroups.length > 1 || approach.kind !== 'quick') return undefined
   if (!isCoalesced(work) || wantsState(work)) return undefined
   if (session.isGalera || session.identity.cluster !== '' || !session.canPrepare) return undefined
   if (work.running.some(({ start }) => work.row.changedAt < start)) return undefined

@@ -57,7 +57,7 @@ const BUGS: [name: string, breakage: Breakage][] = [
       breakWriter: (writer) => ({
         ...writer,
         async begin(batch) {
-          const hadRefusal = batch.precautions.lockedPath.size > 0
+          const hadRefusal = 'lockedPath' in batch.approach && batch.approach.lockedPath.size > 0
           const transaction = await writer.begin(batch)
           if (!hadRefusal || transaction.kind !== 'transaction') return transaction
           const read = transaction.read.bind(transaction)

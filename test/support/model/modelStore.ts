@@ -179,8 +179,8 @@ class ModelTransaction implements Transaction {
 
   /** Sometimes: that of one trip is known only once it is locked. */
   get fitsOneTrip(): boolean {
-    const { counters, claims, precautions } = this.#batch
-    if (!precautions.mayCommitAtOnce) return false
+    const { counters, claims, approach } = this.#batch
+    if (approach.kind !== 'quick') return false
     return this.#course.run % 2 === 0 && claims.length === 0 && counters.every(isCoalesced)
   }
 
