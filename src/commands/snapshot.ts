@@ -22,9 +22,10 @@ import {
   storedSequenceIn,
 } from '../repository/sequenceDefinition.ts'
 import { listDocuments } from '../repository/trustedDocuments.ts'
-import { isKnownZone, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
+import { isKnownZone, PERIODS, type Period } from '../rules/calendar.ts'
 import type { Entry, EntryOf, GroupPeriod, StoredPeriodTotal } from '../rules/entries.ts'
 import type { ApiKey } from '../rules/rights.ts'
+import { periodKeyAt } from '../rules/sequence.ts'
 import type { TrustedDocument } from '../rules/trustedDocument.ts'
 import { createProgress } from './files.ts'
 import { eachOf, itemsOf, partsOf, rowsOf } from './paging.ts'
@@ -300,7 +301,7 @@ async function* exportGroups(connection: Connection, at?: Date): AsyncGenerator<
 /** The key of the present period of a sequence group. */
 function presentPeriod({ restart_every, zone }: GroupRow, at: Date): number {
   const timeZone = zone.toString('latin1')
-  return isKnownZone(timeZone) ? periodKeyOf(periodCoded(restart_every), timeZone, at) : 0
+  return isKnownZone(timeZone) ? periodKeyAt({ restartEvery: periodCoded(restart_every), timeZone }, at) : 0
 }
 
 function latestIn(row: GroupRow): EntryOf<'sequenceGroup'>['latest'] {

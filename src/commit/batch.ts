@@ -1,4 +1,3 @@
-import { periodKeyOf } from '../rules/calendar.ts'
 import type { CounterOperation, FirstCount, RowState } from '../rules/counter.ts'
 import { type NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
@@ -10,7 +9,12 @@ import {
 } from '../rules/periods.ts'
 import { Queue } from '../rules/queue.ts'
 import { type CounterRow, isSameRow, type Row, type SequenceGroupRow } from '../rules/rows.ts'
-import type { NumberState, SequenceGroupReading, SequenceOperation } from '../rules/sequence.ts'
+import {
+  type NumberState,
+  periodKeyAt,
+  type SequenceGroupReading,
+  type SequenceOperation,
+} from '../rules/sequence.ts'
 import { subjectHash } from '../rules/subjects.ts'
 import { NOBODY, Rounds } from '../rules/turns.ts'
 import type { Call } from './call.ts'
@@ -307,7 +311,7 @@ function workOnSequenceGroup(
   at: Date,
 ): SequenceGroupWork {
   let subjects: Map<string, string> | undefined
-  let periodKey = periodKeyOf(row.definition.restartEvery, row.definition.timeZone, at)
+  let periodKey = periodKeyAt(row.definition, at)
   for (const operation of operations) {
     if (operation.kind === 'nextOnce') subjects = withSubject(subjects, row, operation.subject)
     else if (operation.kind === 'raise') periodKey = operation.period

@@ -390,7 +390,7 @@ function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
     if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push(write)
   }
   const sequenceGroups = [...states.sequenceGroups.values()].filter(
-    ({ after }) => after.isMoved || after.changed.size > 0,
+    ({ after }) => after.changes.isMoved || after.changes.reservations.size > 0,
   )
   if (refused.length > 0) return { kind: 'refused', ids: refused }
   const toRelease = batch.claims.filter(({ hash }) => !stored.has(hash))

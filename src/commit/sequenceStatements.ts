@@ -166,13 +166,15 @@ function sequenceIdsOf(works: readonly Work[]): string {
 
 /** The statements that write sequence groups, which are in lock order. */
 export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: Date): string[] {
-  const moved = written.flatMap(({ work, after }) => {
-    const { last, next, generation, isMoved, isIssued, isRaised } = after
+  const moved = written.flatMap(({ work, after: { position: current, changes } }) => {
+    const { last, next, generation } = current
+    const { isMoved, isIssued, isRaised } = changes
     const updatedAt = isIssued || isRaised ? at : null
     const position = { last, next, generation, createdAt: at, updatedAt }
     return isMoved ? [{ groupId: work.row.id, period: work.periodKey, ...position }] : []
   })
-  const raised = written.map(({ work: { row, periodKey }, after: { raised, isIssued, isRaised } }) => {
+  const raised = written.map(({ work: { row, periodKey }, after: { changes } }) => {
+    const { raised, isIssued, isRaised } = changes
     return { row, raise: raised, latest: isIssued || isRaised ? integer(periodKey) : LATEST }
   })
   return [
@@ -180,7 +182,7 @@ export function writeSequenceGroups(written: readonly SequenceGroupWrite[], at: 
     raiseRevisions(raised),
     ...written.flatMap((each) => {
       const { work, after } = each
-      const isNoted = !after.isIssued || isOpen(work)
+      const isNoted = !after.changes.isIssued || isOpen(work)
       return [...(isNoted ? [] : [noteDefinition(each)]), ...writeReservations(each)]
     }),
     ...NUMBERS.write(written, at),
@@ -210,10 +212,10 @@ function noteDefinition({ work: { row }, after: { definition } }: SequenceGroupW
  where id = ${integer(row.id)}`
 }
 
-function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWrite): string[] {
+function writeReservations({ work: { row, periodKey }, after: { changes } }: SequenceGroupWrite): string[] {
   return [
     // Marks free numbers as reissued: their previous holders have lost them.
-    ...[...groupBy(after.taken, ({ generation }) => generation)].map(
+    ...[...groupBy(changes.taken, ({ generation }) => generation)].map(
       ([generation, taken]) => `update reservation force index (reservation_held)
    set closed_at = utc_timestamp(3),
        is_free = false,
@@ -222,7 +224,7 @@ function writeReservations({ work: { row, periodKey }, after }: SequenceGroupWri
    and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
    and value in (${list(taken, ({ value }) => integer(value))})`,
     ),
-    ...(after.changed.size > 0 ? [storeReservations(row.id, [...after.changed])] : []),
+    ...(changes.reservations.size > 0 ? [storeReservations(row.id, [...changes.reservations])] : []),
   ]
 }
 

@@ -1,9 +1,9 @@
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, hex, instant, integer, list, orNull } from '../mysql/sql.ts'
-import { calendarOf, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
+import { calendarOf, PERIODS, type Period } from '../rules/calendar.ts'
 import type { FirstCount } from '../rules/counter.ts'
 import type { CounterRow, Row, SequenceGroupRow } from '../rules/rows.ts'
-import type { FirstNumber } from '../rules/sequence.ts'
+import { type FirstNumber, periodKeyAt } from '../rules/sequence.ts'
 import { COLUMNS, type PeriodsRow, periodCode, startSecond } from './periodStatements.ts'
 import type { FlushText, Reader } from './statements.ts'
 
@@ -151,8 +151,8 @@ export const NUMBERS = subjectTable<SequenceGroupRow, FirstNumber>({
   key: ['group_id', 'period_key', 'subject'],
   columns: ['generation', 'value', 'formatted', 'issued_at'],
   join: 'straight_join sequence_value force index (primary) using (group_id, period_key, generation)',
-  placeOf({ id, definition: { restartEvery, timeZone } }, at) {
-    return [integer(id), integer(periodKeyOf(restartEvery, timeZone, at))]
+  placeOf({ id, definition }, at) {
+    return [integer(id), integer(periodKeyAt(definition, at))]
   },
   valuesOf({ generation, value, formatted, issuedAt }) {
     return [integer(generation), integer(value), bytes(formatted), instant(issuedAt)]

@@ -217,7 +217,7 @@ class FlushTransaction implements Transaction {
     this.#context.onChanged(rows)
     if (kind === 'unknown' || before.name !== 'prepared') return outcome
     for (const { work, after } of before.sequenceGroups)
-      if (after.isIssued) work.row.issuedIn = work.periodKey
+      if (after.changes.isIssued) work.row.issuedIn = work.periodKey
     return outcome
   }
 

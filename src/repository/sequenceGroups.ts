@@ -10,10 +10,14 @@ import {
   queryAll,
   selectAll,
 } from '../mysql/transactions.ts'
-import { periodKeyOf } from '../rules/calendar.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
-import type { SequenceGroupKey, SequenceGroupState, SequenceKey } from '../rules/sequence.ts'
+import {
+  periodKeyAt,
+  type SequenceGroupKey,
+  type SequenceGroupState,
+  type SequenceKey,
+} from '../rules/sequence.ts'
 import {
   defaultSequenceDefinition,
   nextNumber,
@@ -111,8 +115,7 @@ async function readStates(
 function groupsIn(rows: readonly StoredSequenceGroupRow[], now: Date) {
   return rows.map((row) => {
     const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
-    const { restartEvery, timeZone } = definition
-    return { id: row.id, row, definition, periodKey: periodKeyOf(restartEvery, timeZone, now) }
+    return { id: row.id, row, definition, periodKey: periodKeyAt(definition, now) }
   })
 }
 

@@ -4,6 +4,7 @@ import {
   applyToSequence,
   type NumberState,
   numberState,
+  type SequenceGroupReading,
   type StoredReservation,
 } from '../../src/rules/sequence.ts'
 import type { Position, SequenceDefinition } from '../../src/rules/sequenceDefinition.ts'
@@ -24,8 +25,12 @@ const justExpired: StoredReservation = {
   isFree: false,
 }
 
-function found(reservation: StoredReservation): NumberState {
-  const definition = { ...defaults, gapless: true }
+function found(
+  reservation: StoredReservation,
+  before: Partial<SequenceGroupReading> = {},
+  definition: SequenceDefinition = { ...defaults, gapless: true },
+  group = '',
+): NumberState {
   const position = {
     last: 9,
     next: null,
@@ -43,13 +48,13 @@ function found(reservation: StoredReservation): NumberState {
   const row = {
     kind: 'sequenceGroup',
     key: 'g',
-    group: '',
+    group,
     definition,
     salt: undefined,
     issuedIn: undefined,
     ...ids,
   } as const
-  return numberState({ row, periodKey: 0 }, { ...position, reservations: [reservation] })
+  return numberState({ row, periodKey: 0 }, { ...position, reservations: [reservation], ...before })
 }
 
 it.each([
@@ -112,21 +117,22 @@ const MAX = Number.MAX_SAFE_INTEGER
 
 /** What a raise changes in a sequence group that has a position and a definition. */
 function raised(
-  [before, to]: readonly [Partial<NumberState>, Partial<Position>],
+  [before, to]: readonly [Partial<SequenceGroupReading>, Partial<Position>],
   definition: Partial<SequenceDefinition> = {},
   group = '',
 ) {
-  const state = { ...found(justExpired), last: null, next: null, ...before, group }
-  state.definition = { ...defaults, ...definition }
+  const empty = { last: null, next: null }
+  const state = found(justExpired, { ...empty, ...before }, { ...defaults, ...definition }, group)
   const position = { last: null, next: null, ...to }
   const result = applyToSequence(state, { kind: 'raise', period: 0, position, isIssued: true }, AT)
   if (result instanceof NthError) {
-    expect(state).toMatchObject({ last: null, next: null, ...before, isMoved: false, raised: 0 })
+    const { last = null, next = null } = before
+    expect(state).toMatchObject({ position: { last, next }, changes: { isMoved: false, raised: 0 } })
     return result.code
   }
   if (result.kind !== 'raise') throw new Error('It is the result of a raise')
-  const { last, next, isMoved } = state
-  expect(isMoved).toBe(result.outcome !== 'kept')
+  const { last, next } = state.position
+  expect(state.changes.isMoved).toBe(result.outcome !== 'kept')
   return [result.outcome, last, next]
 }
 
@@ -134,7 +140,9 @@ const UP = { step: 2 }
 const DOWN = { step: -3, startValue: 10 }
 const ROUND = { minValue: 1, maxValue: 9, cycle: true }
 
-it.each<[string, readonly [Partial<NumberState>, Partial<Position>], Partial<SequenceDefinition>, unknown]>([
+it.each<
+  [string, readonly [Partial<SequenceGroupReading>, Partial<Position>], Partial<SequenceDefinition>, unknown]
+>([
   ['to nothing', [{ isNew: true }, {}], {}, ['kept', null, null]],
   ['from nothing', [{ isNew: true }, { last: 4 }], {}, ['created', 4, null]],
   ['from nothing to below the start', [{}, { last: -7 }], { startValue: 50 }, ['raised', -7, null]],
@@ -186,12 +194,16 @@ it('raises no named sequence group that its format does not show, and no period 
 })
 
 it('keeps the generation of a raised sequence group, its free numbers and its reservations', () => {
-  const state = { ...found(justExpired), generation: 7 }
+  const state = found({ ...justExpired, generation: 7 }, { generation: 7 })
   const position = { last: 20, next: null }
   expect(applyToSequence(state, { kind: 'raise', period: 0, position, isIssued: false }, AT)).toEqual({
     kind: 'raise',
     outcome: 'raised',
   })
-  expect(state).toMatchObject({ generation: 7, free: [5], last: 20, isIssued: false, isRaised: true })
-  expect(state.reservations.get('first')?.state).toBe('EXPIRED')
+  expect(state).toMatchObject({
+    position: { generation: 7, last: 20 },
+    reservations: { free: [5] },
+    changes: { isIssued: false, isRaised: true },
+  })
+  expect(state.reservations.byToken.get('first')?.state).toBe('EXPIRED')
 })
