@@ -41,6 +41,7 @@ import {
   type RowOperation,
 } from './call.ts'
 import type { Clock } from './clock.ts'
+import type { Quarantine } from './quarantine.ts'
 
 /** What flushes work with, and where calls go that leave a flush without an answer. */
 export interface FlushContext extends BatchContext {
@@ -54,12 +55,9 @@ export interface FlushContext extends BatchContext {
   health?: Pick<Health, 'attempting' | 'attempted'>
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
-  /** These keys failed. The calls of each wait for it, in the order of their arrival. */
-  quarantine(failed: ReadonlyMap<string, readonly Call[]>): void
-  /** Passes on those calls that touch a quarantined key. Returns the others. */
-  setAside(calls: readonly Call[]): readonly Call[]
-  /** Whether calls touch a key that has just left the quarantine. */
-  isOnProbation(calls: readonly Call[]): boolean
+  quarantine: Pick<Quarantine, 'keyOf' | 'isOnProbation'>
+  /** These keys are to be quarantined. The calls of each wait for it, in the order of their arrival. */
+  onFailed(failed: ReadonlyMap<string, readonly Call[]>): void
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
 }
@@ -104,11 +102,11 @@ const MAX_LOCKS_REFUSED = 8
 
 async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
   const { context, quarantined } = flush
-  const { clock, pending, resolveAgain, quarantine, onApplied } = context
+  const { clock, pending, resolveAgain, onFailed, onApplied } = context
   const health = quarantined === undefined ? context.health : undefined
   const began = clock.elapsedMs()
   let approach: Approach =
-    quarantined !== undefined || context.isOnProbation(calls)
+    quarantined !== undefined || context.quarantine.isOnProbation(calls)
       ? { kind: 'trying', lockedPath: NO_IDS, quarantined }
       : QUICK
   let locksRefused = 0
@@ -158,7 +156,7 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
         break
       case 'notLocked':
         open = without(open, outcome.gone, resolveAgain)
-        open = withoutLocked(open, outcome.locked, quarantine)
+        open = withoutFailed(open, outcome.locked, onFailed)
         locksRefused += 1
         if (locksRefused < MAX_LOCKS_REFUSED) break
         quarantineAll(open)
@@ -179,7 +177,7 @@ async function run(flush: Flush, calls: readonly Call[]): Promise<boolean> {
 
   /** Quarantines the calls of each key. */
   function quarantineAll(open: readonly Call[]): void {
-    quarantine(groupBy(open, (call) => quarantined ?? call.keys[0] ?? ''))
+    onFailed(groupBy(open, (call) => quarantined ?? call.keys[0] ?? ''))
   }
 }
 
@@ -265,14 +263,14 @@ async function bisect(
   const { rowKeys } = call
   if (kind === 'fault' && others.every((other) => other.rowKeys.join() === rowKeys.join())) {
     const failed = new Map<string, readonly Call[]>(rowKeys.map((key) => [key, []]))
-    context.quarantine(failed.set(rowKeys[0] ?? '', calls))
+    context.onFailed(failed.set(rowKeys[0] ?? '', calls))
     return false
   }
   if (others.length === 0) return fail(call, cause, context)
   const half = Math.ceil(calls.length / 2)
   const first = await flushAll(writer, calls.slice(0, half), context)
   // The first half may have shown which rows the database refuses.
-  const rest = context.setAside(calls.slice(half))
+  const rest = withoutQuarantined(calls.slice(half), context)
   return rest.length === 0 ? first : (await flushAll(writer, rest, context)) || first
 }
 
@@ -296,12 +294,12 @@ async function bisectQuarantined(
 }
 
 /** Answers a call that causes an exception of our own, or is too large. */
-function fail(call: Call, cause: unknown, { quarantine }: FlushContext): false {
+function fail(call: Call, cause: unknown, { onFailed }: FlushContext): false {
   call.settle(errorOf(cause))
   // The definition that was cached may be the cause.
   for (const named of call.request.operations) named.rows.forget(named.name)
   if (!(cause instanceof NthError) && call.operations.length === 1)
-    quarantine(new Map([[call.keys.at(-1) ?? '', []]]))
+    onFailed(new Map([[call.keys.at(-1) ?? '', []]]))
   return false
 }
 
@@ -316,20 +314,26 @@ function without(
   return staying
 }
 
-/** Quarantines locked keys, each with the calls that touch it. Returns the other calls. */
-function withoutLocked(
+/** Passes on the calls that touch one of some keys, each to the first one. Returns the others. */
+function withoutFailed(
   open: readonly Call[],
   keys: readonly string[],
-  quarantine: FlushContext['quarantine'],
+  onFailed: FlushContext['onFailed'],
 ): readonly Call[] {
-  const locked = new Map<string, Call[]>(keys.map((key) => [key, []]))
+  const failed = new Map<string, Call[]>(keys.map((key) => [key, []]))
   const staying = open.filter((call) => {
-    const queue = locked.get(call.keys.find((key) => locked.has(key)) ?? '')
+    const queue = failed.get(call.keys.find((key) => failed.has(key)) ?? '')
     queue?.push(call)
     return queue === undefined
   })
-  quarantine(locked)
+  onFailed(failed)
   return staying
+}
+
+/** Passes on the calls that touch a quarantined key. Returns the others. */
+function withoutQuarantined(calls: readonly Call[], { quarantine, onFailed }: FlushContext): readonly Call[] {
+  const keys = calls.flatMap((call) => quarantine.keyOf(call) ?? [])
+  return keys.length === 0 ? calls : withoutFailed(calls, keys, onFailed)
 }
 
 type Decision =

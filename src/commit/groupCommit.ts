@@ -1,10 +1,8 @@
-import { groupBy } from '../mysql/sql.ts'
 import { changeChannel } from '../operations/measures.ts'
 import { backoffMs, errorOf, RETRY } from '../rules/errors.ts'
 import { openRunningPeriods } from '../rules/periods.ts'
-import { Queue } from '../rules/queue.ts'
 import type { Owner } from '../rules/turns.ts'
-import { firstOf, WaitingCalls, type Writer } from './batch.ts'
+import { WaitingCalls, type Writer } from './batch.ts'
 import {
   type Applied,
   type Call,
@@ -17,8 +15,8 @@ import {
   type PendingCallsOptions,
   type Request,
 } from './call.ts'
-import type { Clock } from './clock.ts'
 import { type FlushContext, flushAll } from './flush.ts'
+import { Quarantine } from './quarantine.ts'
 
 /**
  * Group commit: calls that arrive while a transaction is in flight wait, and share the next transaction. Operations on
@@ -50,8 +48,6 @@ export interface GroupCommitOptions
 
 /** Each flushes one quarantined key at a time. */
 const QUARANTINE_WRITERS = 2
-/** Calls of a quarantined key that are flushed together: they may have to be bisected, down to each one alone. */
-const MAX_QUARANTINED = 64
 /** After a quarantined key has failed again. */
 const QUARANTINE_PAUSE_MS = 20
 
@@ -66,10 +62,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
   const waiting = new WaitingCalls()
-  const quarantine = openQuarantine(clock)
-  const { isOnProbation } = quarantine
-  const handling = { resolveAgain, quarantine: isolate, setAside, isOnProbation }
-  const context = { ...options, ...handling, pending, runningPeriods }
+  const quarantine = new Quarantine(clock)
+  const context = { ...options, resolveAgain, quarantine, onFailed, pending, runningPeriods }
   const openOwn = () => ({ writer: openWriter(), isRunning: false })
   const main = openOwn()
   const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openOwn)
@@ -188,19 +182,11 @@ export function openGroupCommit(options: GroupCommitOptions) {
     }
   }
 
-  /** Quarantines keys, with calls of a flush. */
-  function isolate(failed: ReadonlyMap<string, readonly Call[]>): void {
+  /** Quarantines the keys that failed in a flush, with its calls. */
+  function onFailed(failed: ReadonlyMap<string, readonly Call[]>): void {
     for (const [key, calls] of failed) quarantine.add(key, calls, true)
     for (const call of [...waiting.calls]) if (quarantine.keyOf(call) !== undefined) enqueue(call)
     flushQuarantine()
-  }
-
-  function setAside(calls: readonly Call[]): readonly Call[] {
-    const groups = groupBy(calls, (call) => quarantine.keyOf(call) ?? '')
-    const others = groups.get('') ?? []
-    groups.delete('')
-    isolate(groups)
-    return others
   }
 
   function flushQuarantine(): void {
@@ -213,12 +199,11 @@ export function openGroupCommit(options: GroupCommitOptions) {
    */
   async function flushQuarantined(own: typeof main): Promise<void> {
     own.isRunning = true
-    for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
-      const { key, calls } = tried
+    for (let taken = quarantine.take(); taken; taken = quarantine.take()) {
+      const { key, calls } = taken
       const flushing = flushAll(own.writer, calls, context, key)
       const isDone = await flushing.catch((error) => fail(calls, error))
-      if (isDone) for (const call of quarantine.release(key)) enqueue(call)
-      else quarantine.putBack(key)
+      for (const call of quarantine.release(key, isDone)) enqueue(call)
       if (!isDone) await clock.pause(QUARANTINE_PAUSE_MS)
     }
     own.isRunning = false
@@ -230,91 +215,5 @@ export function openGroupCommit(options: GroupCommitOptions) {
     for (const call of calls)
       call.settle(call.isCommitting ? doubtful(call, 'An internal error occurred', error) : errorOf(error))
     return false
-  }
-}
-
-/** Maximum number of keys without waiting calls, and of those that have left the quarantine and are remembered. */
-const MAX_IDLE = 1000
-/** For how long it is remembered when a key was quarantined, and how many of its stays. */
-const MEMORY_MS = 60_000
-const MAX_STAYS = 100
-
-/**
- * Keys of rows and claims that failed and would delay the others: another session locks them, or a trigger refuses. A key
- * that has left is on probation, as it may soon fail again: for as long as it was quarantined in the last minute.
- */
-export function openQuarantine(clock: Pick<Clock, 'elapsedMs'>) {
-  // Least recently tried first.
-  const waiting = new Map<string, { since: number; queue: Queue<Call>; isTried: boolean }>()
-  // The one that left first is first.
-  const left = new Map<string, { stays: { from: number; to: number }[]; probationEnds: number }>()
-  let latestLeftAt = 0
-
-  return {
-    /** The quarantined key that a call touches; undefined: none. */
-    keyOf(call: Call): string | undefined {
-      return waiting.size === 0 ? undefined : call.keys.find((key) => waiting.has(key))
-    },
-
-    /** Quarantines a key and adds calls that wait for it, last or, if they were in a flush, in the order of their arrival. */
-    add(key: string, calls: readonly Call[], wereFlushed = false) {
-      let entry = waiting.get(key)
-      if (!entry) {
-        const isFull = waiting.size >= MAX_IDLE
-        const idle = isFull
-          ? [...waiting].find(([, each]) => each.queue.size === 0 && !each.isTried)
-          : undefined
-        if (idle) waiting.delete(idle[0])
-        // The wait for a lock that led here counts as well: it may be most of the time that the lock was held.
-        const since = calls[0]?.arrivedAt ?? clock.elapsedMs()
-        entry = { since, queue: new Queue(), isTried: false }
-        waiting.set(key, entry)
-      }
-      const { queue } = entry
-      const inOrder = wereFlushed ? [...calls, ...queue].sort((a, b) => a.arrivedAt - b.arrivedAt) : calls
-      for (const call of inOrder) call.waitIn(queue)
-    },
-
-    /** A key that calls wait for and that no writer has. The writer has it until it is put back or released. */
-    next() {
-      for (const [key, entry] of waiting) {
-        if (entry.isTried || entry.queue.size === 0) continue
-        entry.isTried = true
-        return { key, calls: firstOf(entry.queue, MAX_QUARANTINED) }
-      }
-      return undefined
-    },
-
-    /** The attempt failed. */
-    putBack(key: string) {
-      const entry = waiting.get(key)
-      waiting.delete(key)
-      if (entry) waiting.set(key, { ...entry, isTried: false })
-    },
-
-    /** The attempt succeeded: the key leaves the quarantine. Returns the calls that still wait for it. */
-    release(key: string): readonly Call[] {
-      const entry = waiting.get(key)
-      waiting.delete(key)
-      if (!entry) return []
-      const now = clock.elapsedMs()
-      const stays = [...(left.get(key)?.stays ?? []), { from: entry.since, to: now }].slice(-MAX_STAYS)
-      let probationEnds = now
-      for (const { from, to } of stays) probationEnds += Math.max(0, to - Math.max(from, now - MEMORY_MS))
-      latestLeftAt = now
-      left.delete(key)
-      left.set(key, { stays, probationEnds })
-      const [first] = left.keys()
-      if (first !== undefined && left.size > MAX_IDLE) left.delete(first)
-      return [...entry.queue]
-    },
-
-    /** Whether calls touch a key that is on probation. */
-    isOnProbation(calls: readonly Call[]): boolean {
-      if (left.size === 0) return false
-      const now = clock.elapsedMs()
-      if (now - latestLeftAt > MEMORY_MS) left.clear()
-      return calls.some(({ keys }) => keys.some((key) => (left.get(key)?.probationEnds ?? 0) > now))
-    },
   }
 }

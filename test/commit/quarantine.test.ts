@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { Call } from '../../src/commit/call.ts'
 import { SYSTEM_CLOCK } from '../../src/commit/clock.ts'
-import { openQuarantine } from '../../src/commit/groupCommit.ts'
+import { Quarantine } from '../../src/commit/quarantine.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
@@ -28,14 +28,14 @@ const openCall = () =>
 /** A quarantine by a clock that is set by hand. `stay` has a key quarantined for so long, and released. */
 function quarantineByHand() {
   const clock = { nowMs: 0, elapsedMs: () => clock.nowMs }
-  const quarantine = openQuarantine(clock)
+  const quarantine = new Quarantine(clock)
   return {
     clock,
     quarantine,
     stay(key: string, ms: number) {
       quarantine.add(key, [])
       clock.nowMs += ms
-      quarantine.release(key)
+      quarantine.release(key, true)
     },
     isOnProbation(key: string) {
       const call = openCall()
@@ -68,9 +68,9 @@ it('keeps a key on probation for as long as it was quarantined in the last minut
   quarantine.add('b', [])
   clock.nowMs += 30_000
   // A failed attempt neither ends the stay nor begins another one.
-  quarantine.putBack('b')
+  quarantine.release('b', false)
   clock.nowMs += 20_000
-  quarantine.release('b')
+  quarantine.release('b', true)
   expect(probationS('b')).toBe(50)
   stay('b', 600_000)
   expect(probationS('b')).toBe(60)
@@ -81,7 +81,7 @@ it('remembers a thousand keys on probation, and forgets the one that left the qu
   const keys = upTo(1001).map((index) => `key ${index}`)
   for (const key of keys) quarantine.add(key, [openCall()])
   clock.nowMs += 60_000
-  for (const key of keys) quarantine.release(key)
+  for (const key of keys) quarantine.release(key, true)
   expect(keys.filter((key) => !isOnProbation(key))).toEqual(['key 1'])
 })
 
@@ -93,7 +93,7 @@ it('keeps every key that calls wait for, however many there are', () => {
     return call
   })
   const found: Call[] = []
-  for (let tried = quarantine.next(); tried; tried = quarantine.next()) found.push(...tried.calls)
+  for (let tried = quarantine.take(); tried; tried = quarantine.take()) found.push(...tried.calls)
   expect(found).toEqual(waiting)
 })
 
