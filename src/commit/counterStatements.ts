@@ -127,20 +127,28 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<Coun
   const isPlain = works.every((work) => isCoalesced(work) && !wantsState(work))
   // Counters with the same running periods have the same array.
   const groups = groupBy(works.filter(isCoalesced), ({ running }) => running)
-  const columns = isPlain ? [fitsColumn(groups)] : stateColumns(works)
-  const lockedAt = text.add(lock(works, columns))
+  const lockedAt = text.add(lock(works, isPlain ? [fitsColumn(groups)] : stateColumns(works)))
   for (const group of groups.values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
       text.add(add(alike, text.at))
+  const readingOf = isPlain ? plainReading : stateReading
   return (answers) =>
-    withRows(works, byId(answers[lockedAt])).map(([work, row]): CounterAnswer => {
-      if (isPlain) return { work, reading: row.fits === 1 ? added(Number(row.value)) : undefined }
-      const reading = readingIn(row, work, isCoalesced(work))
-      const { periods = [], value } = reading
-      if (!isCoalesced(work)) return { work, reading: areRunning(periods) ? reading : undefined }
-      if (!areRoomy(periods)) return { work, reading: undefined }
-      return { work, reading: wantsState(work) ? reading : added(value) }
-    })
+    withRows(works, byId(answers[lockedAt])).map(([work, row]) => ({ work, reading: readingOf(row, work) }))
+}
+
+/** Where all that is wanted is the value. Undefined: nothing was added. */
+function plainReading({ fits, value }: CounterRowRead): CounterReading | undefined {
+  return fits === 1 ? added(Number(value)) : undefined
+}
+
+/** Undefined: the row does not have the running periods, or nothing was added. */
+function stateReading(row: CounterRowRead, work: CounterWork): CounterReading | undefined {
+  const isAdded = isCoalesced(work)
+  const reading = readingIn(row, work, isAdded)
+  const { periods = [], value } = reading
+  if (!isAdded) return areRunning(periods) ? reading : undefined
+  if (!areRoomy(periods)) return undefined
+  return wantsState(work) ? reading : added(value)
 }
 
 function stateColumns(works: readonly CounterWork[]): string[] {
