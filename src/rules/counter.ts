@@ -427,7 +427,7 @@ function become(row: RowState, value: number, appliedDelta: number | null): Coun
 }
 
 /** The revision after an operation; undefined: not requested. */
-export function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
+function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
   return revision === undefined ? undefined : revision + raised
 }
 

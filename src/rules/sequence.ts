@@ -1,5 +1,5 @@
 import { isPeriodKey, periodKeyOf } from './calendar.ts'
-import { type CounterKey, crossed, revisionOf } from './counter.ts'
+import { type CounterKey, crossed } from './counter.ts'
 import { assertInvariant, NthError } from './errors.ts'
 import { writerOf } from './format.ts'
 import { joinNames } from './names.ts'
@@ -502,8 +502,9 @@ function isOf(reservation: StoredReservation, periodKey: number, generation: num
 
 /** Raises the revision by 1, and returns it; undefined: not requested. */
 function raiseRevision({ reading, changes }: NumberState): number | undefined {
+  const { revision } = reading
   changes.raised += 1
-  return revisionOf({ revision: reading.revision, raised: changes.raised })
+  return revision === undefined ? undefined : revision + changes.raised
 }
 
 function answerOf({ token, value, formatted, state, expiresAt }: StoredReservation): Reservation {
