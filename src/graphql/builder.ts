@@ -9,6 +9,7 @@ import { subjectFault } from '../rules/subjects.ts'
 import * as checks from './arguments.ts'
 import { type Check, decodeId, encodeId, idFault } from './arguments.ts'
 import type { Context } from './context.ts'
+import './fieldPlugin.ts'
 import { onId, onIds, type Right } from './rights.ts'
 import { chargedList } from './selections.ts'
 
@@ -16,7 +17,6 @@ export const builder = new SchemaBuilder<{
   Context: Context
   DefaultFieldNullability: false
   DefaultEdgesNullability: false
-  DefaultNodeNullability: false
   Scalars: {
     ID: { Input: string; Output: string }
     SafeInt: { Input: number; Output: number }
@@ -24,7 +24,7 @@ export const builder = new SchemaBuilder<{
     DateTime: { Input: Date; Output: Date | number }
   }
 }>({
-  plugins: [RelayPlugin],
+  plugins: ['fields', RelayPlugin],
   defaultFieldNullability: false,
   relay: {
     encodeGlobalID: (typename, id) => encodeId(typename, String(id)),
@@ -53,12 +53,7 @@ export const builder = new SchemaBuilder<{
           ids.flatMap(({ id }) => [id.length, 0]),
           () => resolveNodes(ids),
         ),
-      args: {
-        ids: {
-          description: 'IDs that the API returned.',
-          extensions: { check: checks.ids },
-        },
-      },
+      args: { ids: { description: 'IDs that the API returned.', extensions: { check: checks.ids } } },
     },
     pageInfoTypeOptions: { description: 'The position of a page in its list.' },
     hasNextPageFieldOptions: {

@@ -1,4 +1,5 @@
-import type { GraphQLField, GraphQLFieldResolver } from 'graphql'
+import type { PothosOutputFieldConfig, SchemaTypes } from '@pothos/core'
+import type { GraphQLFieldResolver } from 'graphql'
 import type { Topic, Watched } from '../repository/live.ts'
 import type { Nth } from '../repository/nth.ts'
 import type { Caller } from '../rules/rights.ts'
@@ -34,4 +35,4 @@ export interface Context {
 }
 
 export type Resolver = GraphQLFieldResolver<unknown, Context>
-export type Field = GraphQLField<unknown, Context>
+export type Field = PothosOutputFieldConfig<SchemaTypes>

@@ -261,7 +261,6 @@ function keyIn({ namespace, name }: CounterKey): CounterKey {
 
 const CounterDefinition = builder.inputType('CounterDefinitionInput', {
   description: 'Changes to a definition. An omitted field stays as it is, and null restores the default.',
-  extensions: { check: checks.definition },
   fields: (t) => ({
     minValue: t.field({
       type: 'SafeInt',
@@ -303,6 +302,7 @@ builder.mutationFields((t) => ({
         type: CounterDefinition,
         required: true,
         description: 'The changes. Bounds must include the current value.',
+        extensions: { check: checks.definition },
       }),
       namespace: counterArguments.namespace,
     },

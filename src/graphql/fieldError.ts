@@ -1,8 +1,8 @@
 import {
+  defaultFieldResolver,
   GraphQLError,
   type GraphQLErrorExtensions,
   type GraphQLResolveInfo,
-  isNullableType,
   responsePathAsArray,
   type SourceLocation,
 } from 'graphql'
@@ -72,9 +72,8 @@ export function isGraphQLError(error: unknown): error is GraphQLError {
  * Wraps a resolver so that it throws expected errors as `FieldError`, if its field takes arguments or is nullable. The
  * other fields can be very many in a response and rarely fail; the executor converts their errors.
  */
-export function locating({ args, type }: Field, resolve: Resolver): Resolver {
-  const isNullable = isNullableType(type)
-  if (args.length === 0 && !isNullable) return resolve
+export function locating({ args, type: { nullable } }: Field, resolve: Resolver): Resolver {
+  if (resolve === defaultFieldResolver || (Object.keys(args).length === 0 && !nullable)) return resolve
   return (parent, args, context, info) => {
     try {
       const result = resolve(parent, args, context, info)
@@ -86,7 +85,7 @@ export function locating({ args, type }: Field, resolve: Resolver): Resolver {
   }
 
   function nullOr(error: unknown): null {
-    if (error === UNREPORTED && isNullable) return null
+    if (error === UNREPORTED && nullable) return null
     throw error
   }
 }

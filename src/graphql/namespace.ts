@@ -140,7 +140,6 @@ builder.queryFields((t) => ({
 
 const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
   description: 'Changes to a definition. An omitted field stays as it is, and null restores the default.',
-  extensions: { check: checks.namespaceDefinition },
   fields: (t) => ({
     timeZone: t.string({
       description: 'The IANA time zone of new counters and sequences. The default is UTC.',
@@ -168,7 +167,12 @@ builder.mutationField('defineNamespace', (t) =>
     description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {
       name: namespaceName,
-      definition: t.arg({ type: NamespaceDefinition, required: true, description: 'The changes.' }),
+      definition: t.arg({
+        type: NamespaceDefinition,
+        required: true,
+        description: 'The changes.',
+        extensions: { check: checks.namespaceDefinition },
+      }),
     },
     resolve: (_, { name, definition }, { nth, owner }) =>
       nth.namespaces.define(name, withZone(definition), owner),

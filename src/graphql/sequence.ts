@@ -138,7 +138,6 @@ builder.queryField('sequence', (t) =>
 
 const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
   description: 'Changes to a definition. An omitted field stays as it is, and null restores the default.',
-  extensions: { check: checks.sequenceDefinition },
   fields: (t) => ({
     startValue: t.field({
       type: 'SafeInt',
@@ -186,7 +185,12 @@ builder.mutationFields((t) => ({
       'Creates a sequence, or changes its definition. It fails if an earlier text could be issued again, unless `allowRepeats` is set.',
     args: {
       name: sequenceArguments.name,
-      definition: t.arg({ type: SequenceDefinitionInput, required: true, description: 'The changes.' }),
+      definition: t.arg({
+        type: SequenceDefinitionInput,
+        required: true,
+        description: 'The changes.',
+        extensions: { check: checks.sequenceDefinition },
+      }),
       namespace: sequenceArguments.namespace,
     },
     resolve: (_, { namespace, name, definition }, { nth, owner }) =>

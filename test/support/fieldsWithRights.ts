@@ -1,5 +1,4 @@
 import { isObjectType } from 'graphql'
-import type { Right } from '../../src/graphql/rights.ts'
 import { schema } from '../../src/graphql/schema.ts'
 
 /** The fields that require a right, with the name of their type. */
@@ -7,8 +6,7 @@ export function fieldsWithRights() {
   const types = Object.values(schema.getTypeMap()).filter(isObjectType)
   return types.flatMap((type) =>
     Object.values(type.getFields()).flatMap((field) => {
-      // Only `rights.ts` makes them.
-      const right = field.extensions.right as Right | undefined
+      const { right } = field.extensions
       return right ? [{ type: type.name, field, right }] : []
     }),
   )
