@@ -113,10 +113,10 @@ function counterAfter({ key, value, at, definition, revision, isDeletion }: Coun
 }
 
 /** A cache may keep any of several states of a counter in one response, so each change has the last one. */
-function withLast(changes: readonly CounterChange[]): ChangeSource[] {
+function withLast(changes: readonly CounterChange[]): readonly ChangeSource[] {
   const last = new Map<string, CounterChange>()
   for (const change of changes) last.set(change.key.name, change)
-  if (last.size === changes.length) return [...changes]
+  if (last.size === changes.length) return changes
   return changes.map((change) => ({ ...change, last: last.get(change.key.name) }))
 }
 
