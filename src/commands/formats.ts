@@ -276,8 +276,8 @@ function written(member: string, part: unknown): unknown {
 
 function historyFields(history: readonly StoredPeriodTotal[]): object {
   const periods = PERIODS.flatMap((period) => {
-    const own = history.filter((total) => total.period === period).toSorted((a, b) => a.start - b.start)
-    return own.length > 0 ? [[period, own.map(totalFields)] as const] : []
+    const totals = history.filter((total) => total.period === period).toSorted((a, b) => a.start - b.start)
+    return totals.length > 0 ? [[period, totals.map(totalFields)] as const] : []
   })
   return Object.fromEntries(periods)
 }

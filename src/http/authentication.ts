@@ -144,8 +144,8 @@ export function createAuthentication({
     }
   }
 
-  function accessOf(owner: Requester, { isInAddress }: Credential, found: Identified): Access {
-    const { caller, origins: ownOrigins, perMinute } = found
+  function accessOf(owner: Requester, { isInAddress }: Credential, result: Identified): Access {
+    const { caller, origins: ownOrigins, perMinute } = result
     if (isInAddress && ownOrigins === null) {
       const message = 'These credentials must be sent in the header Authorization: addresses are logged.'
       throw new HttpError(403, 'FORBIDDEN', message)
@@ -179,9 +179,9 @@ export function createAuthentication({
       if (isOpen && isForwarded(request)) throw new HttpError(403, 'FORBIDDEN', BEHIND_PROXY)
       return access(owner, nobody, anonymousPerMinute)
     }
-    const found = identify(owner, credential.text)
-    if (!(found instanceof Promise)) return accessOf(owner, credential, found)
-    return found.then((identified) => accessOf(owner, credential, identified))
+    const result = identify(owner, credential.text)
+    if (!(result instanceof Promise)) return accessOf(owner, credential, result)
+    return result.then((identified) => accessOf(owner, credential, identified))
   }
 }
 

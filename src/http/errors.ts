@@ -175,8 +175,8 @@ function tooManyChanges(refused: readonly GraphQLError[]): ExecutionResult {
 
 /** Converts any error to one that a caller may see: unexpected ones become INTERNAL_SERVER_ERROR and nothing else. */
 export function maskError(error: unknown): GraphQLError {
-  const found = innermost(error)
-  const cause = isDatabaseFault(found) ? unavailable('The database refuses to read this.', found) : found
+  const root = innermost(error)
+  const cause = isDatabaseFault(root) ? unavailable('The database refuses to read this.', root) : root
   // Errors of graphql-jit may have no extensions.
   if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {

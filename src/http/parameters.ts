@@ -44,7 +44,7 @@ function rangesOf(accept: string): string[] {
   const ranges = accept.split(',')
   if (!accept.includes('q=')) return ranges
   const weightOf = (range: string) => Number(/;\s*q=([\d.]+)/.exec(range)?.[1] ?? 1)
-  return ranges.filter((range) => weightOf(range) > 0).sort((one, other) => weightOf(other) - weightOf(one))
+  return ranges.filter((range) => weightOf(range) > 0).sort((a, b) => weightOf(b) - weightOf(a))
 }
 
 function mediaType(header: string): string {

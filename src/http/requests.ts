@@ -66,8 +66,8 @@ function givenId({ headers }: IncomingMessage): string | undefined {
 
 /** Whether a client already has what a response would send (RFC 9110, 13.1.2). */
 export function hasTag({ headers }: IncomingMessage, tag: string): boolean {
-  const known = headers['if-none-match']?.split(',').map((sent) => sent.trim())
-  return known?.includes(tag) ?? false
+  const tags = headers['if-none-match']?.split(',').map((sent) => sent.trim())
+  return tags?.includes(tag) ?? false
 }
 
 /** The code of the first error of a result; undefined: there is none. */

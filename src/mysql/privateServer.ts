@@ -58,8 +58,8 @@ function dataFolder(directory: string, kind: ServerKind): string {
 /** The kinds of server that can read a directory's data: neither kind reads the other's files. */
 function kindsFor(directory: string): ServerKind[] {
   const kinds: ServerKind[] = ['mariadb', 'mysql']
-  const found = kinds.find((kind) => existsSync(dataFolder(directory, kind)))
-  return found ? [found] : kinds
+  const kind = kinds.find((each) => existsSync(dataFolder(directory, each)))
+  return kind ? [kind] : kinds
 }
 
 interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'notices' | 'signal' | 'path'> {

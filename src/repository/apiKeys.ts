@@ -42,7 +42,7 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
  * yet. So unknown keys need no memory, and evict no valid ones from it.
  */
 export function openApiKeys(database: Database, definitions: Database, now: () => Date, notices: Notices) {
-  const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
+  const cache = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
   const used = new Map<number, Date>()
   const read = joined(database, readKeys)
   /** Look-ups of hashes that wait for the next statement. */
@@ -55,7 +55,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
 
   /** Forgets all keys if any was revoked: they are read again when they are used. */
   async function forgetRevoked(): Promise<void> {
-    if (known.size === 0) return
+    if (cache.size === 0) return
     // Revocations are permanent, so their number and the sum of their ids change with each.
     const [row] = await database.select<{ present: string }>(
       JOINED,
@@ -64,7 +64,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
         where revoked_at is not null`,
     )
     const present = String(row?.present)
-    if (present !== revocations) known.clear()
+    if (present !== revocations) cache.clear()
     revocations = present
   }
 
@@ -108,7 +108,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     if (!key) return undefined
     // It may have been revoked since it was read, and a check have passed before it was in memory.
     if (before !== revocations) return load(hash, owner)
-    known.set(hash, key)
+    cache.set(hash, key)
     return key
   }
 
@@ -137,7 +137,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      * @throws {NthError} UNAVAILABLE if it isn't in memory and can't be read
      */
     find(secret: string, hash: string, owner: Owner): ApiKey | undefined | Promise<ApiKey | undefined> {
-      const key = known.get(hash)
+      const key = cache.get(hash)
       if (key) return valid(key)
       if (!isSecret(secret)) return undefined
       return load(hash, owner).then((loaded) => loaded && valid(loaded))
@@ -149,7 +149,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      * @throws {NthError} UNAVAILABLE
      */
     async isValid({ hash }: ApiKey): Promise<boolean> {
-      const key = known.get(hash) ?? (await load(hash, JOINED))
+      const key = cache.get(hash) ?? (await load(hash, JOINED))
       return key !== undefined && valid(key) !== undefined
     },
 
@@ -177,7 +177,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     async revoke(id: number, by: string, owner = JOINED): Promise<ApiKey> {
       const key = await definitions.withRetry(owner, (connection) => revokeKey(connection, id, by))
       if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
-      if (known.has(key.hash)) known.set(key.hash, key)
+      if (cache.has(key.hash)) cache.set(key.hash, key)
       return key
     },
 

@@ -43,8 +43,7 @@ export const MAX_CHANGES = 1000
 /** Maximum counters that are reset in one transaction. */
 const BATCH = 500
 
-/** What operations need. */
-export interface Means<Name, R extends Row> {
+export interface OperationDependencies<Name, R extends Row> {
   /** For reads. */
   database: Database
   rows: RowCache<Name, R>
@@ -60,7 +59,7 @@ export function openCounters({
   groupCommit,
   retentionIn,
   now,
-}: Means<CounterKey, CounterRow>) {
+}: OperationDependencies<CounterKey, CounterRow>) {
   const list = (namespace: string, page: PageByName, owner = JOINED) =>
     database.withRetry(owner, (connection) => listCounters(connection, namespace, page))
   const subjects = openSubjects({ database, rows, now }, COUNTS)

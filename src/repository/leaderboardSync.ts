@@ -349,7 +349,7 @@ export function scanNamespace(database: Database, id: number, now: Date): Promis
 /** Copies the counters that were not copied: also all counters of namespaces with leaderboards to be filled. */
 async function copyUncopied(database: Database, now: Date, isScanned: string, isListed: string) {
   // A copy that runs while a counter is deleted may recreate its row.
-  const found = await database.select<ListedCounter>(
+  const counters = await database.select<ListedCounter>(
     JOBS,
     `select c.id, c.namespace_id as namespaceId
        from counter c
@@ -364,7 +364,7 @@ async function copyUncopied(database: Database, now: Date, isScanned: string, is
        left join counter c on c.id = r.counter_id
       where ${isListed} and c.id is null`,
   )
-  return copyToLeaderboard(database, found, now, PAST_LEADERBOARDS)
+  return copyToLeaderboard(database, counters, now, PAST_LEADERBOARDS)
 }
 
 /** Lays out the blocks of all leaderboards with more rows than a block. */

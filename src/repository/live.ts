@@ -186,17 +186,12 @@ export class Live {
     }
     const watched = topics.map((topic, index) => {
       const text = texts[index] ?? ''
-      const known = entries.get(text)
-      const entry: Watched = known ?? {
-        topic,
-        text,
-        state: undefined,
-        feeds: new Set(),
-        readAt: 0,
-        reading: undefined,
+      let entry = entries.get(text)
+      if (!entry) {
+        entry = { topic, text, state: undefined, feeds: new Set(), readAt: 0, reading: undefined }
+        entries.set(text, entry)
+        this.#size += weightOf([topic])
       }
-      if (!known) this.#size += weightOf([topic])
-      entries.set(text, entry)
       entry.feeds.add(feed)
       feed.entries.add(entry)
       this.#marked.add(entry)

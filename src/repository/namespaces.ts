@@ -107,8 +107,8 @@ export function openNamespaces(database: Database, definitions: Database) {
 
 /** Reads a namespace, and creates it if it doesn't exist. */
 export async function findOrCreateNamespace(connection: Connection, name: string): Promise<NamespaceRow> {
-  const [found] = await readNamespaces(connection, `where n.name = ${bytes(name)}`)
-  if (found) return found
+  const [row] = await readNamespaces(connection, `where n.name = ${bytes(name)}`)
+  if (row) return row
   await connection.query(`insert into namespace (name) values (${bytes(name)})`)
   return readCreated(connection, name)
 }

@@ -258,11 +258,13 @@ function repeating(
   repeated: string,
   others: readonly string[],
 ): NthError {
-  const letter = [...'NABCDEFGIJKLOPQRSTUVXYZ'].find((one) => !others.some((past) => past.includes(one)))
+  const letter = [...'NABCDEFGIJKLOPQRSTUVXYZ'].find((each) => !others.some((past) => past.includes(each)))
   const example = `${letter}-${format ?? '{value}'}`
   const fits =
     !('message' in parseFormat(example)) &&
-    skeletonsOf(formatOf(example, false), true).every((one) => others.every((past) => areDistinct(past, one)))
+    skeletonsOf(formatOf(example, false), true).every((skeleton) =>
+      others.every((past) => areDistinct(past, skeleton)),
+    )
   const suggestion = letter !== undefined && fits ? `, such as ${JSON.stringify(example)}` : ''
   const how = [repeated, format ?? ''].some(showsGroup) ? 'begins or ends with' : 'has'
   const message = `could repeat numbers: some were issued as ${JSON.stringify(repeated)}, where # is a number, and others could look the same. Use a format that ${how} other characters than digits${suggestion}; or set allowRepeats`
