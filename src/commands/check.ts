@@ -203,7 +203,7 @@ async function checkLosses({ connection, acceptsLosses }: Inspected): Promise<Fi
   })
 }
 
-/** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
+/** Difference from which clocks matter: periods begin by the processes' clocks, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
 
 async function checkClock({ connection }: Inspected): Promise<Finding> {

@@ -85,7 +85,7 @@ on duplicate key update ${columns[0]} = ${table}.${columns[0]}`,
   }
 }
 
-/** The same for rows with the same columns, by their names. */
+/** Inserts rows with the same columns, by the names of these. */
 function insert(
   connection: Connection,
   table: string,
@@ -324,7 +324,7 @@ async function insertTrustedDocuments(
   connection: Connection,
   entries: readonly EntryOf<'trustedDocument'>[],
 ) {
-  // One by one: each may be long.
+  // Documents go one by one: each may be long.
   for (const document of entries) await connection.query(insertDocuments([document], document.addedAt))
 }
 

@@ -258,7 +258,7 @@ type GroupRow = KeyRow &
 /**
  * Sequence groups that were used. One with many periods has several entries.
  *
- * @param at if it is given, only the positions of its present period and later ones, and that of its latest number
+ * @param at if it is given, only the positions of its present period and later ones, and the position of its latest number
  */
 async function* exportGroups(connection: Connection, at?: Date): AsyncGenerator<Entry> {
   const groups = rowsOf<GroupRow>(

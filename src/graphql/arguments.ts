@@ -79,7 +79,7 @@ export function idFault(text: string): Fault | undefined {
 
 /**
  * Wraps a resolver so that it checks its arguments first. An argument, an input type or a field has its check as the
- * extension `check`; that of a field gets all arguments, after each of them was checked.
+ * extension `check`; the check of a field gets all arguments, after each of them was checked.
  *
  * @pothos/plugin-validation, which does the same, made 80 function calls for the two names of an `increment`, and
  * allocated a tenth of the memory of a request.
@@ -134,7 +134,7 @@ export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...r
   return retentionFault(retention)
 }
 
-/** As for `definition`. */
+/** As for a counter, the other checks depend on the current definition. */
 export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) =>
   retentionFault({ timeZone }) ?? faultAt(['format'], textFault(format ?? ''))
 

@@ -210,7 +210,7 @@ const VALUES_OF_A_ROOT_FIELD = 10
 
 /**
  * Waits for a tick with room for the arguments of an operation's root fields: all of them may have the same long variables,
- * which are checked and decoded for each field before it is executed. Those of one field are quick, and need no room.
+ * which are checked and decoded for each field before it is executed. The arguments of one field are quick, and need no room.
  *
  * @param variablesLength of all variables, in characters of JSON
  */

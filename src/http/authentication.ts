@@ -29,7 +29,7 @@ export interface AccessSettings {
   trustedProxies?: readonly string[]
   /** Maximum changes a minute from one address, without credentials; undefined: unlimited. */
   anonymousPerMinute?: number | undefined
-  /** The same with a browser key that has no limit of its own. */
+  /** Maximum changes a minute with a browser key that has no limit of its own. */
   browserPerMinute?: number
   tokens?: TokenSettings | undefined
 }
@@ -50,7 +50,7 @@ export interface Credential {
 export interface Access {
   caller: Caller
   owner: Owner
-  /** As in the context of GraphQL. */
+  /** Takes changes from the caller's limit, as in GraphQL's context; undefined: unlimited. */
   takeChanges: ((count: number) => number) | undefined
   /** The header fields that report how many are left; undefined: they are not limited. */
   limitHeaders?: (() => HeaderList) | undefined
@@ -171,7 +171,7 @@ export function createAuthentication({
     const owner = new Requester(request, clients)
     if (!credential) {
       const { origin } = request.headers
-      // Also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
+      // Refused also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
       if (origin !== undefined && !origins.isAllowed(origin) && !origins.isOwnPage(origin, request)) {
         const message = `Pages of ${origin} may not call without credentials. To allow them, add this origin to NTH_ALLOWED_ORIGINS.`
         throw new HttpError(403, 'FORBIDDEN', message)
@@ -187,7 +187,7 @@ export function createAuthentication({
 
 /** Who sent a request. */
 class Requester implements Owner {
-  /** That of the caller, once it is established. */
+  /** The caller's identity, once it is established. */
   identity = 'unknown'
   readonly request: IncomingMessage
   readonly #clients: Clients

@@ -24,7 +24,7 @@ export interface StreamResult extends ExecutionResult {
   serve(sink: Sink): void
 }
 
-/** A connection that is open for subscriptions: that of a response, or a WebSocket. */
+/** A connection that is open for subscriptions: a response's connection, or a WebSocket. */
 interface LiveConnection {
   /** Sends a heartbeat if nothing was sent for a while, in milliseconds. */
   keepAlive(pauseMs: number): void
@@ -180,7 +180,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     /**
      * Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled.
      *
-     * @param responseStream what carries it, as a connection of its own; undefined: it is one of those of a WebSocket
+     * @param responseStream what carries it, as a connection of its own; undefined: a WebSocket carries it
      */
     async subscribe(
       args: ExecutionArgs,
@@ -241,7 +241,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   }
 }
 
-/** Others may be of any size and depth, and nothing reads them. */
+/** The variables that the operation declares. Others may be of any size and depth, and nothing reads them. */
 function declaredVariables({ document, operationName, variableValues }: ExecutionArgs) {
   const { variableDefinitions = [] } = getOperationAST(document, operationName) ?? {}
   const sent = new Map(Object.entries(variableValues ?? {}))

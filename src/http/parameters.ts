@@ -26,7 +26,7 @@ const RESPONSE_TYPES = new Map<string, JsonType>([
 const BODY_TYPES = [JSON_TYPE, 'application/graphql+json']
 
 const NAMES = ['query', 'operationName', 'variables', 'extensions']
-/** Those by which a request names a trusted document. */
+/** Parameters by which a request names a trusted document. */
 const ID_NAMES = ['documentId', 'doc_id']
 
 /** The type of a response to a client that accepts JSON, or streams alone; undefined if it accepts neither. */
@@ -104,7 +104,7 @@ export function paramsInAddress(request: IncomingMessage): GraphQLParams {
 export function areValid(params: GraphQLParams): boolean {
   for (const name in params) if (!NAMES.includes(name)) return false
   const { variables = null, extensions = null } = params
-  // Also those of null.
+  // The type of null is also 'object'.
   const areObjects = typeof variables === 'object' && typeof extensions === 'object'
   return areObjects && !Array.isArray(variables) && !Array.isArray(extensions)
 }

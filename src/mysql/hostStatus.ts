@@ -25,7 +25,7 @@ export interface ServerStatus {
   isBehind: boolean
   /** Why it must not be used; undefined: it may. */
   problem: string | undefined
-  /** Its variables and its status, as far as Nth reads them. Those that it lacks are missing. */
+  /** The server's variables and status, as far as Nth reads them. What the server lacks is missing. */
   values: Values
 }
 
@@ -238,7 +238,7 @@ export function choose(
   if (clustered.length === 0 && rules.hosts > 1) throw new MisconfiguredDatabaseError(NO_CLUSTER)
   const candidates = clustered.length > 0 ? ofOneView(clustered) : usable
   const current = candidates.filter(({ status }) => !status.isBehind)
-  // One that is behind, as another node copies it, serves if there is no other.
+  // A server that is behind, as another node copies it, serves if there is no other.
   const best = current.length > 0 ? current : candidates
   return best.find(({ target }) => target === latest) ?? (best[0] as HostAnswer)
 }

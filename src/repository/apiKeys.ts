@@ -48,7 +48,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
   /** Look-ups of hashes that wait for the next statement. */
   const lookups = new Turns<string, ApiKey | undefined>()
   let isReading = false
-  /** As last read. */
+  /** How many keys are revoked, and the sum of their ids, as last read. */
   let revocations = ''
   const check = repeat(() => CHECK_MS, forgetRevoked, notices)
   const noting = repeat(() => NOTE_USE_MS, noteUses, notices)
@@ -71,7 +71,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
   /** Sends statements for the look-ups that wait, one after another, until none waits. */
   async function readWaiting(): Promise<void> {
     isReading = true
-    // Those of the same tick share the first statement.
+    // Look-ups of the same tick share the first statement.
     await nextTick()
     for (let batch = takeBatch(); batch.length > 0; batch = takeBatch()) {
       const results: Results<ApiKey> = new Map()
@@ -90,7 +90,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
       }
       for (const lookup of batch) lookup.start(resultOf(lookup.work))
       await reading.catch(() => {
-        // Those that wait already would wait as long once more.
+        // Look-ups that wait already would wait as long once more.
         for (let next = lookups.take(); next; next = lookups.take()) next.start(resultOf(next.work))
       })
     }
@@ -214,7 +214,7 @@ interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffe
   last_used_at: Date | null
 }
 
-/** A grant as it is stored. `onceScopes`: its scopes if it is `onceOnly`; `boundScopes`: those of a key with documents. */
+/** A grant as it is stored. Its scopes are `onceScopes` if it is `onceOnly`, and `boundScopes` if its key has documents. */
 type StoredGrant = Omit<Grant, 'onceOnly'> & Partial<Record<'onceScopes' | 'boundScopes', readonly Scope[]>>
 
 /**

@@ -25,7 +25,7 @@ export function openCounterReads(database: Database, cache: RowCache<CounterKey,
     )
   return {
     ...readsOf(WHOLE),
-    /** The same without revisions and times, which may be missing. */
+    /** The same reads without revisions and times, which may be missing. */
     values: readsOf(VALUE_ONLY),
   }
 }

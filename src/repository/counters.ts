@@ -125,8 +125,8 @@ export function openCounters({
     },
 
     /**
-     * Raises a counter to a value, unless it is as high, as `reset` would set it. `definition`: that of one that was never
-     * written or defined. A trial changes nothing.
+     * Raises a counter to a value, unless it is as high, as `reset` would set it. A counter that was never written or
+     * defined gets the `definition`. A trial changes nothing.
      *
      * @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; BAD_USER_INPUT if the definition is invalid
      * @throws {MissingRow} if it doesn't exist, in a trial

@@ -25,7 +25,7 @@ export interface JobContext {
 
 /** A job for one of all processes that share the database: whichever finds it due first. */
 export interface ScheduledJob {
-  /** Its row in the table `scheduled_job`; must not change. */
+  /** The job's row in the table `scheduled_job`; must not change. */
   name: string
   /** Interval in seconds, by the database's clock. */
   everyS: number

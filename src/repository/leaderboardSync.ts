@@ -233,7 +233,7 @@ async function readTotals(
 
 /** Selects the latest totals of a period. Each may be in several parts: the history, and the columns of slots. */
 function selectTotals(idList: string, period: Period, now: Date, past: number): string {
-  // Also those of an hour that the clock repeats, and those recorded in another time zone.
+  // Also totals of an hour that the clock repeats, and totals recorded in another time zone.
   const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
   const [{ start, added }, code] = [COLUMNS[period], PERIOD_CODES[period]]
   return `select counter_id as id, cast(${code} as unsigned) as period, ${start} as start, ${added} as value
@@ -263,7 +263,7 @@ export function noteRead(database: Database, name: string): Promise<number | und
   })
 }
 
-/** Those of some counters whose namespaces are read. */
+/** Returns the counters whose namespaces are read. */
 export async function withReaders<C extends ListedCounter>(database: Database, counters: readonly C[]) {
   if (counters.length === 0) return []
   const ids = new Set(counters.map(({ namespaceId }) => namespaceId))

@@ -234,7 +234,7 @@ export function periodKeyOf(period: Period | null, timeZone: string, at: Date): 
   return period === null ? 0 : keys[period](localDate(timeZone, at))
 }
 
-/** Whether a key is that of a period of this length, such as 202611 of a month; null: without periods. */
+/** Whether a key is a period key of this length, such as 202611 for a month; null: without periods. */
 export function isPeriodKey(key: number, period: Period | null): boolean {
   if (period === null) return key === 0
   const [, year = '', rest = ''] = /^(\d{4})(\d*)$/.exec(String(key)) ?? []
