@@ -17,8 +17,7 @@ import {
   type RowDataPacket,
 } from 'mysql2/promise'
 import type { Target } from '../src/mysql/settings.ts'
-import type { PeerId } from './systems.ts'
-import { peerNames } from './workloads.ts'
+import { type PeerId, peerNames } from './workloads.ts'
 
 const HOST = '127.0.0.1'
 /** What people give a pool: mysql2's own default. */

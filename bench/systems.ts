@@ -1,22 +1,7 @@
 import type { Target } from '../src/mysql/settings.ts'
 import { type Child, NODE_FLAGS, SERVES, startChild, startProgram } from './processes.ts'
 import type { Resources } from './resources.ts'
-
-export type SystemId =
-  | 'nth'
-  | 'pair'
-  | 'far'
-  | 'ceiling'
-  | PeerId
-  | 'mariadb'
-  | 'galera'
-  | 'galera-2'
-  | 'mysql'
-  | 'group'
-  | 'group-eventual'
-
-/** Other ways to count, see `peer.ts`. */
-export type PeerId = 'textbook' | 'recipe' | 'drizzle' | 'mercurius' | 'redis'
+import type { PeerId, SystemId } from './workloads.ts'
 
 /** A system that serves. */
 export interface Running {

@@ -1,4 +1,18 @@
-import type { SystemId } from './systems.ts'
+export type SystemId =
+  | 'nth'
+  | 'pair'
+  | 'far'
+  | 'ceiling'
+  | PeerId
+  | 'mariadb'
+  | 'galera'
+  | 'galera-2'
+  | 'mysql'
+  | 'group'
+  | 'group-eventual'
+
+/** Other ways to count, see `peer.ts`. */
+export type PeerId = 'textbook' | 'recipe' | 'drizzle' | 'mercurius' | 'redis'
 
 /** What clients do, over and over: change one of some names, or read all of them. */
 export interface Workload {

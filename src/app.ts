@@ -25,7 +25,7 @@ interface ServerOptions {
   /** The database, which is ready: the configured one, or the private one. */
   targets: Targets
   notices: Notices
-  /** Returns the metrics of all workers. Default: those of this process. */
+  /** Returns the metrics of all workers. Default: the metrics of this process. */
   readMetrics?: ReadMetrics
   /** Shared with the other workers. Default: limits of this process only. */
   rateLimits?: RateLimits

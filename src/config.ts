@@ -84,7 +84,7 @@ const settings = z.object({
   /** Whether reads, on a cluster, may be older than what was committed on another node. */
   eventualReads: variable('NTH_CLUSTER_READS', isSecond('causal', 'eventual')),
   dataDir: variable('NTH_DATA_DIR', directory.prefault('.nth')),
-  /** Memory for the data of the private server, in MB; undefined: by that of the machine. */
+  /** Memory for the data of the private server, in MB; undefined: by the machine's memory. */
   databaseMemoryMb: variable('NTH_DATABASE_MEMORY_MB', whole(32, 1_000_000).optional()),
   /** Maximum wait of a caller for its change, in milliseconds. */
   writeTimeoutMs: variable('NTH_WRITE_TIMEOUT_MS', whole(100, 3_600_000).default(10_000)),
@@ -203,7 +203,7 @@ export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string[]
   return notices
 }
 
-/** Letters by which a name may differ, such as those of NTH_, from the one that was meant. */
+/** Maximum letters by which a name may differ from the name that was meant: `NTH_` has four. */
 const MAX_TYPOS = 4
 
 function describeUnknown(name: string): string {
@@ -230,7 +230,7 @@ function whole(
     .refine((number) => number >= lowest && number <= highest, rule)
 }
 
-/** One of two words, of which the first is the default: whether it is the second. */
+/** A variable with one of two words, of which the first is the default. Its value: whether it is the second. */
 function isSecond(first: string, second: string) {
   const rule = `must be ${first} or ${second}`
   return z

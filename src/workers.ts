@@ -29,7 +29,7 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
   // 62 and 2, four took 55, 8, 1 and 0 (Node 20, two cores), and connections are long-lived.
   cluster.schedulingPolicy = cluster.SCHED_RR
 
-  // When this process ends, serving workers end by themselves. Those that are ending would finish first, so kill all.
+  // When this process ends, serving workers end by themselves. Workers that are ending would finish first, so kill all.
   process.once('exit', () => {
     for (const worker of living) worker.kill()
   })
@@ -64,7 +64,7 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
     await pause(pauseMs, undefined, ending).catch(() => undefined)
     if (ending.signal.aborted) return
     const replacement = fork()
-    // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
+    // A worker that can't serve is ended, so that another is tried. The reason is reported when it has ended.
     replacement.serving.catch(() => replacement.end())
     void replaceOnEnd(replacement, failures)
   }
@@ -172,7 +172,7 @@ function forkWorker(
     kill,
     ageMs: () => performance.now() - beganAt,
 
-    /** Its metrics as last reported: each second, and when it ended. */
+    /** The worker's metrics as last reported: each second, and when it ended. */
     metrics: () => metrics,
 
     /** Counts changes that other workers have allowed. */
@@ -201,12 +201,12 @@ function forkWorker(
  */
 function closeOnExit(worker: ClusterWorker): void {
   const { process: child } = worker
-  // It could not be started, and has no channel.
+  // A worker that could not be started has no channel.
   if (!child.connected) return
   let last: { close?(): void } | undefined
   child.send = new Proxy(child.send, {
     apply(send, self: ChildProcess, args: Parameters<ChildProcess['send']>) {
-      // A handle of any kind; those of connections can be closed.
+      // A handle of any kind; handles of connections can be closed.
       if (args[1]) last = args[1] as { close?(): void }
       return Reflect.apply(send, self, args)
     },

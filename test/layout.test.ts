@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, normalize } from 'node:path'
 import { expect, it } from 'vitest'
 
-const SRC = join(import.meta.dirname, '../src')
+const ROOT = join(import.meta.dirname, '..')
 
 /**
  * The floors of `src` from the top: data goes down on its way in and up on its way out. A file imports from its own folder
@@ -31,21 +31,22 @@ const OWNED = [
 
 interface SourceFile {
   path: string
-  /** Its folder, or the name of a file in `src` itself. */
+  /** Its folder, or its own name if it is in none. */
   room: string
   text: string
-  /** Names of packages, and paths of files below `src`. */
+  /** Names of packages, and paths of files, relative to the folder that is read. */
   imports: string[]
 }
 
-const files = readFiles()
+const files = readFiles('src')
 
-async function readFiles(): Promise<SourceFile[]> {
-  const entries = await readdir(SRC, { recursive: true })
-  const paths = entries.filter((path) => path.endsWith('.ts'))
+/** The files below a folder, whose paths are relative to it. */
+async function readFiles(folder: string): Promise<SourceFile[]> {
+  const entries = await readdir(join(ROOT, folder), { recursive: true })
+  const paths = entries.filter((path) => path.endsWith('.ts') && !path.startsWith('node_modules'))
   return Promise.all(
     paths.map(async (path) => {
-      const text = await readFile(join(SRC, path), 'utf8')
+      const text = await readFile(join(ROOT, folder, path), 'utf8')
       const names = [...text.matchAll(/(?:from |import |import\()'([^']+)'/g)].map(([, name]) => name ?? '')
       const imports = names.map((name) =>
         name.startsWith('.') ? normalize(join(dirname(path), name)) : name,
@@ -79,8 +80,8 @@ it('imports from lower floors only, so folders form no circles', async () => {
   expect(offences).toEqual([])
 })
 
-it('has no circle of imports between files, those of types included', async () => {
-  const importsOf = new Map((await files).map(({ path, imports }) => [path, imports]))
+it.each(['src', 'bench'])('has no circle of imports in %s, those of types included', async (folder) => {
+  const importsOf = new Map((await readFiles(folder)).map(({ path, imports }) => [path, imports]))
   const finished = new Set<string>()
   function circleFrom(path: string, trail: readonly string[]): string[] | undefined {
     if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path]

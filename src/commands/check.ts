@@ -178,8 +178,8 @@ async function checkMigrations({ target }: Inspected): Promise<Finding> {
     if (missing.length === 0) return ok(`all are applied${others}`)
     const names = missing.map(({ name }) => name).join(', ')
     const message = `the next start applies ${names}; back up first${others}`
-    const breaking = missing.flatMap((one) =>
-      one.kind === 'contraction' && one.oldest ? `${one.name} breaks servers before ${one.oldest}` : [],
+    const breaking = missing.flatMap(({ kind, oldest, name }) =>
+      kind === 'contraction' && oldest ? `${name} breaks servers before ${oldest}` : [],
     )
     if (isNew || breaking.length === 0) return ok(message)
     return warning(`${message}. ${breaking.join(', ')}: stop those first.`)
@@ -203,7 +203,7 @@ async function checkLosses({ connection, acceptsLosses }: Inspected): Promise<Fi
   })
 }
 
-/** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
+/** Difference from which clocks matter: periods begin by the processes' clocks, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
 
 async function checkClock({ connection }: Inspected): Promise<Finding> {

@@ -77,8 +77,8 @@ export async function findCurable(connection: Connection): Promise<string[]> {
          join namespace n on n.id = t.namespace_id
         where ${where}`,
     )
-    const found = await reading.catch(noneWithoutTable)
-    if (found.length > 0) findings.push(`${what}: ${namesOf(found)}. ${cure}.`)
+    const matches = await reading.catch(noneWithoutTable)
+    if (matches.length > 0) findings.push(`${what}: ${namesOf(matches)}. ${cure}.`)
   }
   return findings
 }

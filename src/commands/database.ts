@@ -55,8 +55,8 @@ export async function withPool(work: (database: Database) => Promise<void>): Pro
 /** Runs work on the servers of the configured database: of a running Nth, or else started and stopped here. */
 export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<void> {
   const { targets, dataDir: directory, databaseMemoryMb: memoryMb, path } = readDatabaseConfig()
-  const found = targets ? undefined : await findRunningDatabase(directory)
-  const running = targets ?? (found && ([found] as const))
+  const privateTarget = targets ? undefined : await findRunningDatabase(directory)
+  const running = targets ?? (privateTarget && ([privateTarget] as const))
   if (running) return workOn(running)
   const release = await holdDirectory(directory)
   try {

@@ -18,8 +18,8 @@ type Column = (typeof COLUMNS)[number]
 
 /**
  * Where a spreadsheet takes a name for a formula: at its start, or after a semicolon, at which spreadsheets of many countries
- * begin a new cell. An apostrophe keeps it from that, as OWASP advises (CSV Injection). Those that are there already are
- * part of the name.
+ * begin a new cell. An apostrophe keeps it from that, as OWASP advises (CSV Injection). Existing apostrophes are part of the
+ * name.
  */
 const FORMULA = /(^|;)('*[=+\-@＝＋－＠])/g
 const ESCAPED_FORMULA = /(^|;)'('*[=+\-@＝＋－＠])/g
@@ -147,7 +147,7 @@ function integerIn(text: string, column: string): number {
   throw new Error(`${column} must be an integer from -(2^53-1) to 2^53-1; it is "${text.slice(0, 40)}"`)
 }
 
-/** Maximum length of a row, in characters: many times that of the longest names. */
+/** Maximum length of a row, in characters: many times the length of the longest names. */
 const MAX_ROW = 2 ** 16
 
 /**
@@ -276,8 +276,8 @@ function written(member: string, part: unknown): unknown {
 
 function historyFields(history: readonly StoredPeriodTotal[]): object {
   const periods = PERIODS.flatMap((period) => {
-    const own = history.filter((total) => total.period === period).toSorted((a, b) => a.start - b.start)
-    return own.length > 0 ? [[period, own.map(totalFields)] as const] : []
+    const totals = history.filter((total) => total.period === period).toSorted((a, b) => a.start - b.start)
+    return totals.length > 0 ? [[period, totals.map(totalFields)] as const] : []
   })
   return Object.fromEntries(periods)
 }
@@ -300,7 +300,7 @@ export interface LineFault {
   fault: string
 }
 
-/** Maximum length of a line, in bytes: many times that of a counter with a thousand totals. */
+/** Maximum length of a line, in bytes: many times the length of a counter with a thousand totals. */
 const MAX_LINE = 16 * 2 ** 20
 /** Maximum number of blank lines: a file of nothing else would take minutes. */
 const MAX_BLANK = 1_000_000

@@ -267,11 +267,11 @@ function each<Item>(items: readonly Item[], work: (item: Item, index: number) =>
 }
 
 /** Whether callers see the same definition: not since when periods are tracked. */
-function isSame(one: Definition, other: Definition): boolean {
+function isSame(a: Definition, b: Definition): boolean {
   const visible = ({ periods, ...rest }: Definition) => {
     return { ...rest, periods: periods.map(({ period, keepDays }) => ({ period, keepDays })) }
   }
-  return isDeepStrictEqual(visible(one), visible(other))
+  return isDeepStrictEqual(visible(a), visible(b))
 }
 
 /** The positions of an entry in the present and later periods; and in its latest one, if that can't be compared with them. */

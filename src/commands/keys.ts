@@ -142,9 +142,9 @@ async function list(keys: ApiKeys): Promise<void> {
 }
 
 async function revoke(keys: ApiKeys, prefix: string): Promise<void> {
-  const found: ApiKey[] = []
-  for await (const key of itemsOf(keys.list)) if (prefix.startsWith(key.prefix)) found.push(key)
-  const [key, ...others] = found
+  const matches: ApiKey[] = []
+  for await (const key of itemsOf(keys.list)) if (prefix.startsWith(key.prefix)) matches.push(key)
+  const [key, ...others] = matches
   if (!key) throw new Error(`No API key begins with ${prefix}; see nth keys list.`)
   if (others.length > 0)
     throw new Error(`Several API keys begin with ${prefix}; revoke the right one in the console.`)

@@ -67,7 +67,7 @@ export async function* itemsOf<Item extends { id: number | string }>(
   } while (page.length === limit)
 }
 
-/** Divides items into parts of one key, with their indexes; by default what belongs to one name into those of a line each. */
+/** Divides items into parts of one key, with their indexes; by default what belongs to one name into parts of a line each. */
 export async function* partsOf<Item>(
   items: AsyncIterable<Item>,
   size = MAX_PARTS,

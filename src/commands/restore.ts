@@ -195,7 +195,7 @@ async function prepare(target: Target, continues: boolean, revision: number): Pr
   }
 }
 
-/** Those that the user may see: without the right PROCESS its own, on a cluster those of one node. */
+/** Counts sessions that the user may see: without the right PROCESS its own, on a cluster the sessions of one node. */
 const OTHER_SESSIONS = `(select count(*)
                 from information_schema.processlist
                where db = database() and id <> connection_id())`
@@ -218,7 +218,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   const nth = openOperations(target, AT_ONCE, { copiesToLeaderboards, worksDespiteLoss: true })
   const gapless = new Set<string>()
   const moved = { counters: 0, groups: 0 }
-  /** Those that an earlier run for the same backup has moved on. */
+  /** Numbers of counters and sequence groups that an earlier run for the same backup has moved on. */
   const replayed = { counters: 0, groups: 0 }
 
   const movedOn = () => `Moved on by ${by}: ${moved.counters} counters, ${moved.groups} sequence groups`
@@ -235,7 +235,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     // Callers of a counter with slots get no number of their own.
     if (entry.type === 'counter' && entry.definition?.slots === 1) {
       const { namespace, name, value, definition } = entry
-      // It counts down, such as a stock: more would be sold than there is.
+      // The counter counts down, such as a stock: more would be sold than there is.
       if (definition.minValue !== null) return ` has a minimum; its value is ${value}.`
       const options = { claim: claimFor(namespace, name) }
       const { isReplayed } = await nth.counters.incrementBy({ namespace, name }, by, options)

@@ -85,7 +85,7 @@ on duplicate key update ${columns[0]} = ${table}.${columns[0]}`,
   }
 }
 
-/** The same for rows with the same columns, by their names. */
+/** Inserts rows with the same columns, by the names of these. */
 function insert(
   connection: Connection,
   table: string,
@@ -178,9 +178,9 @@ async function insertCounters(connection: Connection, entries: readonly EntryOf<
 async function insertHistory(
   connection: Connection,
   entries: readonly EntryOf<'counter' | 'counterHistory'>[],
-  known?: Awaited<ReturnType<typeof findCounters>>,
+  counters?: Awaited<ReturnType<typeof findCounters>>,
 ) {
-  const counterOf = known ?? (await findCounters(connection, entries))
+  const counterOf = counters ?? (await findCounters(connection, entries))
   const rows = entries.flatMap((entry) => {
     const counter_id = integer(counterOf(entry).id)
     return entry.history.map(({ period, start, value }) => ({
@@ -300,7 +300,7 @@ async function insertCounterSubjects(connection: Connection, entries: readonly E
     const { period, start, subjects } = entry
     const since = period === null ? integer(forgottenSecond) : startSecond(start.getTime())
     const place = [integer(id), periodCode(period), since]
-    return subjects.map((one) => [...place, hex(one.subject), ...COUNTS.valuesOf(one)])
+    return subjects.map((record) => [...place, hex(record.subject), ...COUNTS.valuesOf(record)])
   })
   await insertValues(connection, COUNTS.table, [...COUNTS.key, ...COUNTS.columns], rows)
 }
@@ -312,9 +312,9 @@ async function insertGroupSubjects(
   const groupOf = await findGroups(connection, entries)
   const rows = entries.flatMap((entry) => {
     const place = [integer(groupOf(entry).id), integer(entry.period)]
-    return entry.subjects.map(({ issuedAt, ...one }) => {
-      const values = NUMBERS.valuesOf({ ...one, issuedAt: issuedAt.getTime() })
-      return [...place, hex(one.subject), ...values]
+    return entry.subjects.map(({ issuedAt, ...record }) => {
+      const values = NUMBERS.valuesOf({ ...record, issuedAt: issuedAt.getTime() })
+      return [...place, hex(record.subject), ...values]
     })
   })
   await insertValues(connection, NUMBERS.table, [...NUMBERS.key, ...NUMBERS.columns], rows)
@@ -324,7 +324,7 @@ async function insertTrustedDocuments(
   connection: Connection,
   entries: readonly EntryOf<'trustedDocument'>[],
 ) {
-  // One by one: each may be long.
+  // Documents go one by one: each may be long.
   for (const document of entries) await connection.query(insertDocuments([document], document.addedAt))
 }
 

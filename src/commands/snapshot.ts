@@ -258,7 +258,7 @@ type GroupRow = KeyRow &
 /**
  * Sequence groups that were used. One with many periods has several entries.
  *
- * @param at if it is given, only the positions of its present period and later ones, and that of its latest number
+ * @param at if it is given, only the positions of its present period and later ones, and the position of its latest number
  */
 async function* exportGroups(connection: Connection, at?: Date): AsyncGenerator<Entry> {
   const groups = rowsOf<GroupRow>(
@@ -339,14 +339,14 @@ async function* exportCounterSubjects(connection: Connection): AsyncGenerator<En
        join counter c on c.id = counter_id and ${isKept('c.forgotten_at')}
        join namespace n on n.id = c.namespace_id`,
   )
-  for await (const [row, subjects] of lines)
+  for await (const [first, rows] of lines)
     yield {
       type: 'counterSubjects',
-      ...nameIn(row),
-      subjectSalt: row.subject_salt.toString('hex'),
-      period: periodCoded(row.period),
-      start: new Date(row.period === 0 ? 0 : 1000 * row.start),
-      subjects: subjects.map((one) => ({ ...hashIn(one), ...COUNTS.firstIn(one) })),
+      ...nameIn(first),
+      subjectSalt: first.subject_salt.toString('hex'),
+      period: periodCoded(first.period),
+      start: new Date(first.period === 0 ? 0 : 1000 * first.start),
+      subjects: rows.map((row) => ({ ...hashIn(row), ...COUNTS.firstIn(row) })),
     }
 }
 
@@ -360,13 +360,13 @@ async function* exportGroupSubjects(connection: Connection): AsyncGenerator<Entr
        join sequence s on s.id = g.sequence_id
        join namespace n on n.id = s.namespace_id`,
   )
-  for await (const [row, subjects] of lines)
+  for await (const [first, rows] of lines)
     yield {
       type: 'sequenceGroupSubjects',
-      ...keyIn(row),
-      subjectSalt: row.subject_salt.toString('hex'),
-      period: row.period_key,
-      subjects: subjects.map((one) => ({ ...hashIn(one), ...NUMBERS.firstIn(one), issuedAt: one.issued_at })),
+      ...keyIn(first),
+      subjectSalt: first.subject_salt.toString('hex'),
+      period: first.period_key,
+      subjects: rows.map((row) => ({ ...hashIn(row), ...NUMBERS.firstIn(row), issuedAt: row.issued_at })),
     }
 }
 

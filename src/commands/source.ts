@@ -144,7 +144,7 @@ export async function checkAll(source: Source): Promise<void> {
   /** Why a line is wrong after those before it; undefined: it is not. */
   function faultOf({ line, entry }: Placed): string | undefined {
     const { type } = entry
-    // These continue what another line has.
+    // Such entries continue what another line has.
     if (type === 'counterHistory' || type === 'sequenceGroupPeriods' || 'subjects' in entry) return undefined
     // A CSV has a line for each period.
     const period = source.format === 'csv' && type === 'sequenceGroup' ? entry.latest?.period : ''
@@ -159,7 +159,7 @@ export async function checkAll(source: Source): Promise<void> {
       progress.show(++parts, source.fraction())
     }
   } catch (error) {
-    // It can't be read further.
+    // The file can't be read further.
     faults++
     listed.push((error as Error).message)
   } finally {
@@ -213,7 +213,7 @@ export async function* placedIn(source: Source): AsyncGenerator<Placed> {
   }
 }
 
-/** What identifies an entry among those of its type; several lines may continue the same one. */
+/** What identifies an entry among entries of its type; several lines may continue the same one. */
 function keyOf(entry: Entry): string {
   if ('token' in entry) return entry.token
   if ('hash' in entry) return entry.hash

@@ -43,7 +43,7 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
 
 const ending = new AbortController()
 
-/** They shut down in order; SIGHUP is that of a terminal which is closed. */
+/** Signals that shut down in order; a terminal that is closed sends SIGHUP. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 export async function run(args: string[]): Promise<void> {
@@ -54,7 +54,7 @@ export async function run(args: string[]): Promise<void> {
   const notices = openLog(config.logLevel)
   notices.info(`Nth ${version}`)
   const app = await start(config, notices).catch((error) => {
-    // One that a signal ended has not failed.
+    // A start that a signal ended has not failed.
     if (!ending.signal.aborted) throw error
   })
   if (!app) return

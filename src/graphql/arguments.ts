@@ -126,7 +126,7 @@ export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...r
   return retentionFault(retention)
 }
 
-/** As for `definition`. */
+/** As for a counter, the other checks depend on the current definition. */
 export const sequenceDefinition: Check<SequenceDefinitionChange> = ({ format, timeZone }) =>
   retentionFault({ timeZone }) ?? faultAt(['format'], textFault(format ?? ''))
 

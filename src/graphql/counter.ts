@@ -63,7 +63,7 @@ export function withZone<D extends { timeZone?: string | null | undefined }>(def
 export interface CounterSource extends CounterValue {
   /** Undefined unless it was selected. */
   revision?: number | undefined
-  /** Its value, position and place on a leaderboard. */
+  /** The counter's value, position and place on a leaderboard. */
   listed?: { value: number; position: LeaderboardPosition; place: () => Promise<number | null> }
 }
 
@@ -155,7 +155,7 @@ builder.node(Counter, {
   }),
 })
 
-/** Retention of a counter; of a nonexistent one, that of its namespace. */
+/** Retention of a counter; for a nonexistent one, the retention of its namespace. */
 function retentionOf(
   { namespace, definition }: CounterSource,
   { namespaces }: Nth,

@@ -170,7 +170,7 @@ export function documentFault(schema: GraphQLSchema, text: string): string | und
   try {
     fault = validateBounded(schema, parseBounded(text))[0]
   } catch (error) {
-    // It can't be parsed.
+    // The document can't be parsed.
     fault = errorOf(error)
   }
   return fault && `is not valid: ${fault.message.replace(/\.$/, '')}`

@@ -40,7 +40,7 @@ export type CheckEach = (context: Context, args: Arguments, element: string) => 
 /** Missing: to this caller, it doesn't exist. */
 type Verdict = 'missing' | undefined
 
-/** Arguments to go on with: the subject as it is stored, which may be that of the token. */
+/** Arguments to go on with: the subject as it is stored, which may be the token's. */
 type Subject = { subject: string | undefined }
 
 interface FieldCall {
@@ -50,7 +50,7 @@ interface FieldCall {
 }
 
 /** Each right knows the arguments and the parent of its field. */
-// biome-ignore lint/suspicious/noExplicitAny: those of a field have types of their own
+// biome-ignore lint/suspicious/noExplicitAny: the arguments of a field have types of their own
 type Arguments = any
 
 export function none(covers: string): Right {

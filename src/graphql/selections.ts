@@ -84,19 +84,19 @@ export function measureBelow(add: Parameters<typeof createMeasure>[0]) {
  * never change.
  */
 function createMeasure(add: (result: number, field: FieldNode | undefined, below: number) => number) {
-  const cached = new WeakMap<SelectionSetNode, number>()
+  const results = new WeakMap<SelectionSetNode, number>()
   return function measure(selectionSet: SelectionSetNode | undefined, fragments: Fragments): number {
     if (selectionSet === undefined) return 0
-    const found = cached.get(selectionSet)
-    if (found !== undefined) return found
+    const cached = results.get(selectionSet)
+    if (cached !== undefined) return cached
     // Another rule rejects recursive fragments; here they must only terminate.
-    cached.set(selectionSet, 0)
+    results.set(selectionSet, 0)
     let result = 0
     for (const selection of selectionSet.selections) {
       const field = selection.kind === Kind.FIELD ? selection : undefined
       result = add(result, field, measure(selectionSetOf(selection, fragments), fragments))
     }
-    cached.set(selectionSet, result)
+    results.set(selectionSet, result)
     return result
   }
 }
@@ -154,9 +154,9 @@ const listedValues = measureBelow((sum, field, below) => {
   const { name, alias } = field
   // Clients with a cache add it everywhere.
   if (name.value === '__typename' && !alias) return sum
-  const own = 1 + costOfText(responseName(field).length) + (ADDITIONAL_VALUES.get(name.value) ?? 0)
+  const values = 1 + costOfText(responseName(field).length) + (ADDITIONAL_VALUES.get(name.value) ?? 0)
   // A history charges its buckets when it is read.
-  return sum + own + (name.value === 'history' ? 0 : below)
+  return sum + values + (name.value === 'history' ? 0 : below)
 })
 
 /** Number of values selected in each object that a field returns; 1 for a scalar. */
@@ -210,7 +210,7 @@ const VALUES_OF_A_ROOT_FIELD = 10
 
 /**
  * Waits for a tick with room for the arguments of an operation's root fields: all of them may have the same long variables,
- * which are checked and decoded for each field before it is executed. Those of one field are quick, and need no room.
+ * which are checked and decoded for each field before it is executed. The arguments of one field are quick, and need no room.
  *
  * @param variablesLength of all variables, in characters of JSON
  */

@@ -20,8 +20,8 @@ builder.subscriptionType({
 })
 
 /**
- * An event is one execution of the operation. The first has no root value: it starts to watch, by the context. Those
- * after it have what changed as their root value. So streams with the same operation and rights share an execution, and
+ * An event is one execution of the operation. The first has no root value: it starts to watch, by the context. Later
+ * executions have what changed as their root value. So streams with the same operation and rights share an execution, and
  * graphql-js's own `subscribe`, with an execution for each, is not used.
  */
 type Changed = readonly Watched[] | undefined
@@ -113,7 +113,7 @@ builder.subscriptionFields((t) => ({
     },
     subscribe,
     resolve: async (changed: Changed, { namespace, orderBy, period = null, first }, context, info) => {
-      // As its check allows.
+      // The field's check allows no other order.
       const order = orderBy as LeaderboardOrder
       const topic = { kind: 'leaderboard', key: { namespace, order, period } } as const
       const lengths = Array<number>(first).fill(namespace.length)

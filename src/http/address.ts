@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 
-/** What the names of the variables that choose an address begin with: `HOST` and `PORT`, or those of the metrics. */
+/** Prefix of the variables that choose an address: `HOST` and `PORT` for the API, or the variables for metrics. */
 type Prefix = '' | 'NTH_METRICS_'
 
 /** Makes a server listen. Throws an error for the operator if it can't. */
@@ -15,7 +15,7 @@ export async function listenOn(
   await once(server, 'listening').catch((cause) => {
     throw new Error(reason(cause, host, port, prefix), { cause })
   })
-  // It is bound to a port and an address, not to the path of a socket.
+  // The server is bound to a port and an address, not to the path of a socket.
   return server.address() as AddressInfo
 }
 

@@ -29,7 +29,7 @@ export interface AccessSettings {
   trustedProxies?: readonly string[]
   /** Maximum changes a minute from one address, without credentials; undefined: unlimited. */
   anonymousPerMinute?: number | undefined
-  /** The same with a browser key that has no limit of its own. */
+  /** Maximum changes a minute with a browser key that has no limit of its own. */
   browserPerMinute?: number
   tokens?: TokenSettings | undefined
 }
@@ -50,7 +50,7 @@ export interface Credential {
 export interface Access {
   caller: Caller
   owner: Owner
-  /** As in the context of GraphQL. */
+  /** Takes changes from the caller's limit, as in GraphQL's context; undefined: unlimited. */
   takeChanges: ((count: number) => number) | undefined
   /** The header fields that report how many are left; undefined: they are not limited. */
   limitHeaders?: (() => HeaderList) | undefined
@@ -144,8 +144,8 @@ export function createAuthentication({
     }
   }
 
-  function accessOf(owner: Requester, { isInAddress }: Credential, found: Identified): Access {
-    const { caller, origins: ownOrigins, perMinute } = found
+  function accessOf(owner: Requester, { isInAddress }: Credential, result: Identified): Access {
+    const { caller, origins: ownOrigins, perMinute } = result
     if (isInAddress && ownOrigins === null) {
       const message = 'These credentials must be sent in the header Authorization: addresses are logged.'
       throw new HttpError(403, 'FORBIDDEN', message)
@@ -171,7 +171,7 @@ export function createAuthentication({
     const owner = new Requester(request, clients)
     if (!credential) {
       const { origin } = request.headers
-      // Also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
+      // Refused also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
       if (origin !== undefined && !origins.isAllowed(origin) && !origins.isOwnPage(origin, request)) {
         const message = `Pages of ${origin} may not call without credentials. To allow them, add this origin to NTH_ALLOWED_ORIGINS.`
         throw new HttpError(403, 'FORBIDDEN', message)
@@ -179,15 +179,15 @@ export function createAuthentication({
       if (isOpen && isForwarded(request)) throw new HttpError(403, 'FORBIDDEN', BEHIND_PROXY)
       return access(owner, nobody, anonymousPerMinute)
     }
-    const found = identify(owner, credential.text)
-    if (!(found instanceof Promise)) return accessOf(owner, credential, found)
-    return found.then((identified) => accessOf(owner, credential, identified))
+    const result = identify(owner, credential.text)
+    if (!(result instanceof Promise)) return accessOf(owner, credential, result)
+    return result.then((identified) => accessOf(owner, credential, identified))
   }
 }
 
 /** Who sent a request. */
 class Requester implements Owner {
-  /** That of the caller, once it is established. */
+  /** The caller's identity, once it is established. */
   identity = 'unknown'
   readonly request: IncomingMessage
   readonly #clients: Clients

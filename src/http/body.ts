@@ -81,7 +81,7 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
    */
   return function readBody(request: IncomingMessage, isAuthorized: boolean) {
     return new Promise<Buffer | HttpError | undefined>((resolve) => {
-      // It emits nothing more.
+      // A destroyed request emits nothing more.
       if (request.destroyed) return resolve(undefined)
       const maxBytes = isAuthorized ? MAX_BODY_BYTES : MAX_UNAUTHORIZED_BYTES
       const {

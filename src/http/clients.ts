@@ -5,7 +5,7 @@ import { refusalMeasure } from '../operations/measures.ts'
 import { HttpError } from './errors.ts'
 
 const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/
-/** As some proxies send addresses: with a port, and those of IPv6 in brackets. */
+/** An address as some proxies send it: with a port, and in brackets if it is IPv6. */
 const WITH_PORT = /^(?:\[(.*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 
 /** Networks, which are CIDR blocks such as `10.0.0.0/8` or single addresses. */
@@ -19,13 +19,13 @@ export function networksOf(blocks: readonly string[]): BlockList {
   return networks
 }
 
-/** Whether an address is in one of some networks. Those of IPv4 also contain their addresses in the form of IPv6. */
+/** Whether an address is in one of some networks. Networks of IPv4 also contain their addresses in the form of IPv6. */
 function isWithin(networks: BlockList, address: string): boolean {
   return networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
 }
 
 /**
- * The address of a client: that of the connection or, if it is a trusted proxy's, the last one in `X-Forwarded-For` that
+ * The address of a client: the connection's address or, if it is a trusted proxy's, the last address in `X-Forwarded-For` that
  * isn't. What stands before it was sent by the client, and may be invented.
  */
 export function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList): string {

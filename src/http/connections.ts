@@ -29,7 +29,7 @@ interface Exchange {
 interface ClientConnection {
   /** The request that was started, until its work is done and its response sent. Work continues after a disconnect. */
   current: Exchange | undefined
-  /** Those after it. */
+  /** The requests after it. */
   waiting: Exchange[]
 }
 
@@ -59,8 +59,8 @@ const CHECK_MS = 1000
  * So at most one request of a connection is started and not answered, and those that wait arrived in one read of the
  * socket (64 kB). They are dropped when the client disconnects.
  *
- * Connections whose clients don't read their responses are closed: those that read nothing for a while and, when the
- * total is too large, those of the clients with the most unread data. A connection has at most one unread response.
+ * Connections whose clients don't read their responses are closed: connections that read nothing for a while and, when
+ * the total is too large, connections of the clients with the most unread data. A connection has at most one unread response.
  */
 export function openConnections(server: Server, options: ConnectionsOptions) {
   const { maxBytes, maxUnreadBytes, stallMs, clients, handle, notices } = options
@@ -75,10 +75,10 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   })
 
   server.on('connection', (socket) => {
-    // It is read again.
+    // The socket is read again.
     if (connections.has(socket)) return
     const error = clients.refuse(socket)
-    // Its requests are ignored.
+    // Requests of a refused connection are ignored.
     if (error) return endWith(socket, error)
     const connection: ClientConnection = { current: undefined, waiting: [] }
     connections.set(socket, connection)
@@ -156,7 +156,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
         // Node restarts the timeout whenever data is read, and closes the connection when it expires.
         if (socket.timeout !== stallMs) socket.setTimeout(stallMs)
       } else if (socket.timeout === stallMs) {
-        // Its response was read, and another request was started.
+        // The response was read, and another request was started.
         socket.setTimeout(0)
       }
     }

@@ -30,7 +30,7 @@ import { createVariableCheck } from './variables.ts'
 /** A document that passed validation. */
 interface CachedDocument {
   document: DocumentNode
-  /** Its operation, compiled when it is used for the second time, if it can be. */
+  /** The document's operation, compiled when it is used for the second time, if it can be. */
   operation: CompiledOperation | 'uncompiled' | 'uncompilable'
 }
 
@@ -156,7 +156,7 @@ const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.
  * after it).
  */
 export function compilableFields(schema: GraphQLSchema, document: DocumentNode): number {
-  // None if there are several.
+  // There is none if the document has several.
   const operation = getOperationAST(document)
   if (!operation) return 0
   const fields = fieldCount(operation.selectionSet, fragmentsOf(document))

@@ -136,8 +136,8 @@ const STATUSES: Partial<Record<ErrorCode, number>> = {
 }
 
 /**
- * A result as its caller gets it: unexpected errors are reported to the operator, and only so many others are left. Those
- * below the root fields of a mutation are marked: these fields are read after the change was committed, so such an error
+ * A result as its caller gets it: unexpected errors are reported to the operator, and only so many others are left. Errors
+ * below the root fields of a mutation are marked: such fields are read after the change was committed, so such an error
  * must not say that nothing was done, or that the mutation may be retried.
  */
 export function finalResult(
@@ -175,8 +175,8 @@ function tooManyChanges(refused: readonly GraphQLError[]): ExecutionResult {
 
 /** Converts any error to one that a caller may see: unexpected ones become INTERNAL_SERVER_ERROR and nothing else. */
 export function maskError(error: unknown): GraphQLError {
-  const found = innermost(error)
-  const cause = isDatabaseFault(found) ? unavailable('The database refuses to read this.', found) : found
+  const root = innermost(error)
+  const cause = isDatabaseFault(root) ? unavailable('The database refuses to read this.', root) : root
   // Errors of graphql-jit may have no extensions.
   if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {
@@ -230,7 +230,7 @@ function located(other: unknown, message: string, options: Omit<FieldErrorOption
 /** Status and headers of the response to a request of which nothing was executed, for the extensions of its error. */
 export function httpOf({ code, retryAfterMs }: GraphQLErrorExtensions) {
   const status = STATUSES[code as ErrorCode] ?? 400
-  // As in the details of an NthError.
+  // An NthError has it in its details.
   return { status, headers: headersFor(status, retryAfterMs as number | undefined) }
 }
 

@@ -63,7 +63,7 @@ interface ApiExchange extends ApiRequest {
   response: ServerResponse
   /** Of every response of the server. */
   headers: HeaderList
-  /** As in `Access`, once it is known who sent the request. */
+  /** The `limitHeaders` of `Access`, once it is known who sent the request. */
   limitHeaders?: Access['limitHeaders']
   /** What a subscription would be answered with. */
   responseStream?: ResponseStream | undefined

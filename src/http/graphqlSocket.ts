@@ -241,9 +241,9 @@ export class GraphqlSocket {
     this.#opening += 1
     try {
       if (!charge(this.#client, bytes)) return operation.refuse(errorsOf(overloaded()))
-      // Its key may have been revoked since.
+      // The caller's key may have been revoked since.
       const access = await this.#authenticate()
-      // As in a body, what is missing may be null.
+      // What is missing may be null, as in a body.
       const result = await subscribe(this.#request, access, payload as GraphQLParams, length)
       if ('serve' in result) result.serve(operation)
       else operation.refuse(JSON.stringify(JSON.parse(result.json).errors))
@@ -293,7 +293,7 @@ class Operation implements Sink {
     if (!this.#isOver) this.#socket.close(SERVICE_RESTART, 'The changes could not be read.')
   }
 
-  /** Its client needs it no more. */
+  /** The client needs the operation no more. */
   end(): void {
     if (this.#isOver) return
     this.#isOver = true

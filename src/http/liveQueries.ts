@@ -4,6 +4,7 @@ import { type DocumentNode, type ExecutionArgs, type ExecutionResult, getOperati
 import type { Gate } from '../graphql/gate.ts'
 import type { Notices } from '../operations/log.ts'
 import { type Limit, refusalMeasure } from '../operations/measures.ts'
+import { repeat } from '../repository/jobs.ts'
 import type { Nth } from '../repository/nth.ts'
 import { NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
@@ -24,7 +25,7 @@ export interface StreamResult extends ExecutionResult {
   serve(sink: Sink): void
 }
 
-/** A connection that is open for subscriptions: that of a response, or a WebSocket. */
+/** A connection that is open for subscriptions: a response's connection, or a WebSocket. */
 interface LiveConnection {
   /** Sends a heartbeat if nothing was sent for a while, in milliseconds. */
   keepAlive(pauseMs: number): void
@@ -84,16 +85,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   const namesOf = new Counts()
   const budget = new MemoryBudget(maxBytes)
   let isClosed = false
-  let isChecking = false
-  const timer = setInterval(
-    async () => {
-      if (isChecking) return
-      isChecking = true
-      await check().catch(notices.fault)
-      isChecking = false
-    },
-    Math.min(MAX_CHECK_MS, heartbeatMs),
-  ).unref()
+  const checking = repeat(() => Math.min(MAX_CHECK_MS, heartbeatMs), check, notices)
 
   /** Ends the streams of callers whose credentials are no longer valid, and keeps the connections of the others alive. */
   async function check(): Promise<void> {
@@ -139,18 +131,21 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     const variableValues = declaredVariables(args)
     const text = JSON.stringify([operationName, variableValues, caller.kind, caller.grants])
     const key = hash('sha256', `${document.loc?.source.body}\n${text}`)
-    const found = queries.get(key)
-    if (found) return found
+    let query = queries.get(key)
+    if (query) return query
     // Not its context, which holds the first request.
     const kept = { ...args, variableValues, contextValue: undefined }
     const bytes = BYTES_A_QUERY + text.length * BYTES_A_VARIABLE_CHARACTER
-    const query = openLiveQuery({ key, bytes, args: kept, compiled, nth, gate, caller, notices })
+    query = openLiveQuery({ key, bytes, args: kept, compiled, nth, gate, caller, notices })
     queries.set(key, query)
-    const known = documents.get(document)
-    const ofDocument = known ?? { queries: 0, bytes: bytesOfDocument(document, compiled?.fields ?? 0) }
+    budget.charge(undefined, bytes)
+    let ofDocument = documents.get(document)
+    if (!ofDocument) {
+      ofDocument = { queries: 0, bytes: bytesOfDocument(document, compiled?.fields ?? 0) }
+      documents.set(document, ofDocument)
+      budget.charge(undefined, ofDocument.bytes)
+    }
     ofDocument.queries += 1
-    documents.set(document, ofDocument)
-    budget.charge(undefined, known ? bytes : bytes + ofDocument.bytes)
     return query
   }
 
@@ -180,7 +175,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     /**
      * Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled.
      *
-     * @param responseStream what carries it, as a connection of its own; undefined: it is one of those of a WebSocket
+     * @param responseStream what carries it, as a connection of its own; undefined: a WebSocket carries it
      */
     async subscribe(
       args: ExecutionArgs,
@@ -235,13 +230,13 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     /** Breaks all connections, within two seconds. Their clients connect again, to another server or the next one. */
     close(): void {
       isClosed = true
-      clearInterval(timer)
+      void checking.close()
       for (const connection of connections) setTimeout(() => connection.break(), Math.random() * DRAIN_MS)
     },
   }
 }
 
-/** Others may be of any size and depth, and nothing reads them. */
+/** The variables that the operation declares. Others may be of any size and depth, and nothing reads them. */
 function declaredVariables({ document, operationName, variableValues }: ExecutionArgs) {
   const { variableDefinitions = [] } = getOperationAST(document, operationName) ?? {}
   const sent = new Map(Object.entries(variableValues ?? {}))

@@ -40,29 +40,28 @@ export function openLiveQuery(options: LiveQueryOptions) {
   let opening: Opening | undefined
 
   function open(): Opening {
-    const own: Opening = { streams: new Set(), first: Promise.resolve({}) }
+    const opened: Opening = { streams: new Set(), first: Promise.resolve({}) }
+    const end = () => {
+      if (opening === opened) opening = undefined
+    }
     const watch: Context['watch'] = async (topics) => {
       const watched = await nth.live.watch(feed, topics)
-      // These get what changes from now on. Those that join later need a newer state.
-      for (const stream of own.streams) streams.add(stream)
-      end(own)
+      // These get what changes from now on. Streams that join later need a newer state.
+      for (const stream of opened.streams) streams.add(stream)
+      end()
       return watched
     }
-    own.first = run({ watch }).finally(() => end(own))
-    return own
+    opened.first = run({ watch }).finally(end)
+    return opened
   }
 
-  function end(ended: Opening): void {
-    if (opening === ended) opening = undefined
-  }
-
-  async function run(own: Pick<Context, 'watch'>, rootValue?: readonly Watched[]): Promise<ExecutionResult> {
+  async function run(part: Pick<Context, 'watch'>, rootValue?: readonly Watched[]): Promise<ExecutionResult> {
     // Errors of compiled code lack details.
     const quick =
       rootValue &&
       (await compiled?.execute({ nth, gate, caller, owner }, args.variableValues ?? undefined, rootValue))
     if (quick && !quick.errors) return quick
-    const contextValue: Context = { nth, gate, caller, owner, ...own }
+    const contextValue: Context = { nth, gate, caller, owner, ...part }
     return finalResult(await execute({ ...args, rootValue, contextValue }), false, notices)
   }
 

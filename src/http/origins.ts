@@ -59,8 +59,8 @@ export class Origins {
 
   /**
    * Why a request may not have a Host header; undefined: it may. With DNS rebinding, any page can point its own name at
-   * this machine, and then call without CORS, as if it were the server's own page. So a server on loopback accepts this
-   * machine's names only, those of the allowed origins, and that of its own pages.
+   * this machine, and then call without CORS, as if it were the server's own page. So a server on loopback accepts only
+   * this machine's names, the names of the allowed origins, and the name of its own pages.
    */
   hostFault(host: string): HttpError | undefined {
     // Anything besides a name and a port would be parsed as other parts of the URL.
@@ -122,7 +122,7 @@ export class Origins {
    * images and navigation at most in `Referer`. The server's own pages may use all credentials; but where they are known
    * by the header Host only, those that aren't bound to origins, as these are secret.
    *
-   * @param origins those of the pages that may; `*` is any, or none. Null: no page, only programs
+   * @param origins the origins of pages that may; `*` is any origin, or none. Null: no page may, only programs
    */
   pageFault(request: IncomingMessage, origins: readonly string[] | null): HttpError | undefined {
     const { origin, host, referer, 'sec-fetch-site': site } = request.headers

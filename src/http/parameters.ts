@@ -26,7 +26,7 @@ const RESPONSE_TYPES = new Map<string, JsonType>([
 const BODY_TYPES = [JSON_TYPE, 'application/graphql+json']
 
 const NAMES = ['query', 'operationName', 'variables', 'extensions']
-/** Those by which a request names a trusted document. */
+/** Parameters by which a request names a trusted document. */
 const ID_NAMES = ['documentId', 'doc_id']
 
 /** The type of a response to a client that accepts JSON, or streams alone; undefined if it accepts neither. */
@@ -44,7 +44,7 @@ function rangesOf(accept: string): string[] {
   const ranges = accept.split(',')
   if (!accept.includes('q=')) return ranges
   const weightOf = (range: string) => Number(/;\s*q=([\d.]+)/.exec(range)?.[1] ?? 1)
-  return ranges.filter((range) => weightOf(range) > 0).sort((one, other) => weightOf(other) - weightOf(one))
+  return ranges.filter((range) => weightOf(range) > 0).sort((a, b) => weightOf(b) - weightOf(a))
 }
 
 function mediaType(header: string): string {
@@ -104,7 +104,7 @@ export function paramsInAddress(request: IncomingMessage): GraphQLParams {
 export function areValid(params: GraphQLParams): boolean {
   for (const name in params) if (!NAMES.includes(name)) return false
   const { variables = null, extensions = null } = params
-  // Also those of null.
+  // The type of null is also 'object'.
   const areObjects = typeof variables === 'object' && typeof extensions === 'object'
   return areObjects && !Array.isArray(variables) && !Array.isArray(extensions)
 }

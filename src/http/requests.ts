@@ -66,8 +66,8 @@ function givenId({ headers }: IncomingMessage): string | undefined {
 
 /** Whether a client already has what a response would send (RFC 9110, 13.1.2). */
 export function hasTag({ headers }: IncomingMessage, tag: string): boolean {
-  const known = headers['if-none-match']?.split(',').map((sent) => sent.trim())
-  return known?.includes(tag) ?? false
+  const tags = headers['if-none-match']?.split(',').map((sent) => sent.trim())
+  return tags?.includes(tag) ?? false
 }
 
 /** The code of the first error of a result; undefined: there is none. */
@@ -82,11 +82,11 @@ const ARGUMENT = 'idempotencyKey'
 /** A quoted string of a structured field; parameters after it are ignored. */
 const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 
-/** What Yoga's context, and that of compiled operations, is created from. */
+/** What the contexts of Yoga and of compiled operations are created from. */
 export interface ServerContext extends Access {
   req: IncomingMessage
   note: RequestNote
-  /** As in the context of GraphQL. */
+  /** Receives the cost of the request, as in the context of GraphQL. */
   cost: Context['cost']
   /** Characters, or bytes, of its body or address without the document. */
   variablesLength: number

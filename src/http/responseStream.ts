@@ -46,7 +46,7 @@ const PARTS: StreamFormat = {
   contentType: 'multipart/mixed;boundary="graphql";subscriptionSpec=1.0',
   start: '\r\n--graphql',
   next: (json) => partOf(`{"payload":${json}}`),
-  // As an error of the protocol, beside an empty payload.
+  // Sent as an error of the protocol, beside an empty payload.
   failure: (json) => partOf(`{"payload":null,${json.slice(1)}`),
   heartbeat: partOf('{}'),
   complete: '--\r\n',

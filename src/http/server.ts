@@ -78,7 +78,7 @@ export type ReadMetrics = () => Promise<string>
 export interface ListenOptions
   extends Pick<ApiOptions, 'nth' | 'gate' | 'notices' | 'trustedOnly'>,
     Partial<typeof LIMITS> {
-  /** An IP address: whether it is that of loopback decides who may call. */
+  /** An IP address. Whether it is a loopback address decides who may call. */
   host: string
   port: number
   /** Origins whose pages may call, besides this machine's own on a loopback server. */
@@ -102,7 +102,7 @@ type State = 'serving' | 'draining' | 'closing'
 const DRAINING = 'Nth is shutting down.'
 const FULL = 'Nth refuses requests: those in flight use all memory that they may.'
 
-/** That of a malformed URL is undefined. */
+/** Paths of the API. The path of a malformed URL is undefined. */
 const API_PATHS: readonly (string | undefined)[] = ['/graphql', '/graphql/']
 
 const CLOSING = 'Nth is shutting down; try again in a moment.'
@@ -180,7 +180,7 @@ export async function listen(options: ListenOptions) {
   })
   const answerBadge = createBadges(nth, authenticateReader, notices)
 
-  /** As `authenticate`. Refuses keys that are bound to documents: badges and metrics have none. */
+  /** Authenticates as `authenticate` does, but refuses keys that are bound to documents: badges and metrics have none. */
   async function authenticateReader(request: IncomingMessage, credential?: Credential): Promise<Access> {
     const access = await authenticate(request, credential)
     if (access.caller.key?.documents) throw untrusted()
@@ -323,7 +323,7 @@ function reject(response: ServerResponse, status: number, message: string): void
 
 /**
  * The path of a request; undefined if its URL is malformed. A proxy may send an absolute URL (`GET http://host/path`).
- * Its parts are moved to where other requests have them: the host of the URL replaces the header (RFC 9112, 3.2.2).
+ * Its path and host go where other requests have them: the host replaces the header Host (RFC 9112, 3.2.2).
  */
 function pathOf(request: IncomingMessage): string | undefined {
   const { url = '/' } = request

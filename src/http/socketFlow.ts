@@ -61,7 +61,7 @@ export class SocketFlow {
     // Before the WebSocket reads it.
     socket.prependListener('data', this.#onData)
     socket.on('drain', this.#onDrain)
-    // Its client reads nothing.
+    // The client reads nothing.
     socket.on('timeout', () => webSocket.terminate())
   }
 
@@ -152,7 +152,7 @@ export class SocketFlow {
     // What arrives until its client closes it as well.
     if (!this.#isOpen) return
     this.#hasAnswered = true
-    // As its type is by default.
+    // By default, messages arrive as one Buffer.
     const message = data as Buffer
     if (!this.#handler.isValid(message, isBinary)) return
     const hasRoom = this.#handler.charge(bytesOf(message))

@@ -93,8 +93,8 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
    * @throws {NthError} UNAVAILABLE if the issuer's keys are needed and can't be fetched
    */
   return async (text: string): Promise<Identified> => {
-    const known = remembered.get(text)
-    if (known && Date.now() < known.expiresAtMs) return known
+    const cached = remembered.get(text)
+    if (cached && Date.now() < cached.expiresAtMs) return cached
     if (text.length > MAX_LENGTH) throw refused(`it is longer than ${MAX_LENGTH} characters`)
     if (performance.now() - refreshedAt >= REFRESH_MS) {
       refreshedAt = performance.now()
@@ -111,9 +111,9 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
       if (error instanceof errors.JOSEError) throw refused(error.message)
       throw unavailable("The token issuer's keys can't be fetched.", new Error(jwksUrl, { cause: error }))
     })
-    const found = identifiedBy(payload)
-    remembered.set(text, found)
-    return found
+    const identified = identifiedBy(payload)
+    remembered.set(text, identified)
+    return identified
   }
 }
 

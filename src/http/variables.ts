@@ -75,8 +75,8 @@ function createListCheck(check: VariableCheck): VariableCheck {
       return { message, limit: MAX_ITEMS }
     }
     for (let index = 0; index < length; index += 1) {
-      const found = check(value[index], count)
-      if (found) return faultAt([index], found)
+      const itemFault = check(value[index], count)
+      if (itemFault) return faultAt([index], itemFault)
     }
     return undefined
   }
@@ -101,8 +101,8 @@ function createObjectCheck(type: GraphQLInputObjectType): VariableCheck {
         object[name] = defaultValue
         continue
       }
-      const found = check(part, count)
-      if (found) return faultAt([name], found)
+      const partFault = check(part, count)
+      if (partFault) return faultAt([name], partFault)
     }
     const unknown = Object.keys(object).find((name) => !Object.hasOwn(declared, name))
     if (unknown === undefined) return undefined

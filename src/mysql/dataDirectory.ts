@@ -78,12 +78,12 @@ async function assertPrivate(path: string): Promise<void> {
 async function hold(path: string): Promise<() => Promise<void>> {
   const { pid } = process
   const file = lockIn(path)
-  const own = `${file}.${pid}`
-  const aside = `${own}.dead`
+  const draft = `${file}.${pid}`
+  const aside = `${draft}.dead`
   const self: Holder = { pid, beganAt: await beginning(pid), since: new Date().toISOString() }
   try {
-    await writeFile(own, JSON.stringify(self))
-    while (!(await linked(own, file))) {
+    await writeFile(draft, JSON.stringify(self))
+    while (!(await linked(draft, file))) {
       const holder = await readHolder(file)
       if (holder && (await isRunning(holder)))
         throw new Error(
@@ -96,7 +96,7 @@ async function hold(path: string): Promise<() => Promise<void>> {
       await rm(aside, { force: true })
     }
   } finally {
-    await rm(own, { force: true })
+    await rm(draft, { force: true })
   }
   return () => rm(file, { force: true })
 }
@@ -146,8 +146,8 @@ async function beginning(pid: number): Promise<string> {
  * used twice is worse than a start that is refused.
  */
 async function isRunning({ pid, beganAt }: Holder): Promise<boolean> {
-  const found = await beginning(pid)
-  return found === '' ? send(pid, 0) === 'sent' : (await isAlive(pid)) && found === beganAt
+  const startTime = await beginning(pid)
+  return startTime === '' ? send(pid, 0) === 'sent' : (await isAlive(pid)) && startTime === beganAt
 }
 
 /** The command line of a running process, its words separated by spaces; undefined if there is none. */

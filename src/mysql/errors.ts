@@ -263,7 +263,7 @@ function classOf(error: unknown): ErrorClass | undefined {
   return names.find((name) => Object.values<number>(CLASSES[name]).includes(errno))
 }
 
-/** Error numbers from the server are positive; those of sockets are negative. */
+/** Error numbers from the server are positive; error numbers of sockets are negative. */
 function isServerError(error: unknown): error is DriverError & { errno: number } {
   return error instanceof Error && ((error as DriverError).errno ?? 0) > 0
 }

@@ -25,7 +25,7 @@ export interface ServerStatus {
   isBehind: boolean
   /** Why it must not be used; undefined: it may. */
   problem: string | undefined
-  /** Its variables and its status, as far as Nth reads them. Those that it lacks are missing. */
+  /** The server's variables and status, as far as Nth reads them. What the server lacks is missing. */
   values: Values
 }
 
@@ -167,25 +167,25 @@ export type ServerIdentity = Pick<ServerStatus, 'server' | 'startedAt' | 'uptime
 const ROUNDED_MS = 2000
 
 /** Whether two sessions appear to be on the same run of the same server. */
-export function isSameRun(one: ServerIdentity, other: ServerIdentity): boolean {
-  return isSameServer(one, other) && Math.abs(one.startedAt - other.startedAt) <= ROUNDED_MS
+export function isSameRun(a: ServerIdentity, b: ServerIdentity): boolean {
+  return isSameServer(a, b) && Math.abs(a.startedAt - b.startedAt) <= ROUNDED_MS
 }
 
 /** Whether that is certain: only then are connection ids comparable. A very short run can resemble the next. */
-export function isSurelySameRun(one: ServerIdentity, other: ServerIdentity): boolean {
-  return isSameRun(one, other) && one.uptimeMs > 2 * ROUNDED_MS
+export function isSurelySameRun(a: ServerIdentity, b: ServerIdentity): boolean {
+  return isSameRun(a, b) && a.uptimeMs > 2 * ROUNDED_MS
 }
 
 /**
  * Whether a commit in one session is certain to be visible in the other: same server, or same cluster. What a member of a
  * replication group had not sent to the others when it left, it can't commit any more.
  */
-export function isSameDatabase(one: ServerIdentity, other: ServerIdentity): boolean {
-  return isSameServer(one, other) || (one.cluster !== '' && one.cluster === other.cluster)
+export function isSameDatabase(a: ServerIdentity, b: ServerIdentity): boolean {
+  return isSameServer(a, b) || (a.cluster !== '' && a.cluster === b.cluster)
 }
 
-function isSameServer(one: ServerIdentity, other: ServerIdentity): boolean {
-  return one.server !== '' && one.server === other.server
+function isSameServer(a: ServerIdentity, b: ServerIdentity): boolean {
+  return a.server !== '' && a.server === b.server
 }
 
 /** What decides which servers may be used. */
@@ -215,9 +215,9 @@ export function problemOf(status: ServerStatus, rules: ChoiceRules): string | un
   if (cluster !== undefined && status.cluster !== cluster)
     return status.cluster === '' ? 'it has left its cluster' : 'it is in another cluster than before'
   if (problem) return problem
-  const known = Math.max(status.knownMembers, hosts)
-  if (status.cluster !== '' && members * 2 <= known)
-    return `its cluster has ${members} of ${known} members, which is not a majority`
+  const clusterSize = Math.max(status.knownMembers, hosts)
+  if (status.cluster !== '' && members * 2 <= clusterSize)
+    return `its cluster has ${members} of ${clusterSize} members, which is not a majority`
   // A server that is alone can still be read.
   if (isReadOnly && (hosts > 1 || status.cluster !== '')) return 'it is read-only'
   return undefined
@@ -238,7 +238,7 @@ export function choose(
   if (clustered.length === 0 && rules.hosts > 1) throw new MisconfiguredDatabaseError(NO_CLUSTER)
   const candidates = clustered.length > 0 ? ofOneView(clustered) : usable
   const current = candidates.filter(({ status }) => !status.isBehind)
-  // One that is behind, as another node copies it, serves if there is no other.
+  // A server that is behind, as another node copies it, serves if there is no other.
   const best = current.length > 0 ? current : candidates
   return best.find(({ target }) => target === latest) ?? (best[0] as HostAnswer)
 }

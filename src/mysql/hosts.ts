@@ -45,8 +45,8 @@ const VIEW_CHANGES = 3
  * The server that all connections of a process lead to: one of those in its list, by the rules of `hostStatus.ts`.
  *
  * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
- * choice; the next connection queries all servers. Those of a cluster are queried every few seconds also while
- * nothing fails: one that has left its cluster may serve as before.
+ * choice; the next connection queries all servers. The servers of a cluster are queried every few seconds also while
+ * nothing fails: a server that has left its cluster may serve as before.
  */
 export class Hosts {
   readonly targets: Targets
@@ -123,7 +123,7 @@ export class Hosts {
 
   /**
    * Checks all servers, also if there is only one. Callers at the same time share one answer. It throws the same errors, and
-   * that of a single server that doesn't answer.
+   * the error of a single server that doesn't answer.
    */
   choose(): Promise<Target> {
     this.#choosing ??= this.#askAndChoose()
@@ -258,7 +258,7 @@ async function statusOf(target: Target): Promise<ServerStatus> {
 
 function createSignal(): AbortController {
   const controller = new AbortController()
-  // One for each answer that is awaited.
+  // Each answer that is awaited has a listener.
   setMaxListeners(0, controller.signal)
   return controller
 }

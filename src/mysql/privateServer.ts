@@ -27,7 +27,7 @@ interface PrivateDatabaseOptions {
   programs?: string
   /** Folders to search for an installed server: a list as in PATH. */
   path: string
-  /** Memory for its data, in MB; default: by that of the machine. */
+  /** Memory for the server's data, in MB; default: by the machine's memory. */
   memoryMb?: number | undefined
   /** Get a sentence before each slow step. */
   notices: Notices
@@ -58,8 +58,8 @@ function dataFolder(directory: string, kind: ServerKind): string {
 /** The kinds of server that can read a directory's data: neither kind reads the other's files. */
 function kindsFor(directory: string): ServerKind[] {
   const kinds: ServerKind[] = ['mariadb', 'mysql']
-  const found = kinds.find((kind) => existsSync(dataFolder(directory, kind)))
-  return found ? [found] : kinds
+  const kind = kinds.find((each) => existsSync(dataFolder(directory, each)))
+  return kind ? [kind] : kinds
 }
 
 interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'notices' | 'signal' | 'path'> {
@@ -215,7 +215,7 @@ function commandFor({ kind, command }: ServerProgram, options: string[]): [strin
 /**
  * Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096.
  *
- * @param usable in bytes: that of the machine, or of its container
+ * @param usable memory of the machine, or of its container, in bytes
  */
 export function defaultMemoryMb(
   usable = Math.min(process.constrainedMemory() || Infinity, totalmem()),
@@ -346,7 +346,7 @@ async function run(
 ): Promise<void> {
   const [command, ...words] = program.command
   const running = execute(command, [...words, ...args], { signal })
-  // It may exit before it has read everything; exit code and stderr show why.
+  // The program may exit before it has read everything; exit code and stderr show why.
   running.child.stdin?.on('error', () => undefined).end(input)
   await running.catch((error) => {
     if (signal.aborted) throw error

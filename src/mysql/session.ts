@@ -21,7 +21,7 @@ interface SessionOptions {
 
 export class FailedStatement extends Error {
   override readonly name = 'FailedStatement'
-  /** Of the statement that failed; one too low if the statement before it returned rows, and it none. */
+  /** Index of the statement that failed; one too low if the statement before it returned rows, and it none. */
   readonly index: number
 
   constructor(index: number, cause: Error) {
@@ -68,7 +68,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
 
   /**
    * Sends one statement that returns no rows, with literals made of digits in the place of its question marks: to the server
-   * they are texts. It parses the statement only the first time, which takes one trip more. Errors are those of `send`.
+   * they are texts. It parses the statement only the first time, which takes one trip more. It throws the errors of `send`.
    */
   function execute(statement: string, literals: string[]): Promise<Answer[]> {
     return answered(executePrepared(connection, statement, literals))
@@ -142,8 +142,8 @@ function query(connection: Connection, text: string, count: number): Promise<Ans
 }
 
 /**
- * Maximum statements that a session has prepared: with those that contain an hour, one for each of the world's time zones.
- * Those that were not used for longest are closed.
+ * Maximum statements that a session has prepared: also statements that contain an hour, one for each of the world's time
+ * zones. The least recently used statements are closed.
  */
 const MAX_PREPARED = 64
 

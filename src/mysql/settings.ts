@@ -104,7 +104,7 @@ export function describeTargets(targets: Targets): string {
 
 /**
  * Session variables that change what a statement, a COMMIT or a comparison means, with the values that Nth needs: a server
- * may have others as its defaults, or set them for each new connection. Names and values are those of MySQL and of MariaDB,
+ * may have others as its defaults, or set them for each new connection. Names and values are MySQL's and MariaDB's,
  * as `show variables` has them.
  */
 export const SETTINGS = {
@@ -240,7 +240,7 @@ export function valuesOf(variables: readonly Variable[]): Values {
   return new Map(variables.map(({ Variable_name, Value }) => [Variable_name, String(Value)]))
 }
 
-/** The condition of `show variables` and `show status`. Those that the server lacks are left out of the answer. */
+/** The condition of `show variables` and `show status`. Names that the server lacks are left out of the answer. */
 export function named(names: readonly string[]): string {
   return `variable_name in (${names.map((name) => `'${name}'`).join(', ')})`
 }

@@ -85,7 +85,7 @@ function faultLog(log: Logger): Notices['fault'] {
   }
 }
 
-/** Its code, and the functions that it comes from: its message may have a value in it. */
+/** The code of an error, and the functions that it comes from: its message may have a value in it. */
 function placeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { stack = error.message, code }: NodeJS.ErrnoException = error
@@ -103,7 +103,7 @@ export const FAILURE_LEVELS: Partial<Record<string, Level>> = {
   OUTCOME_UNKNOWN: 'warn',
 }
 
-/** Neither the text of an operation nor its variables, which may be secret. */
+/** Logs a request without the text of its operation and its variables, which may be secret. */
 function logRequest(log: Logger, measure: RequestMeasure): void {
   const { operation, operationName, code, key, reason, durationMs } = measure
   const level = code === undefined ? 'debug' : (FAILURE_LEVELS[code] ?? 'info')

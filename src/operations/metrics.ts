@@ -32,7 +32,7 @@ const MS = 1000
 /** Label of the code of a request without an error. */
 const OK = 'OK'
 
-/** Of the process itself: they measure all the time, and can't be closed. */
+/** Metrics of the process itself: they measure all the time, and can't be closed. */
 let processRegister: Registry | undefined
 
 function readProcess() {

@@ -118,7 +118,7 @@ export function openTracing(version: string) {
   follow(
     flushTrace,
     ({ calls }) => {
-      // That of the first sampled caller, so that its trace is whole. The others have links from it.
+      // The flush is in the trace of the first sampled caller, so that this trace is whole, with links to the other callers.
       const [first, ...others] = calls.flatMap(({ request }) => callers.get(request) ?? [])
       const contexts = others.slice(0, MAX_LINKS).flatMap((caller) => trace.getSpanContext(caller) ?? [])
       const links = contexts.map((context) => ({ context }))
@@ -168,7 +168,7 @@ export function openTracing(version: string) {
 /** The provider that was registered in this process; undefined: none. */
 function registeredProvider(): TracerProvider | undefined {
   const provider = trace.getTracerProvider()
-  // The proxy may be of another copy of the API, that of the SDK.
+  // The proxy may be of another copy of the API, the SDK's copy.
   const delegate = 'getDelegate' in provider ? (provider as ProxyTracerProvider).getDelegate() : provider
   const none = new ProxyTracerProvider().getDelegate()
   return delegate === none ? undefined : delegate
@@ -185,7 +185,7 @@ function describe(span: Span, { operation, operationName, code }: RequestMeasure
 
 /** Exports what a provider holds back, if it can: the process may end next. */
 async function exported(provider: TracerProvider): Promise<void> {
-  // Those of the SDK have it.
+  // The SDK's providers have it.
   const { forceFlush } = provider as { forceFlush?: () => Promise<void> }
   const limit = new Promise((resolve) => setTimeout(resolve, EXPORT_LIMIT_MS).unref())
   await Promise.race([forceFlush?.call(provider).catch(() => undefined), limit])

@@ -42,20 +42,20 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
  * yet. So unknown keys need no memory, and evict no valid ones from it.
  */
 export function openApiKeys(database: Database, definitions: Database, now: () => Date, notices: Notices) {
-  const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
+  const cache = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
   const used = new Map<number, Date>()
   const read = joined(database, readKeys)
   /** Look-ups of hashes that wait for the next statement. */
   const lookups = new Turns<string, ApiKey | undefined>()
   let isReading = false
-  /** As last read. */
+  /** How many keys are revoked, and the sum of their ids, as last read. */
   let revocations = ''
   const check = repeat(() => CHECK_MS, forgetRevoked, notices)
   const noting = repeat(() => NOTE_USE_MS, noteUses, notices)
 
   /** Forgets all keys if any was revoked: they are read again when they are used. */
   async function forgetRevoked(): Promise<void> {
-    if (known.size === 0) return
+    if (cache.size === 0) return
     // Revocations are permanent, so their number and the sum of their ids change with each.
     const [row] = await database.select<{ present: string }>(
       JOINED,
@@ -64,14 +64,14 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
         where revoked_at is not null`,
     )
     const present = String(row?.present)
-    if (present !== revocations) known.clear()
+    if (present !== revocations) cache.clear()
     revocations = present
   }
 
   /** Sends statements for the look-ups that wait, one after another, until none waits. */
   async function readWaiting(): Promise<void> {
     isReading = true
-    // Those of the same tick share the first statement.
+    // Look-ups of the same tick share the first statement.
     await nextTick()
     for (let batch = takeBatch(); batch.length > 0; batch = takeBatch()) {
       const results: Results<ApiKey> = new Map()
@@ -90,7 +90,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
       }
       for (const lookup of batch) lookup.start(resultOf(lookup.work))
       await reading.catch(() => {
-        // Those that wait already would wait as long once more.
+        // Look-ups that wait already would wait as long once more.
         for (let next = lookups.take(); next; next = lookups.take()) next.start(resultOf(next.work))
       })
     }
@@ -108,7 +108,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     if (!key) return undefined
     // It may have been revoked since it was read, and a check have passed before it was in memory.
     if (before !== revocations) return load(hash, owner)
-    known.set(hash, key)
+    cache.set(hash, key)
     return key
   }
 
@@ -137,7 +137,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      * @throws {NthError} UNAVAILABLE if it isn't in memory and can't be read
      */
     find(secret: string, hash: string, owner: Owner): ApiKey | undefined | Promise<ApiKey | undefined> {
-      const key = known.get(hash)
+      const key = cache.get(hash)
       if (key) return valid(key)
       if (!isSecret(secret)) return undefined
       return load(hash, owner).then((loaded) => loaded && valid(loaded))
@@ -149,7 +149,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
      * @throws {NthError} UNAVAILABLE
      */
     async isValid({ hash }: ApiKey): Promise<boolean> {
-      const key = known.get(hash) ?? (await load(hash, JOINED))
+      const key = cache.get(hash) ?? (await load(hash, JOINED))
       return key !== undefined && valid(key) !== undefined
     },
 
@@ -177,7 +177,7 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     async revoke(id: number, by: string, owner = JOINED): Promise<ApiKey> {
       const key = await definitions.withRetry(owner, (connection) => revokeKey(connection, id, by))
       if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
-      if (known.has(key.hash)) known.set(key.hash, key)
+      if (cache.has(key.hash)) cache.set(key.hash, key)
       return key
     },
 
@@ -214,7 +214,7 @@ interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffe
   last_used_at: Date | null
 }
 
-/** A grant as it is stored. `onceScopes`: its scopes if it is `onceOnly`; `boundScopes`: those of a key with documents. */
+/** A grant as it is stored. Its scopes are `onceScopes` if it is `onceOnly`, and `boundScopes` if its key has documents. */
 type StoredGrant = Omit<Grant, 'onceOnly'> & Partial<Record<'onceScopes' | 'boundScopes', readonly Scope[]>>
 
 /**

@@ -29,9 +29,9 @@ export function batchReads<Key, State extends Key, Missing = never>(
   return batchLookups<Key, State, Missing>(
     textOf,
     async (lookups) => {
-      const found = await readFound(lookups.map(({ key }) => key))
-      const states = new Map(found.map((state) => [textOf(state), state]))
-      for (const lookup of lookups) lookup.state = states.get(lookup.text)
+      const states = await readFound(lookups.map(({ key }) => key))
+      const stateOf = new Map(states.map((state) => [textOf(state), state]))
+      for (const lookup of lookups) lookup.state = stateOf.get(lookup.text)
     },
     unwritten,
   )
@@ -56,9 +56,9 @@ export function batchLookups<Key, State, Missing = never>(
     const listed = lists.map((list) =>
       list.map((key) => {
         const text = textOf(key)
-        const known = unique.get(text)
-        if (known) return known
-        const lookup = { text, key, state: undefined }
+        let lookup = unique.get(text)
+        if (lookup) return lookup
+        lookup = { text, key, state: undefined }
         unique.set(text, lookup)
         return lookup
       }),
@@ -197,8 +197,8 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
 
   /** Returns the row that is cached: flushes have noted in it what they did to it. */
   function add(text: string, read: R): R {
-    const known = cache.get(text)
-    if (known && isSameRow(known, read) && known.salt === read.salt) return known
+    const cached = cache.get(text)
+    if (cached && isSameRow(cached, read) && cached.salt === read.salt) return cached
     cache.set(text, read)
     return read
   }
@@ -220,9 +220,9 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
         // Another session may have created one at the same time; then it is found.
         if (!isTaken) throw error
       }
-      const found = await readAll()
-      missing = creations.filter(({ name }) => !found.has(textOf(name)))
-      if (missing.length === 0) return found
+      const rows = await readAll()
+      missing = creations.filter(({ name }) => !rows.has(textOf(name)))
+      if (missing.length === 0) return rows
     }
   }
 
@@ -246,8 +246,8 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
     },
 
     async loadOrCreate(name, at) {
-      const found = await load(name)
-      if (found) return found
+      const loaded = await load(name)
+      if (loaded) return loaded
       const creation = { name, at }
       const row =
         (createdAlone.has(textOf(name)) ? undefined : await createTogether(creation)) ??
@@ -287,7 +287,7 @@ function loadInBatches<Key, Value>(
     for (let from = 0; from < ordered.length; from += MAX_LOADED)
       await workOn(
         ordered.slice(from, from + MAX_LOADED),
-        (some) => work(some, results),
+        (batch) => work(batch, results),
         (key, error) => results.set(textOf(key), error),
       )
     return keys.map((key) => results.get(textOf(key)))

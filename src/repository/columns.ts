@@ -90,15 +90,15 @@ export function parsePeriods(text: string): TrackedPeriod[] {
   if (text === '') return []
   return text.split(',').map((tracked) => {
     const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(tracked) ?? []
-    const period = PERIODS.find((known) => known === name)
+    const period = PERIODS.find((each) => each === name)
     if (!period) throw new Error(`Unknown period in the database: "${tracked}"`)
     return { period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null }
   })
 }
 
-function overSlots(all: string, one: string): string {
-  return `if(c.slots = 1, ${one}, (
-            select ${all}
+function overSlots(sum: string, column: string): string {
+  return `if(c.slots = 1, ${column}, (
+            select ${sum}
               from counter_value s
              where s.counter_id = c.id))`
 }

@@ -25,7 +25,7 @@ export function openCounterReads(database: Database, cache: RowCache<CounterKey,
     )
   return {
     ...readsOf(WHOLE),
-    /** The same without revisions and times, which may be missing. */
+    /** The same reads without revisions and times, which may be missing. */
     values: readsOf(VALUE_ONLY),
   }
 }
@@ -93,31 +93,32 @@ async function readCounters<State extends CounterValue>(
   cache: RowCache<CounterKey, CounterRow>,
   { columns, stateOf }: CounterColumns<State>,
 ): Promise<void> {
-  const rows = lookups.map((lookup) => {
+  const cachedRows = lookups.map((lookup) => {
     // An attempt before may have read it from a server that is gone.
     lookup.state = undefined
     return cache.peek(lookup.text)
   })
   const indexes = new Map<number, number>()
   let ids = ''
-  for (const [index, row] of rows.entries()) {
+  for (const [index, row] of cachedRows.entries()) {
     // Of a counter with slots, all rows are summed.
     if (row?.definition.slots !== 1) continue
     indexes.set(row.id, index)
     ids += `,${row.id}`
   }
   if (indexes.size > 0) {
-    const found = await select<RowById>(
+    const rows = await select<RowById>(
       connection,
       `select counter_id as id, version, value${columns}
        from counter_value force index (primary)
       where counter_id in (${ids.slice(1)}) and slot = 0 and created_at is not null`,
     )
-    for (const row of found) {
+    for (const row of rows) {
       const index = indexes.get(row.id)
       if (index === undefined) continue
-      const [lookup, known] = [lookups[index], rows[index]]
-      if (lookup && known?.version === row.version) lookup.state = stateOf(lookup.key, known.definition, row)
+      const [lookup, cached] = [lookups[index], cachedRows[index]]
+      if (lookup && cached?.version === row.version)
+        lookup.state = stateOf(lookup.key, cached.definition, row)
     }
   }
   const others = lookups.filter(({ state }) => state === undefined)
@@ -136,13 +137,13 @@ async function readByName(
     'c.name',
     (isNamed) => `select ${STATE}, ${IDENTITY} ${FROM_COUNTERS} where ${isNamed}`,
   )
-  const found = await select<(StateRow & IdentifiedRow) | MarkRow>(
+  const rows = await select<(StateRow & IdentifiedRow) | MarkRow>(
     connection,
     `${statement}\nunion all\n${READ_MARK}`,
   )
   const states = new Map<string, CounterState>()
   let mark = 0
-  for (const row of found) {
+  for (const row of rows) {
     if (row.name === null) mark = Number(row.revision)
     else {
       const state = stateIn(row)

@@ -43,8 +43,7 @@ export const MAX_CHANGES = 1000
 /** Maximum counters that are reset in one transaction. */
 const BATCH = 500
 
-/** What operations need. */
-export interface Means<Name, R extends Row> {
+export interface OperationDependencies<Name, R extends Row> {
   /** For reads. */
   database: Database
   rows: RowCache<Name, R>
@@ -60,7 +59,7 @@ export function openCounters({
   groupCommit,
   retentionIn,
   now,
-}: Means<CounterKey, CounterRow>) {
+}: OperationDependencies<CounterKey, CounterRow>) {
   const list = (namespace: string, page: PageByName, owner = JOINED) =>
     database.withRetry(owner, (connection) => listCounters(connection, namespace, page))
   const subjects = openSubjects({ database, rows, now }, COUNTS)
@@ -126,8 +125,8 @@ export function openCounters({
     },
 
     /**
-     * Raises a counter to a value, unless it is as high, as `reset` would set it. `definition`: that of one that was never
-     * written or defined. A trial changes nothing.
+     * Raises a counter to a value, unless it is as high, as `reset` would set it. A counter that was never written or
+     * defined gets the `definition`. A trial changes nothing.
      *
      * @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN; BAD_USER_INPUT if the definition is invalid
      * @throws {MissingRow} if it doesn't exist, in a trial

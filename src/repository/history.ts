@@ -93,7 +93,7 @@ export function openHistory(
     const calendar = calendarOf(retention.timeZone)
     const buckets = bucketsIn(calendar, period, range, at)
     const bounds = { period, from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
-    const found = await Promise.all(
+    const sources = await Promise.all(
       historySourcesOf(retention, bounds, now().getTime()).map(({ period, from, to, since }) =>
         // Rows recorded in another time zone may start earlier.
         stretches.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }, owner),
@@ -101,7 +101,7 @@ export function openHistory(
     )
     await room?.()
     const sums = new Map(buckets.map(({ start }) => [start, 0n]))
-    for (const source of found) {
+    for (const source of sources) {
       for (const { start, value } of source.rows) {
         const bucket = calendar.bucketAt(period, instantOf(calendar, source.period, start))
         const sum = sums.get(bucket.start)
@@ -194,11 +194,11 @@ function stretchText({ namespace, name, period, from, to }: HistoryStretch): str
  * deleted between the two has no totals.
  */
 async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
-  const found = stretches.map((stretch) => ({ rows: [] as HistoryRow[], ...stretch }))
+  const histories = stretches.map((stretch) => ({ rows: [] as HistoryRow[], ...stretch }))
   const named = await select<NamedRow & { id: number }>(
     connection,
     selectByName(
-      [...new Map(found.map((stretch) => [keyText(stretch), stretch])).values()],
+      [...new Map(histories.map((stretch) => [keyText(stretch), stretch])).values()],
       'c.name',
       (isNamed) => `select n.name as namespace, c.name, c.id
            from namespace n
@@ -206,9 +206,9 @@ async function readHistory(connection: Connection, stretches: readonly HistorySt
           where ${isNamed}`,
     ),
   )
-  if (named.length === 0) return found
+  if (named.length === 0) return histories
   const ids = new Map(named.map((row) => [keyText(nameIn(row)), row.id]))
-  const identified = found.flatMap((stretch) => {
+  const identified = histories.flatMap((stretch) => {
     const id = ids.get(keyText(stretch))
     return id === undefined ? [] : [{ id, ...stretch }]
   })
@@ -227,7 +227,7 @@ async function readHistory(connection: Connection, stretches: readonly HistorySt
   for (const { stretch, id, start, value } of rows)
     if (stretch !== null && existing.has(id))
       rowsOf[stretch]?.get(id)?.push({ start: 1000 * start, value: BigInt(value) })
-  return found
+  return histories
 }
 
 type IdentifiedStretch = HistoryStretch & { id: number }

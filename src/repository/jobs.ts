@@ -25,7 +25,7 @@ export interface JobContext {
 
 /** A job for one of all processes that share the database: whichever finds it due first. */
 export interface ScheduledJob {
-  /** Its row in the table `scheduled_job`; must not change. */
+  /** The job's row in the table `scheduled_job`; must not change. */
   name: string
   /** Interval in seconds, by the database's clock. */
   everyS: number
@@ -147,12 +147,12 @@ async function deleteFound<Row extends PrimaryKey>(
   deletionsOf: (rows: readonly Row[]) => readonly string[],
 ): Promise<void> {
   while (shouldContinue()) {
-    const found = await database.withRetry(JOBS, async (connection) => {
+    const count = await database.withRetry(JOBS, async (connection) => {
       const rows = await select<Row>(connection, `${find} limit ${BATCH}`)
       if (rows.length > 0) await executeAll(connection, deletionsOf(rows))
       return rows.length
     })
-    if (found < BATCH) return
+    if (count < BATCH) return
   }
 }
 
@@ -174,11 +174,11 @@ async function deleteWithParts(
   deleteParts: (idList: string) => Promise<void>,
 ): Promise<void> {
   while (shouldContinue()) {
-    const found = await database.select<{ id: number }>(JOBS, find)
-    if (found.length === 0) return
-    await deleteParts(list(found, ({ id }) => integer(id)))
+    const rows = await database.select<{ id: number }>(JOBS, find)
+    if (rows.length === 0) return
+    await deleteParts(list(rows, ({ id }) => integer(id)))
     if (!shouldContinue()) return
-    await database.withRetry(JOBS, (connection) => executeAll(connection, eachFrom(table)(found)))
+    await database.withRetry(JOBS, (connection) => executeAll(connection, eachFrom(table)(rows)))
   }
 }
 
@@ -291,8 +291,8 @@ const KEYS = {
 
 /** Deletes the rows of a table that meet a condition on its primary key. */
 function deleteIn(context: JobContext, table: keyof typeof KEYS, condition: string): Promise<void> {
-  const found = `select ${KEYS[table]} from ${table} force index (primary) where ${condition}`
-  return deleteFound(context, found, eachFrom(table))
+  const find = `select ${KEYS[table]} from ${table} force index (primary) where ${condition}`
+  return deleteFound(context, find, eachFrom(table))
 }
 
 /** Retention of released and expired reservations without a number of their own, in days. */

@@ -261,7 +261,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
 
   async function note(name: string, isFirstRead: boolean): Promise<void> {
     const id = await noteRead(database, name)
-    // It may be created at any time, and its first read is noted then.
+    // The namespace may be created at any time, and its first read is noted then.
     if (id === undefined) return void noted.delete(name)
     if (!isFirstRead) return
     await refresh()
@@ -325,8 +325,8 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     place: async (key: LeaderboardKey, owner = JOINED) => (await places.read(key, owner))?.place ?? null,
 
     /**
-     * The places of entries that follow each other on a leaderboard: that of the first value, which others before them may
-     * have, and that of the second one, from which those behind it are counted.
+     * The places of entries that follow each other on a leaderboard. Read are the place of the first value, which entries
+     * before them may have, too, and the place of the second value, from which the entries behind it are counted.
      */
     async placesOf(
       entries: readonly LeaderboardEntry[],

@@ -233,7 +233,7 @@ async function readTotals(
 
 /** Selects the latest totals of a period. Each may be in several parts: the history, and the columns of slots. */
 function selectTotals(idList: string, period: Period, now: Date, past: number): string {
-  // Also those of an hour that the clock repeats, and those recorded in another time zone.
+  // Also totals of an hour that the clock repeats, and totals recorded in another time zone.
   const from = startSecond(now.getTime() - (past + 3) * LONGEST_MS[period])
   const [{ start, added }, code] = [COLUMNS[period], PERIOD_CODES[period]]
   return `select counter_id as id, cast(${code} as unsigned) as period, ${start} as start, ${added} as value
@@ -263,7 +263,7 @@ export function noteRead(database: Database, name: string): Promise<number | und
   })
 }
 
-/** Those of some counters whose namespaces are read. */
+/** Returns the counters whose namespaces are read. */
 export async function withReaders<C extends ListedCounter>(database: Database, counters: readonly C[]) {
   if (counters.length === 0) return []
   const ids = new Set(counters.map(({ namespaceId }) => namespaceId))
@@ -349,7 +349,7 @@ export function scanNamespace(database: Database, id: number, now: Date): Promis
 /** Copies the counters that were not copied: also all counters of namespaces with leaderboards to be filled. */
 async function copyUncopied(database: Database, now: Date, isScanned: string, isListed: string) {
   // A copy that runs while a counter is deleted may recreate its row.
-  const found = await database.select<ListedCounter>(
+  const counters = await database.select<ListedCounter>(
     JOBS,
     `select c.id, c.namespace_id as namespaceId
        from counter c
@@ -364,7 +364,7 @@ async function copyUncopied(database: Database, now: Date, isScanned: string, is
        left join counter c on c.id = r.counter_id
       where ${isListed} and c.id is null`,
   )
-  return copyToLeaderboard(database, found, now, PAST_LEADERBOARDS)
+  return copyToLeaderboard(database, counters, now, PAST_LEADERBOARDS)
 }
 
 /** Lays out the blocks of all leaderboards with more rows than a block. */

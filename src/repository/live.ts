@@ -55,13 +55,13 @@ export interface Watched {
 interface Feed {
   /**
    * Called with the topics whose states changed, at most ten times a second, and not before the last call has ended. If
-   * it throws, they are among those of the next call.
+   * it throws, the next call gets these topics, too.
    */
   readonly onChanged: (changed: ReadonlySet<Watched>) => Promise<void>
   /** Periods at whose end counters count as changed: their current total and their history differ then. */
   readonly periods: readonly Period[]
   readonly entries: Set<Watched>
-  /** Those that changed since the last call began. */
+  /** The entries that changed since the last call began. */
   changed: Set<Watched>
   /** Whether the last call has not ended. */
   isDelivering: boolean
@@ -142,7 +142,7 @@ export class Live {
   mark(operations: readonly NamedOperation[]): void {
     if (this.#entries.size === 0) return
     for (const { kind, name, operation } of operations) {
-      // By their kind, names are those of counters or of sequence groups.
+      // The kind says whether a name is a counter's or a sequence group's.
       this.#markTopic({ kind, key: name } as Topic)
       if ('token' in operation) this.#markTopic({ kind: 'reservation', key: { token: operation.token } })
     }
@@ -169,7 +169,7 @@ export class Live {
   }
 
   /**
-   * Watches topics, each once, besides those of the feed. Returns them with states that were read after this call.
+   * Watches topics, each once, besides the feed's earlier topics. Returns them with states that were read after this call.
    *
    * @throws {NthError} UNAVAILABLE if they can't be read, the feed was closed, or the process would watch more than 20 000
    */
@@ -186,17 +186,12 @@ export class Live {
     }
     const watched = topics.map((topic, index) => {
       const text = texts[index] ?? ''
-      const known = entries.get(text)
-      const entry: Watched = known ?? {
-        topic,
-        text,
-        state: undefined,
-        feeds: new Set(),
-        readAt: 0,
-        reading: undefined,
+      let entry = entries.get(text)
+      if (!entry) {
+        entry = { topic, text, state: undefined, feeds: new Set(), readAt: 0, reading: undefined }
+        entries.set(text, entry)
+        this.#size += weightOf([topic])
       }
-      if (!known) this.#size += weightOf([topic])
-      entries.set(text, entry)
       entry.feeds.add(feed)
       feed.entries.add(entry)
       this.#marked.add(entry)
@@ -386,8 +381,8 @@ function topicText({ kind, key }: Topic): string {
 }
 
 /**
- * Whether two states of a topic differ in anything but their revision: that of a name without a row rises with deletions of
- * others, and what was changed by hand may have the old one.
+ * Whether two states of a topic differ in anything but their revision: the revision of a name without a row rises when other
+ * names are deleted, and a row that was changed by hand may have its old revision.
  */
 function isChanged(before: TopicState, after: TopicState): boolean {
   // States of one topic have the same properties.

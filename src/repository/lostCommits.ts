@@ -53,17 +53,17 @@ export async function assertNothingLost(target: Target): Promise<void> {
  */
 export function openLossWatch(database: Database, failover: FailoverDetector, notices: Notices) {
   async function look(): Promise<void> {
-    const own = failover.unnoted
+    const { unnoted } = failover
     const losses = await database.evenIfLossy(async (connection) => {
       // Repeatable.
-      if (own)
+      if (unnoted)
         await connection.query(
           `insert ignore into lost_commits (id, noticed_at, what)
-           values (${integer(own.id)}, utc_timestamp(3), ${bytes(own.what)})`,
+           values (${integer(unnoted.id)}, utc_timestamp(3), ${bytes(unnoted.what)})`,
         )
       return readLosses(connection)
     })
-    failover.learn(losses, own)
+    failover.learn(losses, unnoted)
   }
 
   const { close } = repeat(

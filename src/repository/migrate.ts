@@ -23,11 +23,11 @@ const IDLE_LIMIT_S = 7 * 86_400
 /** A file of `schema/migrations`. */
 interface Migration {
   name: string
-  /** Each of its statements ends with a semicolon at the end of a line. */
+  /** Each statement of the migration ends with a semicolon at the end of a line. */
   text: string
   /** Servers of older versions work beside an expansion, and can start on it. A contraction breaks them. */
   kind: keyof typeof TABLES
-  /** The version before which a contraction breaks servers; those of the first release name none. */
+  /** The version before which a contraction breaks servers; contractions of the first release name none. */
   oldest: string | undefined
 }
 
@@ -101,7 +101,7 @@ async function compare(connection: Connection, migrations: readonly Migration[],
   }
   const recorded = new Set([...contractions, ...expansions])
   return {
-    /** It has no migration yet, and so no servers that one could break. */
+    /** The database has no migration yet, and so no servers that a migration could break. */
     isNew: recorded.size === 0,
     /** The files that the database lacks. */
     missing: migrations.filter(({ name }) => !recorded.has(name)),

@@ -33,7 +33,7 @@ export interface NamespaceState extends Retention {
   name: string
   /** The periods for which it has leaderboards. */
   leaderboards: readonly Period[]
-  /** Those that already have the counters which existed before. */
+  /** The leaderboards that already have the counters which existed before. */
   filled: readonly Period[]
 }
 
@@ -53,7 +53,7 @@ export function openNamespaces(database: Database, definitions: Database) {
     ({ name }): NamespaceState => ({ name, ...DEFAULT_RETENTION, leaderboards: [], filled: [] }),
   )
   return {
-    /** One that doesn't exist has the defaults. */
+    /** A namespace that doesn't exist has the defaults. */
     read: (name: string) => read({ name }),
 
     /** The names among some of those that exist, with or without content. */
@@ -107,8 +107,8 @@ export function openNamespaces(database: Database, definitions: Database) {
 
 /** Reads a namespace, and creates it if it doesn't exist. */
 export async function findOrCreateNamespace(connection: Connection, name: string): Promise<NamespaceRow> {
-  const [found] = await readNamespaces(connection, `where n.name = ${bytes(name)}`)
-  if (found) return found
+  const [row] = await readNamespaces(connection, `where n.name = ${bytes(name)}`)
+  if (row) return row
   await connection.query(`insert into namespace (name) values (${bytes(name)})`)
   return readCreated(connection, name)
 }

@@ -42,7 +42,7 @@ interface NthOptions
   copiesToLeaderboards?: boolean | undefined
   /** The age up to which reads of leaderboards take a copy, in milliseconds. Default: a second. */
   leaderboardAgeMs?: number | undefined
-  /** Maximum memory of the cached rows of counters, and of those of sequence groups, in bytes. Default: an eighth of the heap. */
+  /** Maximum memory of cached rows, in bytes, for counters and for sequence groups each. Default: an eighth of the heap. */
   rowCacheBytes?: number | undefined
 }
 
@@ -73,7 +73,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   })
   const shared = { timeLimitMs, maxPending, health, failover }
   const database = new Database(hosts, { ...shared, isCausal: !options.eventualReads })
-  // Its own pool: changes that wait for a locked definition must not block readers.
+  // A separate pool: changes that wait for a locked definition must not block readers.
   const definitions = new Database(hosts, { ...shared, isForChanges: true })
   const tableSizes = openTableSizes(database)
   const leaderboard = openLeaderboard(database, now, notices, options.leaderboardAgeMs)
@@ -152,10 +152,10 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
     /** Learns, before the first request, whether commits were lost. Otherwise within a second. */
     lookForLosses: lossWatch.look,
 
-    /** Its state, for metrics. */
+    /** How many changes wait, and how many names are watched, for metrics. */
     state: () => ({ pending: groupCommit.pending, watched: live.size }),
 
-    /** The state of its database, for metrics. `open`, `busy`: connections, besides those of the writers and checks. */
+    /** The state of the database, for metrics. `open`, `busy`: connections, without those for writers and checks. */
     async databaseState() {
       const isAvailable = await checkDatabase().then(
         () => true,

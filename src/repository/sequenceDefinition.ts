@@ -288,8 +288,8 @@ async function conflictOnCluster(connection: Connection, id: number): Promise<vo
 
 /** A sequence's id, created if it doesn't exist. Runs within a transaction. */
 export async function findOrCreateSequence(connection: Connection, key: SequenceKey, at: Date) {
-  const found = await sequenceId(connection, key)
-  if (found !== undefined) return found
+  const id = await sequenceId(connection, key)
+  if (id !== undefined) return id
   const namespace = await findOrCreateNamespace(connection, key.namespace)
   const [{ insertId }] = await connection.query<ResultSetHeader>(
     `insert into sequence (namespace_id, name, version, created_at, time_zone, subject_salt)

@@ -56,7 +56,7 @@ import {
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
 } from './columns.ts'
-import type { CallOptions, Means } from './counters.ts'
+import type { CallOptions, OperationDependencies } from './counters.ts'
 import {
   defineSequence,
   deleteSequence,
@@ -68,12 +68,14 @@ import { openSubjects } from './subjects.ts'
 
 const TOKEN_BYTES = 16
 
-interface SequenceMeans extends Means<SequenceGroupKey, SequenceGroupRow> {
-  /** For changes of definitions. */
-  definitions: Database
-}
-
-export function openSequences({ database, definitions, rows, groupCommit, retentionIn, now }: SequenceMeans) {
+export function openSequences({
+  database,
+  definitions,
+  rows,
+  groupCommit,
+  retentionIn,
+  now,
+}: OperationDependencies<SequenceGroupKey, SequenceGroupRow> & { definitions: Database }) {
   const { read, readMany } = batchReads(keyText, joined(database, readSequences), unused)
   const readStates = joined(database, readStatesOfGroups)
   const groups = batchReads(sequenceGroupKeyText, (keys: readonly SequenceGroupKey[]) =>
@@ -105,9 +107,9 @@ export function openSequences({ database, definitions, rows, groupCommit, retent
 
   async function close(kind: 'confirm' | 'release', token: string, owner?: Owner): Promise<Reservation> {
     const options = { owner, deadline: database.deadline(), missingRows: 'fail' } as const
-    const found = await reservations.read({ token })
-    if (!found) throw noSuchReservation()
-    const applied = await change(found.group, { kind, token }, options).catch((error) => {
+    const reservation = await reservations.read({ token })
+    if (!reservation) throw noSuchReservation()
+    const applied = await change(reservation.group, { kind, token }, options).catch((error) => {
       // The sequence was deleted in the meantime.
       throw error instanceof MissingRow ? noSuchReservation() : error
     })

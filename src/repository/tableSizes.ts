@@ -27,8 +27,8 @@ export function openTableSizes(database: Database): () => readonly TableSize[] {
       dueAt = now + LOOK_EVERY_MS
       // Whoever reads metrics doesn't wait for the database. Why it fails is reported elsewhere.
       void database.select<TableSize>(JOBS, SELECT).then(
-        (found) => {
-          sizes = found
+        (tables) => {
+          sizes = tables
         },
         () => undefined,
       )

@@ -57,8 +57,8 @@ const calendars = new Map<string, Calendar>()
  * @throws {UnusableRowError} UNAVAILABLE if it is unknown
  */
 export function calendarOf(timeZone: string): Calendar {
-  const known = calendars.get(timeZone)
-  if (known) return known
+  const cached = calendars.get(timeZone)
+  if (cached) return cached
   if (!isKnownZone(timeZone)) throw unknownZone(timeZone)
   const opened = openCalendar(timeZone)
   calendars.set(timeZone, opened)
@@ -159,12 +159,12 @@ const firstDate: Record<Exclude<Period, 'HOUR'>, (time: number) => number> = {
 
 /** Finds the stretch of an instant. Each is computed once: it takes Temporal 100 µs, like a hundred buckets here. */
 function openStretches(timeZone: string): (at: number) => Stretch {
-  const known: Stretch[] = []
+  const cache: Stretch[] = []
   let latest: Stretch | undefined
   return (at) => {
     if (!latest || at < latest.from || latest.knownUntil <= at) {
-      latest = known.find(({ from, knownUntil }) => from <= at && at < knownUntil) ?? stretchOf(timeZone, at)
-      if (!known.includes(latest)) known.push(latest)
+      latest = cache.find(({ from, knownUntil }) => from <= at && at < knownUntil) ?? stretchOf(timeZone, at)
+      if (!cache.includes(latest)) cache.push(latest)
     }
     return latest
   }
@@ -234,7 +234,7 @@ export function periodKeyOf(period: Period | null, timeZone: string, at: Date): 
   return period === null ? 0 : keys[period](localDate(timeZone, at))
 }
 
-/** Whether a key is that of a period of this length, such as 202611 of a month; null: without periods. */
+/** Whether a key is a period key of this length, such as 202611 for a month; null: without periods. */
 export function isPeriodKey(key: number, period: Period | null): boolean {
   if (period === null) return key === 0
   const [, year = '', rest = ''] = /^(\d{4})(\d*)$/.exec(String(key)) ?? []

@@ -39,7 +39,7 @@ export interface TrackedPeriod {
 
 export type DefinitionChange = Change<Limits> & RetentionChange
 
-/** A change of retention. A counter's defaults are those of its namespace. */
+/** A change of retention. A counter's defaults are its namespace's retention. */
 export type RetentionChange = Change<{ timeZone: string; periods: readonly PeriodChoice[] }>
 
 export interface PeriodChoice {
@@ -241,9 +241,9 @@ export function lostValue(): CounterFault {
 export class RowState {
   value = 0
   definition: Definition
-  /** Those of the tracked periods; undefined: not read, as they are not needed. */
+  /** Totals of the tracked periods; undefined: not read, as they are not needed. */
   periodTotals: PeriodValues | undefined
-  /** Those that have counted, of the subjects of its operations. No all-or-nothing call, which may be undone, has one. */
+  /** The operations' subjects that have counted. No all-or-nothing call, which may be undone, has a subject. */
   subjects: Map<string, FirstCount> | undefined
   /** Number of operations that added to its value or set it. */
   counted = 0

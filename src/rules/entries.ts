@@ -195,7 +195,7 @@ const periods = distinct(groupPeriod, ({ period }) => period)
 /** The latest numbers of a sequence group, and with which definition they were issued. */
 const latestNumbers = z.strictObject({
   period: unsigned,
-  // Also in `periods`, which a reader of a single line may lack. An import doesn't need it.
+  // It is in `periods`, too, which a reader of a single line may lack. An import doesn't need it.
   lastValue: integerOrNull.optional(),
   // Undefined: the sequence's own.
   format: textOrEmpty.nullable().optional(),
@@ -253,7 +253,7 @@ const line = z.discriminatedUnion('type', [
       path: ['value'],
       error: 'must be from minValue to maxValue of its definition',
     }),
-  // More totals of a counter whose line would be too long with all. `timeZone`: that of its definition.
+  // More totals of a counter whose line would be too long with all. `timeZone`: its definition's.
   z.strictObject({ type: z.literal('counterHistory'), ...key, timeZone, history }),
   z.strictObject({
     type: z.literal('sequence'),
@@ -326,7 +326,7 @@ const line = z.discriminatedUnion('type', [
     // Files of 0.2.0 don't have it.
     documents: z.array(text(documentIdFault)).readonly().nullable().default(null),
     createdAt: instant,
-    // Neither do they have these two.
+    // Files of 0.2.0 have neither this nor `revokedBy`.
     createdBy: z.string().nullable().default(null),
     expiresAt: instant.nullable(),
     revokedAt: instant.nullable(),

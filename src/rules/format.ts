@@ -179,8 +179,8 @@ export function areDistinct(first: string, second: string): boolean {
   const literals = [first, second].map((skeleton) => skeleton.split(/#|\{group\}/))
   const starts = literals.map(([start = '']) => [...start])
   const ends = literals.map((parts) => [...(parts.at(-1) ?? '')].reverse())
-  return [starts, ends].some(([one = [], other = []]) =>
-    one.some((character, index) => index < other.length && character !== other[index]),
+  return [starts, ends].some(([a = [], b = []]) =>
+    a.some((character, index) => index < b.length && character !== b[index]),
   )
 }
 

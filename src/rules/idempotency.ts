@@ -6,7 +6,7 @@ import type { SequenceResult } from './sequence.ts'
 
 /** A request's claim to an idempotency key: it is applied only once. */
 export interface Claim {
-  /** Its key among those of rows: SHA-256 of namespace, idempotency key and owner, in hexadecimal digits. */
+  /** Identifies the claim's row: SHA-256 of namespace, idempotency key and owner, in hexadecimal digits. */
   hash: string
   /** SHA-256 of the request, in hexadecimal digits. */
   fingerprint: string

@@ -7,7 +7,7 @@ const CONTROL_CHARACTER = /\p{Cc}/u
 
 /** Why a value is invalid: the first reason, as an error names only one, and 10 000 took 80 ms of a tick. */
 export interface Fault {
-  /** As the predicate of a sentence about the value. */
+  /** The predicate of a sentence about the value. */
   message: string
   /** The limit that it exceeds. */
   limit?: number
@@ -36,7 +36,7 @@ export function nameFault(name: string, max = MAX_NAME_LENGTH): Fault | undefine
   return name === '' ? { message: 'must not be empty' } : textFault(name, max)
 }
 
-/** The same for texts that may be empty: a sequence group's name, the prefix of a list. */
+/** Why a text that may be empty is invalid: a sequence group's name, the prefix of a list. */
 export function textFault(text: string, max = MAX_NAME_LENGTH): Fault | undefined {
   // Checked first, so that very long texts are not scanned. A code point has one or two UTF-16 units, so most texts need
   // no counting.

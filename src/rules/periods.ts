@@ -68,8 +68,8 @@ export function openRunningPeriods() {
       text = `${timeZone} ${periods.map(({ period }) => period)}`
       texts.set(definition, text)
     }
-    const found = cached.get(text)
-    if (found && found.start <= at && at < found.end) return found.running
+    const bucket = cached.get(text)
+    if (bucket && bucket.start <= at && at < bucket.end) return bucket.running
     const running = runningAt(definition, at)
     if (running === UNKNOWN_PERIODS) return running
     const start = Math.max(...running.map((period) => period.start))
@@ -82,8 +82,8 @@ export function openRunningPeriods() {
 
 /** Total of a running period. */
 export function totalOf({ start, columns, inHistory, elsewhere }: PeriodReading): number {
-  const own = columns?.start === start ? columns.added : 0n
-  return Number(own + inHistory + elsewhere)
+  const inColumns = columns?.start === start ? columns.added : 0n
+  return Number(inColumns + inHistory + elsewhere)
 }
 
 /** Adds to a running period. `now`: the database's clock, in milliseconds since 1970. */
@@ -99,7 +99,7 @@ export function addInPeriod(
   const moved = [...(columns ? [columns] : []), { period, start, added: -inHistory }]
   return {
     column: { period, start, added: inHistory + added, isOpened: true },
-    history: moved.filter((one) => one.added !== 0n),
+    history: moved.filter((addition) => addition.added !== 0n),
   }
 }
 
@@ -119,12 +119,12 @@ export function historySourcesOf(
   { period, from, to }: HistorySource,
   now: number,
 ): (HistorySource & { since: number })[] {
-  const own = retention.periods.find((kept) => kept.period === period)
+  const tracked = retention.periods.find((kept) => kept.period === period)
   // The coarsest kept period that divides it.
   const finer = PARTS[period].find((part) => retention.periods.some((kept) => kept.period === part))
-  const keptFrom = own ? keptSince(retention, own, now) : Number.POSITIVE_INFINITY
+  const keptFrom = tracked ? keptSince(retention, tracked, now) : Number.POSITIVE_INFINITY
   // Finer ones have what was added before it was tracked.
-  const since = finer && own?.since != null ? Math.max(own.since, keptFrom) : keptFrom
+  const since = finer && tracked?.since != null ? Math.max(tracked.since, keptFrom) : keptFrom
   const sources =
     finer && from < since
       ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)

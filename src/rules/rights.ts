@@ -107,7 +107,7 @@ export interface ApiKey extends ApiKeyOptions {
   /** The first characters of the secret. */
   prefix: string
   createdAt: Date
-  /** As `nameOf` gives it; null: an earlier version created it. */
+  /** The creator's name, by `nameOf`; null: an earlier version created the key. */
   createdBy: string | null
   revokedAt: Date | null
   revokedBy: string | null
@@ -131,7 +131,7 @@ export const MAX_PER_MINUTE = 1_000_000
 
 /** Why a text is neither an origin nor `*`; undefined: it is one. */
 export function originFault(text: string): Fault | undefined {
-  // As browsers send it: no path, no trailing slash, no default port.
+  // Browsers send it in this form: no path, no trailing slash, no default port.
   const isOrigin = URL.canParse(text) && new URL(text).origin === text
   if (isOrigin || text === '*') return undefined
   return { message: 'must be an origin such as https://shop.example, without a path, or *' }

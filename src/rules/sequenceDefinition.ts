@@ -145,7 +145,7 @@ export function changedSequenceDefinition(
   return repeated === undefined ? stored : repeating(change, definition, repeated, others)
 }
 
-/** Whether the numbers of a definition simply follow those of the one before. */
+/** Whether the numbers of a definition simply follow the numbers of the definition before. */
 function continues(present: SequenceDefinition, definition: SequenceDefinition): boolean {
   const { format, restartEvery, cycle, allowRepeats } = definition
   return (
@@ -164,13 +164,13 @@ export function breaksGroups(definition: SequenceDefinition): boolean {
   return mixesGroups(formatOf(format, true), isSigning(definition))
 }
 
-/** Whether the texts of named sequence groups would be those of others. */
+/** Whether named sequence groups would have texts of other groups. */
 export function isForUnnamedOnly(definition: SequenceDefinition): boolean {
   const { format } = definition
   return format === null ? isSigning(definition) : !showsGroup(format)
 }
 
-/** The error of a number for a sequence group whose texts would be those of others; undefined: there is none. */
+/** The error of a number for a sequence group that would have texts of other groups; undefined: there is none. */
 export function groupRefusal(definition: SequenceDefinition, group: string): NthError | undefined {
   if (group === '' || definition.allowRepeats || !isForUnnamedOnly(definition)) return undefined
   const { format } = definition
@@ -240,7 +240,7 @@ export interface PastFormat {
   groups: History['used']
 }
 
-/** Its skeletons. Without a format, named sequence groups have another one. */
+/** The skeletons of a past format. Without a format, named sequence groups have another skeleton. */
 export function pastFormatsOf({ format, isSigned, groups: { isNamed, isUnnamed } }: PastFormat): string[] {
   const kinds = format === null && isNamed ? [true, ...(isUnnamed ? [false] : [])] : [false]
   return kinds.flatMap((isNamed) => skeletonsOf(formatOf(format, isNamed), isSigned))
@@ -258,11 +258,13 @@ function repeating(
   repeated: string,
   others: readonly string[],
 ): NthError {
-  const letter = [...'NABCDEFGIJKLOPQRSTUVXYZ'].find((one) => !others.some((past) => past.includes(one)))
+  const letter = [...'NABCDEFGIJKLOPQRSTUVXYZ'].find((each) => !others.some((past) => past.includes(each)))
   const example = `${letter}-${format ?? '{value}'}`
   const fits =
     !('message' in parseFormat(example)) &&
-    skeletonsOf(formatOf(example, false), true).every((one) => others.every((past) => areDistinct(past, one)))
+    skeletonsOf(formatOf(example, false), true).every((skeleton) =>
+      others.every((past) => areDistinct(past, skeleton)),
+    )
   const suggestion = letter !== undefined && fits ? `, such as ${JSON.stringify(example)}` : ''
   const how = [repeated, format ?? ''].some(showsGroup) ? 'begins or ends with' : 'has'
   const message = `could repeat numbers: some were issued as ${JSON.stringify(repeated)}, where # is a number, and others could look the same. Use a format that ${how} other characters than digits${suggestion}; or set allowRepeats`

@@ -16,7 +16,7 @@ export function createSalt(): string {
 
 /**
  * A subject as it is stored: 16 bytes of SHA-256, in hexadecimal digits. The salt of a counter or sequence keeps its
- * subjects from being linked with those of others. Whoever can read the salt can test guesses.
+ * subjects from being linked with subjects of others. Whoever can read the salt can test guesses.
  */
 export function subjectHash(salt: string, subject: string): string {
   return hash('sha256', salt + subject).slice(0, 32)

@@ -7,7 +7,7 @@ export interface TrustedDocument extends NewDocument {
 }
 
 export interface NewDocument {
-  /** As `plainDocumentId` gives it. */
+  /** The id in the form that `plainDocumentId` returns. */
   id: string
   text: string
 }

@@ -15,7 +15,7 @@ export interface Owner {
 /** The owner of what comes from no request. */
 export const NOBODY: Pick<Owner, 'identity' | 'address'> = { identity: '', address: '' }
 
-/** The same for all requests of an owner. */
+/** A text that is the same for all requests of an owner. */
 export function ownerText({ identity, address } = NOBODY): string {
   return `${identity}\n${address}`
 }
