@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
-import type { Connection } from 'mysql2/promise'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
+import type { Connection } from '../mysql/connection.ts'
 import { hasErrorNumber } from '../mysql/errors.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import {
@@ -12,7 +12,7 @@ import {
   untilReady,
 } from '../mysql/ready.ts'
 import { named, SETTINGS, type Target, type Variable, valuesOf } from '../mysql/settings.ts'
-import { readValue, select, timeOf } from '../mysql/sql.ts'
+import { readValue, timeOf } from '../mysql/sql.ts'
 import { SILENT } from '../operations/log.ts'
 import { openFilesWarning } from '../operations/process.ts'
 import { ADVICE, acceptLosses, readLosses } from '../repository/lostCommits.ts'
@@ -115,7 +115,7 @@ const ISOLATION = ['transaction_isolation', 'tx_isolation']
 /** A proxy, or a server that only resembles MySQL, may accept a setting and ignore it. */
 async function checkSettings({ connection }: Inspected): Promise<Finding> {
   const names = [...Object.keys(SETTINGS), ...ISOLATION]
-  const values = valuesOf(await select<Variable>(connection, `show session variables where ${named(names)}`))
+  const values = valuesOf(await connection.select<Variable>(`show session variables where ${named(names)}`))
   const isolation = ISOLATION.find((name) => values.has(name)) ?? ''
   const ignored = Object.entries({ ...SETTINGS, [isolation]: 'READ-COMMITTED' }).flatMap(([name, value]) =>
     values.get(name) === String(value) ? [] : [`${name} = ${value} (it is ${values.get(name)})`],

@@ -1,6 +1,6 @@
 /* What nth check finds in the tables, for an operator. */
-import type { Connection } from 'mysql2/promise'
-import { bytes, list, type NamedRow, nameIn, select } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/connection.ts'
+import { bytes, list, type NamedRow, nameIn } from '../mysql/sql.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from '../repository/columns.ts'
 import { noneWithoutTable } from '../repository/migrate.ts'
 import { isKnownZone } from '../rules/calendar.ts'
@@ -12,8 +12,7 @@ const MAX_NAMES = 5
 
 /** Finds what earlier versions have accepted. A new database, which has no tables yet, has none of it. */
 export async function findRepeatingSequences(connection: Connection): Promise<string[]> {
-  const reading = select<SequenceDefinitionRow & NamedRow & { is_named: number }>(
-    connection,
+  const reading = connection.select<SequenceDefinitionRow & NamedRow & { is_named: number }>(
     `select n.name as namespace, s.name, ${SEQUENCE_COLUMNS}, exists (
               select 1
                 from sequence_group g
@@ -65,13 +64,12 @@ const curable = (inUnknownZone: string) => [
 /** Finds counters and sequences that this version can't use, or whose numbers somebody has deleted. */
 export async function findCurable(connection: Connection): Promise<string[]> {
   const used = 'select time_zone as zone from counter union select time_zone from sequence'
-  const zones = await select<{ zone: Buffer }>(connection, used).catch(noneWithoutTable)
+  const zones = await connection.select<{ zone: Buffer }>(used).catch(noneWithoutTable)
   const unknown = zones.filter(({ zone }) => !isKnownZone(zone.toString()))
   const inUnknownZone = `time_zone in (${list(unknown, ({ zone }) => bytes(zone)) || 'null'})`
   const findings: string[] = []
   for (const { what, cure, rows, where } of curable(inUnknownZone)) {
-    const reading = select<NamedRow>(
-      connection,
+    const reading = connection.select<NamedRow>(
       `select n.name as namespace, t.name
          from ${rows}
          join namespace n on n.id = t.namespace_id

@@ -1,5 +1,5 @@
-import type { Connection } from 'mysql2/promise'
-import { bytes, integer, select } from '../mysql/sql.ts'
+import type { Connection } from '../mysql/connection.ts'
+import { bytes, integer } from '../mysql/sql.ts'
 import type { Page } from '../rules/counter.ts'
 
 /** Rows per statement. */
@@ -21,8 +21,7 @@ export async function* rowsOf<Row>(
   let page: Row[] = []
   do {
     const last = page.at(-1)
-    page = await select<Row>(
-      connection,
+    page = await connection.select<Row>(
       `${selection}
       where ${condition} and ${last ? isAfter(last, Object.entries(index)) : 'true'}
       order by ${Object.keys(index).join(', ')}

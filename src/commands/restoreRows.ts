@@ -2,6 +2,8 @@
 import { definitionColumns, PERIOD_CODES, periodCode, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { COUNTS, NUMBERS } from '../commit/subjectStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
+import type { PooledConnection } from '../mysql/pooledConnection.ts'
 import {
   bytes,
   FIRST_REVISION,
@@ -13,11 +15,9 @@ import {
   nameIn,
   orNull,
   readValue,
-  select,
   selectByName,
   timeOf,
 } from '../mysql/sql.ts'
-import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { insertKey } from '../repository/apiKeys.ts'
 import { readCounterRows } from '../repository/counterRows.ts'
 import { namespaceSet, readNamespaces, retentionOf } from '../repository/namespaces.ts'
@@ -40,11 +40,11 @@ import { described } from './source.ts'
  * Inserts entries of one type, in their order. Rows that exist stay as they are: so a batch may run again, also after
  * `--advance` has moved its numbers on.
  */
-export async function restoreRows(connection: Connection, entries: readonly Entry[]): Promise<void> {
+export async function restoreRows(connection: PooledConnection, entries: readonly Entry[]): Promise<void> {
   const [first] = entries
   // All entries are of the type of the first one.
   if (first)
-    await inTransaction(connection, () => INSERTS[first.type](connection, entries as readonly never[]))
+    await connection.inTransaction(() => INSERTS[first.type](connection, entries as readonly never[]))
 }
 
 const INSERTS: Record<EntryType, (connection: Connection, entries: readonly never[]) => Promise<void>> = {
@@ -220,7 +220,7 @@ async function findSequences(connection: Connection, entries: readonly EntryOf<'
        join sequence s on s.namespace_id = n.id
       where ${isNamed}`
   const statement = selectByName(named, 's.name', selectNamed)
-  const rows = await select<StoredSequenceRow & NamedRow>(connection, statement)
+  const rows = await connection.select<StoredSequenceRow & NamedRow>(statement)
   const sequences = new Map(rows.map((row) => [keyText(nameIn(row)), storedSequenceIn(row)]))
   return finder(sequences, ({ namespace, sequence: name }: SequenceGroupKey) => keyText({ namespace, name }))
 }

@@ -1,9 +1,9 @@
-import type { Connection } from 'mysql2/promise'
 import { COLUMNS, type PeriodsRow, periodCoded } from '../commit/periodStatements.ts'
 import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, isKept, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
 import { openConnection, type Target } from '../mysql/settings.ts'
-import { MARK, type NamedRow, nameIn, REVISION_OF_NOW, readValue, select, timeOf } from '../mysql/sql.ts'
+import { MARK, type NamedRow, nameIn, REVISION_OF_NOW, readValue, timeOf } from '../mysql/sql.ts'
 import { listKeys } from '../repository/apiKeys.ts'
 import {
   COUNTER_EXISTS,
@@ -71,7 +71,7 @@ export async function withSnapshot<T>(target: Target, work: (snapshot: Snapshot)
           progress.show(++count, size > 0 ? count / size : undefined)
         }
     }
-    const hasSubjects = (await select(connection, FIND_SUBJECTS)).length > 0
+    const hasSubjects = (await connection.select(FIND_SUBJECTS)).length > 0
     const laterRevision = async () => Number(await readValue(connection, LATER_REVISION)) || undefined
     return await work({ at, hasSubjects, laterRevision, entries })
   } finally {

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import type { Connection } from '../mysql/connection.ts'
 import { ER } from '../mysql/errors.ts'
 import { isSameDatabase } from '../mysql/hostStatus.ts'
 import type { Hosts } from '../mysql/hosts.ts'
@@ -11,7 +12,6 @@ import {
   type Session,
 } from '../mysql/session.ts'
 import { integer, list } from '../mysql/sql.ts'
-import type { Connection } from '../mysql/transactions.ts'
 import { fenceReadMeasure } from '../operations/measures.ts'
 import { DAY_MS } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'

@@ -1,7 +1,6 @@
-import type { Connection } from 'mysql2/promise'
+import type { Connection } from './connection.ts'
 import { MisconfiguredDatabaseError, UnusableDatabaseError } from './errors.ts'
 import { hostOf, named, type Target, type Values, type Variable, valuesOf } from './settings.ts'
-import { select } from './sql.ts'
 
 /** What a server says of itself, of its cluster, and of the connection that it answers on. */
 export interface ServerStatus {
@@ -97,7 +96,7 @@ export async function readStatus(query: Query): Promise<ServerStatus> {
 }
 
 export function readStatusOn(connection: Connection): Promise<ServerStatus> {
-  return readStatus((statement) => select(connection, statement))
+  return readStatus((statement) => connection.select(statement))
 }
 
 function serverIn(values: Values): string {

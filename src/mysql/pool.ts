@@ -1,7 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool, type Pool } from 'mysql2'
-import { tripMeasure } from '../operations/measures.ts'
 import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
 import type { Owner } from '../rules/turns.ts'
 import {
@@ -15,21 +14,12 @@ import {
   withTimeout,
 } from './errors.ts'
 import type { FailoverDetector, Health } from './health.ts'
-import { isGaleraNode, readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
-import {
-  causalSettings,
-  connectionOptions,
-  limitSelects,
-  maxStatementIn,
-  sendSettings,
-  type Values,
-} from './settings.ts'
+import { PooledConnection } from './pooledConnection.ts'
+import { connectionOptions } from './settings.ts'
 import { JOBS, JOINED, Slots } from './slots.ts'
-import { assertFits, select } from './sql.ts'
-import { type Connection, changing, galeraConnections } from './transactions.ts'
 
-type Work<T> = (connection: Connection) => Promise<T>
+export type Work<T> = (connection: PooledConnection) => Promise<T>
 
 interface DatabaseOptions {
   /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
@@ -49,19 +39,8 @@ interface DatabaseOptions {
 interface HostPool {
   pool: Pool
   host: Host
-}
-
-/** What is known of a connection. */
-interface Opened {
-  host: Host
-  /** One of an earlier incarnation may lead to a replaced server. */
-  incarnation: number | undefined
-  openedAt: number
-  answeredAt: number
-  /** Undefined: it doesn't have its settings yet. */
-  settings: { maxStatement: number; values: Values } | undefined
-  /** When its work must be done; undefined: its selects have no time limit. */
-  selectsUntil: number | undefined
+  /** Its connections, by those of the driver. */
+  opened: WeakMap<object, PooledConnection>
 }
 
 const CONNECTIONS = 10
@@ -74,9 +53,6 @@ const LONGEST_FIRST_ATTEMPT_MS = 4000
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
-/** How long before the end of an attempt the server ends a select itself, and the shortest time that it gets. */
-const ABORT_EARLIER_MS = 200
-const SHORTEST_SELECT_MS = 50
 /** Maximum wait for the end of all connections, on closing. */
 const CLOSE_LIMIT_MS = 1000
 
@@ -95,7 +71,6 @@ export class Database {
   readonly #slots: Slots
   readonly #connections: number
   #used: HostPool | undefined
-  readonly #opened = new WeakMap<object, Opened>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
   #failedAt = Number.NEGATIVE_INFINITY
   /** When a server last rejected changes. Connections that were opened before may lead to it. */
@@ -131,7 +106,7 @@ export class Database {
 
   /** Runs a select, as `withRetry` does. */
   select<Row>(owner: Owner, statement: string): Promise<Row[]> {
-    return this.withRetry(owner, (connection) => select<Row>(connection, statement))
+    return this.withRetry(owner, (connection) => connection.select<Row>(statement))
   }
 
   /** Runs work once, also while the database is not used because it has lost commits. */
@@ -200,17 +175,16 @@ export class Database {
 
   async #attemptNow<T>(work: Work<T>, deadline: number, isFirst: boolean, owner: Owner): Promise<T> {
     const connection = await this.#acquire(deadline)
-    const opened = this.#openedOf(connection)
     const leftMs = deadline - performance.now()
     const thirdMs = Math.min(leftMs / 3, LONGEST_FIRST_ATTEMPT_MS)
     const limitMs = isFirst ? Math.max(thirdMs, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
     const isLimited = owner !== JOBS && !this.#options.isForChanges
-    opened.selectsUntil = isLimited ? performance.now() + limitMs : undefined
+    connection.selectsUntil = isLimited ? performance.now() + limitMs : undefined
     this.#busy += 1
     try {
-      const result = await opened.host.answer(limitMs, work(connection))
+      const result = await connection.host.answer(limitMs, work(connection))
       this.#succeededAt = performance.now()
-      opened.answeredAt = this.#succeededAt
+      connection.answeredAt = this.#succeededAt
       this.#options.health?.answered()
       connection.release()
       return result
@@ -218,7 +192,7 @@ export class Database {
       if (error instanceof LostAnswerError || isSwitchover(error)) {
         this.#failedAt = performance.now()
         if (isSwitchover(error)) this.#switchedAt = this.#failedAt
-        opened.host.failed()
+        connection.host.failed()
       }
       // The work itself throws NthErrors.
       if (error instanceof NthError || leavesConnection(error)) connection.release()
@@ -229,7 +203,7 @@ export class Database {
     }
   }
 
-  async #acquire(deadline: number): Promise<Connection> {
+  async #acquire(deadline: number): Promise<PooledConnection> {
     while (true) {
       const connection = await this.#acquireAny(deadline)
       if (connection === undefined) continue
@@ -239,15 +213,15 @@ export class Database {
   }
 
   /** Undefined: meanwhile, connections lead to another server. */
-  async #acquireAny(deadline: number): Promise<Connection | undefined> {
+  async #acquireAny(deadline: number): Promise<PooledConnection | undefined> {
     let used: HostPool | undefined
-    let connection: Connection | undefined
+    let connection: PooledConnection | undefined
     const begunAt = performance.now()
     try {
       used = await withTimeout(deadline - begunAt, this.#currentPool())
       connection = await acquireFrom(used, deadline)
-      if (this.#openedOf(connection).settings === undefined)
-        await used.host.answer(deadline - performance.now(), this.#prepare(connection))
+      if (!connection.isPrepared)
+        await used.host.answer(deadline - performance.now(), connection.prepare(this.#options.isCausal))
       return connection
     } catch (error) {
       connection?.destroy()
@@ -274,6 +248,7 @@ export class Database {
       multipleStatements: true,
       connectionLimit: this.#connections,
     })
+    const opened = new WeakMap<object, PooledConnection>()
     pool.on('connection', (connection) => {
       this.#open += 1
       // Not in its types. It has no event of its own for each way in which it ends.
@@ -281,44 +256,16 @@ export class Database {
       stream.once('close', () => {
         this.#open -= 1
       })
-      const now = performance.now()
-      const opened: Opened = {
-        host,
-        incarnation: this.#options.failover?.incarnation,
-        openedAt: now,
-        answeredAt: now,
-        settings: undefined,
-        selectsUntil: undefined,
-      }
-      this.#opened.set(connection, opened)
-      // All that is sent on it goes through here, as the driver's promises call it. It is never given values.
-      const send = connection.query.bind(connection)
-      connection.query = ((statement: string, onAnswer?: () => void) => {
-        const text = changing.has(connection) ? statement : limited(statement, opened)
-        if (opened.settings) assertFits(text, opened.settings.maxStatement)
-        if (tripMeasure.hasSubscribers) tripMeasure.publish(undefined)
-        return send(text, onAnswer)
-      }) as typeof send
+      const { incarnation } = this.#options.failover ?? {}
+      opened.set(connection, new PooledConnection(connection.promise(), host, incarnation))
     })
-    this.#used = { pool, host }
+    this.#used = { pool, host, opened }
     return this.#used
   }
 
-  /** Sends a new connection its settings, and checks whether its server can be used. */
-  async #prepare(connection: Connection): Promise<void> {
-    const { isCausal = true } = this.#options
-    const opened = this.#openedOf(connection)
-    await sendSettings(connection)
-    const status = await readStatusOn(connection)
-    opened.host.check(status)
-    if (isGaleraNode(status.values)) galeraConnections.add(connection.connection)
-    if (isCausal) for (const statement of causalSettings(status.values)) await connection.query(statement)
-    opened.settings = { maxStatement: maxStatementIn(status.values), values: status.values }
-  }
-
-  async #isLive(connection: Connection, deadline: number): Promise<boolean> {
+  async #isLive(connection: PooledConnection, deadline: number): Promise<boolean> {
     const now = performance.now()
-    const { host, incarnation, openedAt, answeredAt } = this.#openedOf(connection)
+    const { host, incarnation, openedAt, answeredAt } = connection
     if (host.isLeft() || incarnation !== this.#options.failover?.incarnation) return false
     if (openedAt <= this.#switchedAt || answeredAt <= this.#failedAt) return false
     if (now - answeredAt < IDLE_MS) return true
@@ -330,32 +277,14 @@ export class Database {
       return false
     }
   }
-
-  #openedOf({ connection }: Connection): Opened {
-    // Each was noted when it was opened.
-    return this.#opened.get(connection) as Opened
-  }
 }
 
-/**
- * Limits the time of selects by what is left of their attempt.
- *
- * @throws {NthError} UNAVAILABLE if nothing is left
- */
-function limited(statement: string, { selectsUntil, settings }: Opened): string {
-  if (selectsUntil === undefined || !settings) return statement
-  const leftMs = selectsUntil - performance.now()
-  const limitMs = Math.max(leftMs - ABORT_EARLIER_MS, SHORTEST_SELECT_MS)
-  const text = limitSelects(statement, limitMs, settings.values)
-  if (leftMs < SHORTEST_SELECT_MS && text !== statement)
-    throw unavailable('The time for this is over; nothing was done.')
-  return text
-}
-
-async function acquireFrom({ pool, host }: HostPool, deadline: number): Promise<Connection> {
+async function acquireFrom({ pool, host, opened }: HostPool, deadline: number): Promise<PooledConnection> {
   const acquired = pool.promise().getConnection()
   try {
-    return await host.answer(deadline - performance.now(), acquired)
+    const { connection } = await host.answer(deadline - performance.now(), acquired)
+    // Each was added when it was opened.
+    return opened.get(connection) as PooledConnection
   } catch (error) {
     // It may still be opened, after the wait for it has ended.
     if (error instanceof LostAnswerError) acquired.then((late) => late.release()).catch(() => undefined)
@@ -366,7 +295,7 @@ async function acquireFrom({ pool, host }: HostPool, deadline: number): Promise<
 /** Binds a function of a connection to a database: it takes the other arguments, and its work is joined. */
 export function joined<Args extends unknown[], T>(
   database: Database,
-  work: (connection: Connection, ...args: Args) => Promise<T>,
+  work: (connection: PooledConnection, ...args: Args) => Promise<T>,
 ): (...args: Args) => Promise<T> {
   return (...args) => database.withRetry(JOINED, (connection) => work(connection, ...args))
 }

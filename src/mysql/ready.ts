@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { escapeId } from 'mysql2'
-import type { Connection } from 'mysql2/promise'
 import { Temporal } from 'temporal-polyfill'
 import type { Notices } from '../operations/log.ts'
+import type { Connection } from './connection.ts'
 import {
   ER,
   failureOf,
@@ -24,7 +24,7 @@ import {
   type Variable,
   valuesOf,
 } from './settings.ts'
-import { readValue, select, timeOf } from './sql.ts'
+import { readValue, timeOf } from './sql.ts'
 
 interface ReadyOptions {
   notices: Notices
@@ -160,7 +160,7 @@ const RISKY = [
 
 /** What a server's settings mean for what survives a crash, and how long a failover takes. */
 export async function readRiskySettings(connection: Connection): Promise<Values> {
-  return valuesOf(await select<Variable>(connection, `show global variables where ${named(RISKY)}`))
+  return valuesOf(await connection.select<Variable>(`show global variables where ${named(RISKY)}`))
 }
 
 /** @throws {Error} if binlog_format = STATEMENT: InnoDB then refuses writes at READ COMMITTED, as in all sessions */

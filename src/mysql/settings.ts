@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'mysql2'
-import { type Connection, createConnection } from 'mysql2/promise'
+import { createConnection } from 'mysql2/promise'
+import { Connection } from './connection.ts'
 import { withTimeout } from './errors.ts'
 import { integer } from './sql.ts'
 
@@ -162,9 +163,10 @@ export async function openConnection(
   target: Omit<Target, 'database'>,
   { connectTimeoutMs = 10_000, lockWaitS }: { connectTimeoutMs?: number; lockWaitS?: number } = {},
 ): Promise<Connection> {
-  const connection = await createConnection(connectionOptions(target, connectTimeoutMs))
+  const driver = await createConnection(connectionOptions(target, connectTimeoutMs))
   // Without a listener, the loss of a connection would end the process.
-  connection.on('error', () => undefined)
+  driver.on('error', () => undefined)
+  const connection = new Connection(driver)
   try {
     await withTimeout(connectTimeoutMs, sendSettings(connection, lockWaitS))
     return connection

@@ -1,10 +1,10 @@
 import { hash as digestOf } from 'node:crypto'
 import { setImmediate as nextTick } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import type { Connection } from 'mysql2/promise'
+import type { Connection } from '../mysql/connection.ts'
 import { type Database, joined } from '../mysql/pool.ts'
 import { JOBS, JOINED } from '../mysql/slots.ts'
-import { bytes, hex, instant, integer, list, orNull, pageBy, select, timeOf } from '../mysql/sql.ts'
+import { bytes, hex, instant, integer, list, orNull, pageBy, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
@@ -292,8 +292,7 @@ export function listKeys(connection: Connection, page: Page<number>): Promise<Ap
 }
 
 async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
-  const rows = await select<ApiKeyRow>(
-    connection,
+  const rows = await connection.select<ApiKeyRow>(
     `select id, hash, prefix, label, grants, origins, per_minute, documents,
             created_at, created_by, expires_at, revoked_at, revoked_by, last_used_at
        from api_key

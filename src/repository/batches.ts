@@ -1,11 +1,12 @@
 import { getHeapStatistics } from 'node:v8'
 import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
+import type { Connection } from '../mysql/connection.ts'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from '../mysql/errors.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
-import type { Database } from '../mysql/pool.ts'
+import type { Database, Work } from '../mysql/pool.ts'
+import type { PooledConnection } from '../mysql/pooledConnection.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { type Connection, inTransaction } from '../mysql/transactions.ts'
 import { errorOf } from '../rules/errors.ts'
 import { isSameRow, type Row, type Rows } from '../rules/rows.ts'
 import { type Owner, ownerText, SharedOwner } from '../rules/turns.ts'
@@ -191,7 +192,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   /** Rows being created alone, after a batch failed: another session has just created or locked one of them. */
   const createdAlone = new Map<string, Promise<R | undefined>>()
 
-  async function cacheAll(results: Results<R>, work: (connection: Connection) => Promise<Map<string, R>>) {
+  async function cacheAll(results: Results<R>, work: Work<Map<string, R>>) {
     for (const [text, row] of await database.withRetry(JOINED, work)) results.set(text, add(text, row))
   }
 
@@ -204,7 +205,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   }
 
   /** Creates rows that `load` didn't find, if all can be created at once. Returns those that exist afterwards. */
-  async function createMissing(connection: Connection, creations: readonly Creation<Name>[]) {
+  async function createMissing(connection: PooledConnection, creations: readonly Creation<Name>[]) {
     const names = creations.map(({ name }) => name)
     const readAll = () => read(connection, names, failover.incarnation)
     let missing = creations
@@ -212,7 +213,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
       const [first] = missing
       const missingNames = missing.map(({ name }) => name)
       try {
-        if (first) await inTransaction(connection, () => create(connection, missingNames, first.at))
+        if (first) await connection.inTransaction(() => create(connection, missingNames, first.at))
       } catch (error) {
         const isTaken = hasErrorNumber(error, ER.DUP_ENTRY)
         // A row that fails must not keep the others from being created.

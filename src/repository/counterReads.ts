@@ -1,6 +1,6 @@
+import type { Connection } from '../mysql/connection.ts'
 import { type Database, joined } from '../mysql/pool.ts'
-import { bytes, MARK, pageByName, select, selectByName } from '../mysql/sql.ts'
-import type { Connection } from '../mysql/transactions.ts'
+import { bytes, MARK, pageByName, selectByName } from '../mysql/sql.ts'
 import {
   type CounterKey,
   type CounterState,
@@ -107,8 +107,7 @@ async function readCounters<State extends CounterValue>(
     ids += `,${row.id}`
   }
   if (indexes.size > 0) {
-    const rows = await select<RowById>(
-      connection,
+    const rows = await connection.select<RowById>(
       `select counter_id as id, version, value${columns}
        from counter_value force index (primary)
       where counter_id in (${ids.slice(1)}) and slot = 0 and created_at is not null`,
@@ -137,8 +136,7 @@ async function readByName(
     'c.name',
     (isNamed) => `select ${STATE}, ${IDENTITY} ${FROM_COUNTERS} where ${isNamed}`,
   )
-  const rows = await select<(StateRow & IdentifiedRow) | MarkRow>(
-    connection,
+  const rows = await connection.select<(StateRow & IdentifiedRow) | MarkRow>(
     `${statement}\nunion all\n${READ_MARK}`,
   )
   const states = new Map<string, CounterState>()
@@ -158,8 +156,7 @@ async function readByName(
 /** Lists counters by name. */
 export async function listCounters(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
-  const rows = await select<StateRow>(
-    connection,
+  const rows = await connection.select<StateRow>(
     `select ${STATE} ${FROM_COUNTERS} ${pageByName('c.name', page, conditions)}`,
   )
   return rows.map(stateIn)

@@ -1,4 +1,5 @@
 import { openedColumns } from '../commit/periodStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import type { Database } from '../mysql/pool.ts'
 import {
@@ -10,10 +11,8 @@ import {
   list,
   type NamedRow,
   nameIn,
-  select,
   selectByName,
 } from '../mysql/sql.ts'
-import type { Connection } from '../mysql/transactions.ts'
 import { type CounterKey, keyText } from '../rules/counter.ts'
 import { runningAt } from '../rules/periods.ts'
 import type { CounterRow } from '../rules/rows.ts'
@@ -49,7 +48,7 @@ export async function readCounterRows(connection: Connection, keys: readonly Cou
          join counter c on c.namespace_id = n.id
         where ${isNamed}`,
   )
-  const rows = await select<IdentifiedRow>(connection, statement)
+  const rows = await connection.select<IdentifiedRow>(statement)
   return new Map(rows.map((row) => [keyText(nameIn(row)), counterRowIn(row, incarnation)] as const))
 }
 

@@ -1,8 +1,8 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
 import type { Database } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { groupBy, integer, list, type NamedRow, nameIn, select, selectByName } from '../mysql/sql.ts'
-import type { Connection } from '../mysql/transactions.ts'
+import { groupBy, integer, list, type NamedRow, nameIn, selectByName } from '../mysql/sql.ts'
 import {
   type Bucket,
   type Calendar,
@@ -195,8 +195,7 @@ function stretchText({ namespace, name, period, from, to }: HistoryStretch): str
  */
 async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
   const histories = stretches.map((stretch) => ({ rows: [] as HistoryRow[], ...stretch }))
-  const named = await select<NamedRow & { id: number }>(
-    connection,
+  const named = await connection.select<NamedRow & { id: number }>(
     selectByName(
       [...new Map(histories.map((stretch) => [keyText(stretch), stretch])).values()],
       'c.name',
@@ -213,8 +212,12 @@ async function readHistory(connection: Connection, stretches: readonly HistorySt
     return id === undefined ? [] : [{ id, ...stretch }]
   })
   const families = [...groupBy(identified, ({ period, from, to }) => [period, from, to].join()).values()]
-  const rows = await select<{ stretch: number | null; id: number; start: number; value: number | string }>(
-    connection,
+  const rows = await connection.select<{
+    stretch: number | null
+    id: number
+    start: number
+    value: number | string
+  }>(
     [
       `select null as stretch, id, null as start, null as value
            from counter

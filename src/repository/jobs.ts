@@ -1,13 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ResultSetHeader } from 'mysql2'
 import { RETENTION_DAYS } from '../commit/fence.ts'
 import { PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
+import type { PooledConnection } from '../mysql/pooledConnection.ts'
 import { JOBS } from '../mysql/slots.ts'
-import { bytes, EPOCH, groupBy, instant, integer, list, select, timeOf } from '../mysql/sql.ts'
-import { type Connection, inTransaction } from '../mysql/transactions.ts'
+import { bytes, EPOCH, groupBy, instant, integer, list, timeOf } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { DAY_MS, isKnownZone, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import { NthError } from '../rules/errors.ts'
@@ -123,7 +122,7 @@ export async function claimDue(database: Database, jobs: readonly Pick<Scheduled
        values ${list(jobs, ({ name }) => `(${bytes(name)}, ${EPOCH})`)}`,
     )
     for (const { name, everyS } of jobs) {
-      const [{ affectedRows }] = await connection.query<ResultSetHeader>(
+      const { affectedRows } = await connection.query(
         `update scheduled_job
             set started_at = utc_timestamp()
           where name = ${bytes(name)} and started_at <= utc_timestamp() - interval ${integer(everyS)} second`,
@@ -148,7 +147,7 @@ async function deleteFound<Row extends PrimaryKey>(
 ): Promise<void> {
   while (shouldContinue()) {
     const count = await database.withRetry(JOBS, async (connection) => {
-      const rows = await select<Row>(connection, `${find} limit ${BATCH}`)
+      const rows = await connection.select<Row>(`${find} limit ${BATCH}`)
       if (rows.length > 0) await executeAll(connection, deletionsOf(rows))
       return rows.length
     })
@@ -182,8 +181,8 @@ async function deleteWithParts(
   }
 }
 
-function executeAll(connection: Connection, statements: readonly string[]): Promise<void> {
-  return inTransaction(connection, async () => {
+function executeAll(connection: PooledConnection, statements: readonly string[]): Promise<void> {
+  return connection.inTransaction(async () => {
     for (const statement of statements) await connection.query(statement)
   })
 }

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { withTimeout } from '../mysql/errors.ts'
-import type { Database } from '../mysql/pool.ts'
+import type { Database, Work } from '../mysql/pool.ts'
+import { BEGIN_SNAPSHOT, type PooledConnection } from '../mysql/pooledConnection.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { bytes, EPOCH, groupBy, instant, integer, list, select } from '../mysql/sql.ts'
-import { BEGIN_SNAPSHOT, type Connection, inTransaction, selectAll } from '../mysql/transactions.ts'
+import { bytes, EPOCH, groupBy, instant, integer, list, selectAll } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { HALF_MS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { CounterKey } from '../rules/counter.ts'
@@ -42,7 +42,7 @@ const indexes = {
 
 /** Reads a page. */
 export async function listLeaderboard(
-  connection: Connection,
+  connection: PooledConnection,
   namespace: string,
   page: LeaderboardPage,
 ): Promise<LeaderboardEntry[]> {
@@ -50,7 +50,7 @@ export async function listLeaderboard(
        join counter c on c.id = r.counter_id
        join counter_value v on ${JOIN_VALUE}`
   const isListed = `n.name = ${bytes(namespace)}`
-  const rows = await select<ListedRow & StateRow>(connection, selectPage(STATE, page, isListed, joins))
+  const rows = await connection.select<ListedRow & StateRow>(selectPage(STATE, page, isListed, joins))
   return rows.map((row) => entryIn(row, page))
 }
 
@@ -109,7 +109,7 @@ function textOf({ namespace, name, periodKey, lowestFirst }: LeaderboardKey): st
 
 /** Finds the counters that are on their leaderboards, with their values there. */
 async function readListed<Key extends LeaderboardKey>(
-  connection: Connection,
+  connection: PooledConnection,
   keys: readonly Key[],
 ): Promise<(Key & ListedValue & { id: number })[]> {
   const leaderboards = groupBy(keys, ({ namespace, periodKey }) => joinNames(namespace, String(periodKey)))
@@ -129,7 +129,7 @@ async function readListed<Key extends LeaderboardKey>(
   )
 }
 
-async function readPlacesOf(connection: Connection, keys: readonly LeaderboardKey[]) {
+async function readPlacesOf(connection: PooledConnection, keys: readonly LeaderboardKey[]) {
   return readPlaces(connection, await readListed(connection, keys))
 }
 
@@ -143,7 +143,7 @@ interface NeighborsKey extends LeaderboardKey {
  * those that are found are read together: with joins for each counter, 500 took 245 ms of the database's processor time
  * rather than 78 ms (MariaDB 10.11).
  */
-async function readNeighbors(connection: Connection, keys: readonly NeighborsKey[]) {
+async function readNeighbors(connection: PooledConnection, keys: readonly NeighborsKey[]) {
   const counters = await readListed(connection, keys)
   const pageOf = ({ lowestFirst, periodKey }: NeighborsKey) =>
     ({ order: lowestFirst ? 'VALUE_ASC' : 'VALUE_DESC', periodKey }) as const
@@ -181,10 +181,10 @@ async function readNeighbors(connection: Connection, keys: readonly NeighborsKey
 
 /** Reads what belongs to keys in one snapshot. */
 function inSnapshot<Key, State>(
-  work: (connection: Connection, keys: readonly Key[]) => Promise<State[]>,
+  work: (connection: PooledConnection, keys: readonly Key[]) => Promise<State[]>,
   keys: readonly Key[],
-) {
-  return (connection: Connection) => inTransaction(connection, () => work(connection, keys), BEGIN_SNAPSHOT)
+): Work<State[]> {
+  return (connection) => connection.inTransaction(() => work(connection, keys), BEGIN_SNAPSHOT)
 }
 
 /** Pause between two copies, in milliseconds. */
@@ -280,11 +280,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
   }
 
   /** Reads what was there a second ago, or later. If copying takes longer than a second, reads what was copied. */
-  async function read<T>(
-    owner: Owner,
-    keys: readonly { namespace: string }[],
-    work: (connection: Connection) => Promise<T>,
-  ): Promise<T> {
+  async function read<T>(owner: Owner, keys: readonly { namespace: string }[], work: Work<T>): Promise<T> {
     const deadline = database.deadline(owner)
     const namespaces = new Set(keys.map(({ namespace }) => namespace))
     const isCopied = Promise.all([...namespaces].map(prepare)).then(() =>

@@ -1,8 +1,8 @@
 import type { Database } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type PooledConnection } from '../mysql/pooledConnection.ts'
 import { firstRow } from '../mysql/session.ts'
 import { JOBS } from '../mysql/slots.ts'
-import { groupBy, integer, list } from '../mysql/sql.ts'
-import { BEGIN, COMMIT, type Connection, orRollBack, queryAll, selectAll } from '../mysql/transactions.ts'
+import { groupBy, integer, list, selectAll } from '../mysql/sql.ts'
 import { ALL_TIME, type Leaderboard } from '../rules/leaderboards.ts'
 
 /*
@@ -81,7 +81,7 @@ function selectUndivided(leaderboard: Leaderboard): string {
 
 /** Reads blocks, each leaderboard's in the order of their values. The end of the last one that is selected is unknown. */
 async function readBlocks(
-  connection: Connection,
+  connection: PooledConnection,
   selects: readonly string[],
 ): Promise<Map<string, LeaderboardBlock[]>> {
   const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(connection, selects)
@@ -104,7 +104,7 @@ export type Place = { place: number }
 
 /** Reads the places of values, within a snapshot. */
 export async function readPlaces<Value extends ListedValue>(
-  connection: Connection,
+  connection: PooledConnection,
   values: readonly Value[],
 ): Promise<(Value & Place)[]> {
   const selects = [...groupBy(values, keyOf).values()].map(([first]) => selectBlocks(first))
@@ -200,7 +200,7 @@ const ADD = 'on duplicate key update counters = counters + values(counters)'
  * @returns the statement that counts the moves, or none if no block gets more or fewer rows; and which blocks have doubled
  */
 export async function readBlockChanges(
-  connection: Connection,
+  connection: PooledConnection,
   moves: readonly Move[],
   isDivided: boolean,
 ): Promise<{ counting: string[]; doubled: LeaderboardBlock[] }> {
@@ -261,8 +261,8 @@ export function layOut(
   moreThan = Number.NEGATIVE_INFINITY,
 ): Promise<number | undefined> {
   const [rows, blocks, key] = [fromRowsOf(leaderboard), fromBlocksOf(leaderboard), keyOf(leaderboard)]
-  const work = async (connection: Connection) => {
-    const answers = await queryAll(connection, [
+  const work = async (connection: PooledConnection) => {
+    const answers = await connection.send([
       ...BEGIN,
       lockLeaderboards([leaderboard.namespaceId]),
       // If it has none yet, it becomes one block. Otherwise its rows must not be read.
@@ -273,7 +273,7 @@ export function layOut(
     ])
     const block = firstRow<{ counters: number; following: number | null }>(answers.at(-1))
     if (!block || block.counters <= moreThan) {
-      await queryAll(connection, COMMIT)
+      await connection.send(COMMIT)
       return undefined
     }
     // A value with more rows than a block gets a block of its own.
@@ -281,7 +281,7 @@ export function layOut(
     const isWithin = (column: string) => `${column} >= ${from} and ${column} < ${end}`
     const counted = `(select count(*) ${rows} and ${isWithin('r.value')})`
     const sum = `(select sum(counters) ${blocks} and ${isWithin('from_value')})`
-    await queryAll(connection, [
+    await connection.send([
       ...(end === HIGHEST ? [] : [`${INSERT_BLOCKS} select ${key}, ${end}, ${sum} - ${counted} ${ADD}`]),
       `delete ${blocks} and from_value > ${from} and ${isWithin('from_value')}`,
       `${INSERT_BLOCKS} select ${key}, ${from}, ${counted} on duplicate key update counters = values(counters)`,
@@ -289,5 +289,5 @@ export function layOut(
     ])
     return end === HIGHEST ? undefined : end
   }
-  return database.withRetry(JOBS, (connection) => orRollBack(connection, () => work(connection)))
+  return database.withRetry(JOBS, (connection) => connection.orRollBack(() => work(connection)))
 }

@@ -1,9 +1,10 @@
 import { COLUMNS, PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
 import type { Database } from '../mysql/pool.ts'
+import { BEGIN, COMMIT, type PooledConnection } from '../mysql/pooledConnection.ts'
 import { rowsOf } from '../mysql/session.ts'
 import { JOBS } from '../mysql/slots.ts'
-import { bytes, EPOCH, groupBy, integer, list, select } from '../mysql/sql.ts'
-import { BEGIN, COMMIT, type Connection, orRollBack, queryAll } from '../mysql/transactions.ts'
+import { bytes, EPOCH, groupBy, integer, list } from '../mysql/sql.ts'
 import { calendarOf, instantOf, LONGEST_MS, PERIODS, type Period, periodKeyOf } from '../rules/calendar.ts'
 import type { Retention } from '../rules/counter.ts'
 import { ALL_TIME, type Leaderboard, latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
@@ -49,8 +50,8 @@ export async function copyToLeaderboard(
   for (let from = 0; from < ordered.length; from += BATCH) {
     const doubled: LeaderboardBlock[] = []
     const copy = async (batch: readonly ListedCounter[]) => {
-      const copied = (connection: Connection) =>
-        orRollBack(connection, () => copyRows(connection, batch, now, past))
+      const copied = (connection: PooledConnection) =>
+        connection.orRollBack(() => copyRows(connection, batch, now, past))
       doubled.push(...(await database.withRetry(JOBS, copied)))
     }
     await workOn(ordered.slice(from, from + BATCH), copy, (_, error) => errors.push(error))
@@ -86,13 +87,13 @@ interface CopiedRow extends Move, Record<'time_zone' | 'periods', Buffer> {
  * @returns the blocks that have doubled
  */
 async function copyRows(
-  connection: Connection,
+  connection: PooledConnection,
   counters: readonly ListedCounter[],
   now: Date,
   past: number,
 ): Promise<LeaderboardBlock[]> {
   const namespaceIds = [...new Set(counters.map(({ namespaceId }) => namespaceId))]
-  const answers = await queryAll(connection, [
+  const answers = await connection.send([
     ...BEGIN,
     lockLeaderboards(namespaceIds),
     `select 1 from leaderboard_block where namespace_id in (${list(namespaceIds, integer)}) limit 1`,
@@ -115,7 +116,7 @@ async function copyRows(
     ...(await readRemoved(connection, removed)),
   ].filter(({ before, after }) => before !== after)
   const changes = await readBlockChanges(connection, moves, blocks.length > 0)
-  await queryAll(connection, [...writesOf(rows, moves), ...changes.counting, ...COMMIT])
+  await connection.send([...writesOf(rows, moves), ...changes.counting, ...COMMIT])
   return changes.doubled
 }
 
@@ -123,8 +124,7 @@ async function copyRows(
 async function readRemoved(connection: Connection, counters: readonly ListedCounter[]): Promise<Move[]> {
   if (counters.length === 0) return []
   const isOne = `counter_id in (${list(counters, idOf)})`
-  return select<Move>(
-    connection,
+  return connection.select<Move>(
     `select counter_id as id, namespace_id as namespaceId, cast(${ALL_TIME} as unsigned) as periodKey,
             value as \`before\`, null as \`after\`
        from leaderboard
@@ -176,7 +176,7 @@ type CopiedTotal = Record<'id' | 'period' | 'start', number> & { value: number |
 
 /** Reads the latest period totals of counters, for the leaderboards of their namespaces, and their rows there. */
 async function readTotals(
-  connection: Connection,
+  connection: PooledConnection,
   rows: readonly CopiedRow[],
   periodsOf: ReadonlyMap<number, readonly Period[]>,
   now: Date,
@@ -204,7 +204,7 @@ async function readTotals(
   const idList = list(listed, idOf)
   const keyList = [...new Set(wanted.map(({ periodKey }) => periodKey))].join(', ')
   const chosen = PERIODS.filter((period) => [...periodsOf.values()].some((all) => all.includes(period)))
-  const answers = await queryAll(connection, [
+  const answers = await connection.send([
     chosen.map((period) => selectTotals(idList, period, now, past)).join('\nunion all\n'),
     `select counter_id as id, period_key as periodKey, value as \`before\`
        from leaderboard_period force index (primary)
@@ -252,7 +252,7 @@ const READ_S = 660
 export function noteRead(database: Database, name: string): Promise<number | undefined> {
   return database.withRetry(JOBS, async (connection) => {
     const find = `select id from namespace where name = ${bytes(name)}`
-    const [namespace] = await select<{ id: number }>(connection, find)
+    const [namespace] = await connection.select<{ id: number }>(find)
     if (namespace)
       await connection.query(
         `insert into leaderboard_read (namespace_id, read_at)

@@ -1,9 +1,9 @@
-import type { Connection } from 'mysql2/promise'
+import type { Connection } from '../mysql/connection.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import type { FailoverDetector, Loss } from '../mysql/health.ts'
 import type { Database } from '../mysql/pool.ts'
 import type { Target } from '../mysql/settings.ts'
-import { bytes, integer, select } from '../mysql/sql.ts'
+import { bytes, integer } from '../mysql/sql.ts'
 import type { Notices } from '../operations/log.ts'
 import { repeat } from './jobs.ts'
 import { noneWithoutTable, withSession } from './migrate.ts'
@@ -24,8 +24,7 @@ const LOOK_EVERY_MS = 1000
 
 /** All that were noted; none in a database that is not migrated. */
 export async function readLosses(connection: Connection): Promise<NotedLoss[]> {
-  const reading = select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
-    connection,
+  const reading = connection.select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
     'select id, noticed_at, what, accepted_at from lost_commits order by noticed_at',
   )
   return (await reading.catch(noneWithoutTable)).map(({ id, noticed_at, what, accepted_at }) => ({

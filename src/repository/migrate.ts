@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises'
-import type { Connection } from 'mysql2/promise'
+import type { Connection } from '../mysql/connection.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { explain } from '../mysql/ready.ts'
 import { openConnection, type Target } from '../mysql/settings.ts'
-import { bytes, integer, select } from '../mysql/sql.ts'
+import { bytes, integer } from '../mysql/sql.ts'
 
 const MIGRATIONS = new URL('../../schema/migrations/', import.meta.url)
 
@@ -112,7 +112,7 @@ async function compare(connection: Connection, migrations: readonly Migration[],
 
 /** The names of files in a table; none before it was created. A database of 0.2.0 has no table `expansion`. */
 async function recordedIn(connection: Connection, table: string): Promise<string[]> {
-  const reading = select<{ name: Buffer }>(connection, `select name from ${table} order by name`)
+  const reading = connection.select<{ name: Buffer }>(`select name from ${table} order by name`)
   return (await reading.catch(noneWithoutTable)).map(({ name }) => name.toString())
 }
 
@@ -198,7 +198,7 @@ export async function withSession<T>(
 
 async function lock(holder: Connection): Promise<void> {
   // No DDL unless needed: a cluster aborts transactions that conflict with it, such as the one that holds the lock.
-  const tables = await select(holder, "show tables like 'migration_lock'")
+  const tables = await holder.select("show tables like 'migration_lock'")
   if (tables.length === 0) {
     await holder.query(
       `create table if not exists migration_lock (
@@ -209,7 +209,7 @@ async function lock(holder: Connection): Promise<void> {
   }
   while (true) {
     await holder.query('start transaction')
-    const locking = select(holder, 'select id from migration_lock where id = 1 for update')
+    const locking = holder.select('select id from migration_lock where id = 1 for update')
     const rows = await locking.catch((cause) => {
       if (!hasErrorNumber(cause, ER.LOCK_WAIT_TIMEOUT)) throw cause
       const text = `Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`

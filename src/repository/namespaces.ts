@@ -1,9 +1,9 @@
 import { periodsText } from '../commit/periodStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { bytes, integer, list, pageByName, select } from '../mysql/sql.ts'
-import { type Connection, inTransaction } from '../mysql/transactions.ts'
+import { bytes, integer, list, pageByName } from '../mysql/sql.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import {
   DEFAULT_RETENTION,
@@ -83,14 +83,13 @@ export function openNamespaces(database: Database, definitions: Database) {
       definitions.withRetry(owner, async (connection) => {
         // Created on its own first: another session may create it at the same time.
         await findOrCreateNamespace(connection, name).catch(unlessTaken)
-        return inTransaction(connection, async () => {
+        return connection.inTransaction(async () => {
           const row = await readCreated(connection, name, 'for update')
           const present = namespaceIn(row)
           const change = { timeZone, periods: periods && periodsOf(periods) }
           const retention = withChange<Retention>(present, change, DEFAULT_RETENTION)
           const leaderboards = chosen === undefined ? present.leaderboards : (chosen ?? [])
-          const [counter] = await select(
-            connection,
+          const [counter] = await connection.select(
             `select id from counter where namespace_id = ${integer(row.id)} limit 1`,
           )
           const state = { name, ...retention, leaderboards, filled: counter ? present.filled : leaderboards }
@@ -125,7 +124,7 @@ async function readCreated(connection: Connection, name: string, locking = ''): 
 }
 
 export function readNamespaces(connection: Connection, rest: string): Promise<NamespaceRow[]> {
-  return select(connection, `select ${NAMESPACE} from namespace n ${rest}`)
+  return connection.select(`select ${NAMESPACE} from namespace n ${rest}`)
 }
 
 export function namespaceIn(row: NamespaceRow): NamespaceState {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import type { ResultSetHeader } from 'mysql2'
 import { readResults, storeResults } from '../commit/keyStatements.ts'
 import { PERIOD_CODES } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
+import type { Connection } from '../mysql/connection.ts'
 import type { Database } from '../mysql/pool.ts'
-import { bytes, firstVersion, instant, integer, orNull, raiseMark, select } from '../mysql/sql.ts'
-import { type Connection, galeraConnections, inTransaction } from '../mysql/transactions.ts'
+import type { PooledConnection } from '../mysql/pooledConnection.ts'
+import { bytes, firstVersion, instant, integer, orNull, raiseMark } from '../mysql/sql.ts'
 import { NthError } from '../rules/errors.ts'
 import { claimOf } from '../rules/idempotency.ts'
 import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
@@ -50,20 +50,20 @@ export function defineSequence(
   /** What a COMMIT results in that may have been sent, without an answer. */
   let committing: SequenceState | undefined
 
-  async function attempt(connection: Connection): Promise<SequenceState> {
+  async function attempt(connection: PooledConnection): Promise<SequenceState> {
     // Waits for an attempt that is still in flight on a lost connection.
-    if (committing && (await select(connection, readResults([claim]))).length > 0) return committing
+    if (committing && (await connection.select(readResults([claim]))).length > 0) return committing
     committing = undefined
     while (true) {
       let id = await sequenceId(connection, key)
       if (id === undefined) {
         // A refused first definition creates nothing.
         changed(UNUSED)
-        id = await inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch(
-          unlessTaken,
-        )
+        id = await connection
+          .inTransaction(() => findOrCreateSequence(connection, key, at))
+          .catch(unlessTaken)
       }
-      const state = id && (await inTransaction(connection, () => define(connection, id)))
+      const state = id && (await connection.inTransaction(() => define(connection, id)))
       if (state) return state
       // Another session has created or deleted it at the same time.
     }
@@ -75,7 +75,7 @@ export function defineSequence(
     return result
   }
 
-  async function define(connection: Connection, id: number): Promise<SequenceState | undefined> {
+  async function define(connection: PooledConnection, id: number): Promise<SequenceState | undefined> {
     const sequence = await lockSequence(connection, id)
     if (!sequence) return undefined
     const { isDefined, createdAt, version } = sequence
@@ -83,8 +83,10 @@ export function defineSequence(
     if (imported && (isDefined || history.used.isNamed || history.used.isUnnamed))
       return { ...key, definition: sequence.definition, createdAt }
     const stored = changed({ ...history, ...imported })
-    if (!isDefined || !isDeepStrictEqual(stored.definition, sequence.definition))
+    if (!isDefined || !isDeepStrictEqual(stored.definition, sequence.definition)) {
       await storeSequence(connection, id, stored)
+      if (connection.isGalera) await conflictOnCluster(connection, id)
+    }
     await connection.query(storeResults([{ claim, at, results: [] }], at))
     committing = { ...key, definition: stored.definition, createdAt }
     return committing
@@ -102,15 +104,14 @@ export function deleteSequence(database: Database, key: SequenceKey, owner: Owne
   let id: number | undefined
   let isCommitting = false
 
-  async function attempt(connection: Connection): Promise<void> {
+  async function attempt(connection: PooledConnection): Promise<void> {
     // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
     id ??= await sequenceId(connection, key)
     if (id === undefined) return
     const deleted = integer(id)
-    await inTransaction(connection, async () => {
+    await connection.inTransaction(async () => {
       // Not its whole definition, which a later version may have changed to what this one can't read.
-      const [sequence] = await select<Record<'definitions' | 'keeps_numbers', number>>(
-        connection,
+      const [sequence] = await connection.select<Record<'definitions' | 'keeps_numbers', number>>(
         `select definitions, gapless and not allow_repeats as keeps_numbers
            from sequence
           where id = ${deleted} for update`,
@@ -186,8 +187,7 @@ export function storedSequenceIn(row: StoredSequenceRow) {
 
 /** Locks a sequence; undefined: it doesn't exist. */
 async function lockSequence(connection: Connection, id: number) {
-  const [row] = await select<StoredSequenceRow>(
-    connection,
+  const [row] = await connection.select<StoredSequenceRow>(
     `select ${STORED_SEQUENCE}, s.subject_salt as salt
        from sequence s force index (primary)
       where s.id = ${integer(id)} for update`,
@@ -226,7 +226,6 @@ async function storeSequence(connection: Connection, id: number, stored: StoredD
             version = version + 1
       where id = ${integer(id)}`,
   )
-  await conflictOnCluster(connection, id)
 }
 
 const BY_VERSION = 'sequence_group_version'
@@ -254,7 +253,7 @@ function hasIssued(connection: Connection, id: number, index: string, which: str
 
 /** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
 async function hasRow(connection: Connection, statement: string): Promise<boolean> {
-  return (await select(connection, `${statement} limit 1 lock in share mode`)).length > 0
+  return (await connection.select(`${statement} limit 1 lock in share mode`)).length > 0
 }
 
 /** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
@@ -265,9 +264,7 @@ const MOST_GROUPS = 10_000
  * effect: writes the rows in which they issue numbers.
  */
 async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
-  if (!galeraConnections.has(connection.connection)) return
-  const beyond = await select(
-    connection,
+  const beyond = await connection.select(
     `select id from sequence_group where sequence_id = ${integer(id)} limit 1 offset ${MOST_GROUPS}`,
   )
   if (beyond.length > 0) {
@@ -291,7 +288,7 @@ export async function findOrCreateSequence(connection: Connection, key: Sequence
   const id = await sequenceId(connection, key)
   if (id !== undefined) return id
   const namespace = await findOrCreateNamespace(connection, key.namespace)
-  const [{ insertId }] = await connection.query<ResultSetHeader>(
+  const { insertId } = await connection.query(
     `insert into sequence (namespace_id, name, version, created_at, time_zone, subject_salt)
      values (${integer(namespace.id)}, ${bytes(key.name)}, ${integer(firstVersion())}, ${instant(at)},
              ${bytes(namespace.time_zone)}, x'${createSalt()}')`,
@@ -301,8 +298,7 @@ export async function findOrCreateSequence(connection: Connection, key: Sequence
 
 /** A sequence's id; undefined: it doesn't exist. */
 async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
-  const [row] = await select<{ id: number }>(
-    connection,
+  const [row] = await connection.select<{ id: number }>(
     `select s.id
        from namespace n
        join sequence s on s.namespace_id = n.id

@@ -1,15 +1,8 @@
 /* The states of sequence groups, as readers see them. */
 import { inOrder, readFree } from '../commit/reservations.ts'
+import { BEGIN_SNAPSHOT, COMMIT, type PooledConnection } from '../mysql/pooledConnection.ts'
 import { rowsOf } from '../mysql/session.ts'
-import { bytes, groupBy, integer, list, MARK, pageByName, select, selectByParent } from '../mysql/sql.ts'
-import {
-  BEGIN_SNAPSHOT,
-  COMMIT,
-  type Connection,
-  orRollBack,
-  queryAll,
-  selectAll,
-} from '../mysql/transactions.ts'
+import { bytes, groupBy, integer, list, MARK, pageByName, selectAll, selectByParent } from '../mysql/sql.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
 import {
@@ -59,7 +52,7 @@ const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.
 
 /** Including those that were never used. */
 export async function readStatesOfGroups(
-  connection: Connection,
+  connection: PooledConnection,
   keys: readonly SequenceGroupKey[],
   now: Date,
 ): Promise<SequenceGroupState[]> {
@@ -77,7 +70,7 @@ export async function readStatesOfGroups(
 }
 
 export async function listSequenceGroups(
-  connection: Connection,
+  connection: PooledConnection,
   { namespace, name }: SequenceKey,
   page: PageByName,
   now: Date,
@@ -94,20 +87,20 @@ export async function listSequenceGroups(
 
 /** Reads the states of selected groups. What takes several statements is read from one snapshot. */
 async function readStates(
-  connection: Connection,
+  connection: PooledConnection,
   statement: string,
   now: Date,
 ): Promise<SequenceGroupState[]> {
-  const groups = groupsIn(await select<StoredSequenceGroupRow>(connection, statement), now)
+  const groups = groupsIn(await connection.select<StoredSequenceGroupRow>(statement), now)
   if (!groups.filter(isUsed).some((group) => isElsewhere(group) || group.definition.gapless))
     return groups.map((group) => stateOf(group, undefined, undefined, now))
-  return orRollBack(connection, async () => {
-    const answers = await queryAll(connection, [...BEGIN_SNAPSHOT, statement])
+  return connection.orRollBack(async () => {
+    const answers = await connection.send([...BEGIN_SNAPSHOT, statement])
     const groups = groupsIn(rowsOf<StoredSequenceGroupRow>(answers.at(-1)), now)
     const used = groups.filter(isUsed)
     const positions = await readPositions(connection, used.filter(isElsewhere))
     const free = await readFreeNumbers(connection, used)
-    await queryAll(connection, COMMIT)
+    await connection.send(COMMIT)
     return groups.map((group) => stateOf(group, positions.get(group.id), free.get(group.id), now))
   })
 }
@@ -166,7 +159,7 @@ function latestIn(row: StoredSequenceGroupRow, definition: SequenceDefinition, g
 }
 
 /** Positions in the present period, by the ids of their sequence groups. */
-async function readPositions(connection: Connection, groups: readonly Used[]) {
+async function readPositions(connection: PooledConnection, groups: readonly Used[]) {
   const statements = [...groupBy(groups, ({ periodKey }) => periodKey)].map(
     ([periodKey, same]) =>
       `select group_id as id, value as last, next_value as next
@@ -178,7 +171,7 @@ async function readPositions(connection: Connection, groups: readonly Used[]) {
 }
 
 /** The first released or expired numbers to reissue, by the ids of their sequence groups. */
-async function readFreeNumbers(connection: Connection, groups: readonly Used[]) {
+async function readFreeNumbers(connection: PooledConnection, groups: readonly Used[]) {
   const gapless = groups.filter(({ definition }) => definition.gapless)
   // Without locks: one that was released, and one that has expired.
   const first = gapless.flatMap((place) => readFree(place, 1, '').map((statement) => `(${statement})`))

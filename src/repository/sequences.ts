@@ -9,6 +9,7 @@ import {
   reservationIn,
 } from '../commit/reservations.ts'
 import { NUMBERS } from '../commit/subjectStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
 import type { FailoverDetector } from '../mysql/health.ts'
 import { type Database, joined } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
@@ -23,11 +24,9 @@ import {
   nameIn,
   pageByName,
   readValue,
-  select,
   selectByName,
   selectByParent,
 } from '../mysql/sql.ts'
-import type { Connection } from '../mysql/transactions.ts'
 import { keyText, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { Claim } from '../rules/idempotency.ts'
@@ -308,7 +307,7 @@ export async function readSequenceGroups(
         where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
           and g.name in (${list(siblings, ({ group }) => bytes(group))})`,
   )
-  const rows = await select<IdentifiedGroupRow>(connection, statement)
+  const rows = await connection.select<IdentifiedGroupRow>(statement)
   return new Map(
     rows.map((row) => {
       const { id, identity, version, sequence_id: sequenceId } = row
@@ -364,7 +363,7 @@ function listSequences(connection: Connection, namespace: string, page: PageByNa
 }
 
 async function sequencesIn(connection: Connection, statement: string): Promise<SequenceState[]> {
-  const rows = await select<SequenceDefinitionRow & NamedRow & { created_at: Date }>(connection, statement)
+  const rows = await connection.select<SequenceDefinitionRow & NamedRow & { created_at: Date }>(statement)
   return rows.map((row) => ({
     ...nameIn(row),
     definition: sequenceDefinitionIn(row),
@@ -374,8 +373,7 @@ async function sequencesIn(connection: Connection, statement: string): Promise<S
 
 /** Reads the current state of reservations whose sequences exist, with their sequence groups. */
 async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
-  const rows = await select<ReservationRow & KeyRow>(
-    connection,
+  const rows = await connection.select<ReservationRow & KeyRow>(
     `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
        if(r.state = ${OPEN} and (r.expires_at <= utc_timestamp(3) or ${isAbandoned()}), ${codeOf('EXPIRED')}, r.state) as state,
        n.name as namespace, s.name as sequence, g.name as its_group

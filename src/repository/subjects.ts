@@ -1,8 +1,8 @@
 import type { SubjectTable } from '../commit/subjectStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
 import type { Database } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { integer, select } from '../mysql/sql.ts'
-import type { Connection } from '../mysql/transactions.ts'
+import { integer } from '../mysql/sql.ts'
 import type { Row, Rows } from '../rules/rows.ts'
 import { createSalt, subjectHash } from '../rules/subjects.ts'
 import type { Owner } from '../rules/turns.ts'
@@ -18,7 +18,7 @@ export function openSubjects<Name, R extends Row, First>(
 
   async function readFirsts(connection: Connection, subjects: readonly Subject[]): Promise<Found[]> {
     const works = subjects.map(({ row, hash }) => ({ row, hash, subjects: new Map([[hash, hash]]) }))
-    const firstsOf = table.firstsIn(await select(connection, table.select(works, now())))
+    const firstsOf = table.firstsIn(await connection.select(table.select(works, now())))
     return works.flatMap((work) => {
       const first = firstsOf(work)?.get(work.hash)
       return first ? [{ first, ...work }] : []

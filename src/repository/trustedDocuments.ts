@@ -1,9 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import type { Connection } from 'mysql2/promise'
+import type { Connection } from '../mysql/connection.ts'
 import { type Database, joined } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { bytes, instant, list, pageBy, select, timeOf } from '../mysql/sql.ts'
-import { inTransaction } from '../mysql/transactions.ts'
+import { bytes, instant, list, pageBy, timeOf } from '../mysql/sql.ts'
 import type { Page } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { NewDocument, TrustedDocument } from '../rules/trustedDocument.ts'
@@ -47,7 +46,7 @@ export function openTrustedDocuments(database: Database, definitions: Database) 
      */
     add(documents: readonly NewDocument[], owner = JOINED): Promise<TrustedDocument[]> {
       return definitions.withRetry(owner, (connection) =>
-        inTransaction(connection, () => addDocuments(connection, documents)),
+        connection.inTransaction(() => addDocuments(connection, documents)),
       )
     },
 
@@ -113,8 +112,7 @@ export function listDocuments(connection: Connection, page: Page<string>): Promi
 }
 
 async function readDocuments(connection: Connection, rest: string): Promise<TrustedDocument[]> {
-  const rows = await select<{ id: Buffer; text: Buffer; added_at: Date }>(
-    connection,
+  const rows = await connection.select<{ id: Buffer; text: Buffer; added_at: Date }>(
     `select id, text, added_at from trusted_document ${rest}`,
   )
   return rows.map(({ id, text, added_at }) => ({

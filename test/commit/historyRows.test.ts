@@ -3,7 +3,6 @@ import type { CounterWork } from '../../src/commit/batch.ts'
 import { lockHistory } from '../../src/commit/periodStatements.ts'
 import { FlushText } from '../../src/commit/statements.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
-import { select } from '../../src/mysql/sql.ts'
 import { runningAt } from '../../src/rules/periods.ts'
 import type { CounterRow } from '../../src/rules/rows.ts'
 import { upTo } from '../support/client/client.ts'
@@ -42,7 +41,7 @@ it('finds the history rows of a thousand counters by their whole keys, however l
   const reads = await openTestDatabase(target).withRetry(JOINED, async (connection) => {
     await connection.query('flush status')
     await connection.query(text.statements.join())
-    const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
+    const counts = await connection.select<{ Value: string }>("show session status like 'Handler_read%'")
     return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
   })
   expect(reads).toBeLessThan(3000)

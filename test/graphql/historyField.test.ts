@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
 import { JOINED } from '../../src/mysql/slots.ts'
-import { select } from '../../src/mysql/sql.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { startProxy } from '../support/database/proxy.ts'
@@ -85,7 +84,7 @@ it('reads no more of a long history than the periods that are requested', async 
   const reads = await openTestDatabase(target).withRetry(JOINED, async (connection) => {
     await connection.query('flush status')
     for (const text of [...statements]) await connection.query(text)
-    const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
+    const counts = await connection.select<{ Value: string }>("show session status like 'Handler_read%'")
     return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
   })
   expect(statements.length).toBeGreaterThan(0)

@@ -1,11 +1,10 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Request } from '../../src/commit/call.ts'
+import type { Connection } from '../../src/mysql/connection.ts'
 import type { Database } from '../../src/mysql/pool.ts'
 import type { Target } from '../../src/mysql/settings.ts'
 import { JOBS, JOINED } from '../../src/mysql/slots.ts'
-import { select } from '../../src/mysql/sql.ts'
-import { type Connection, inTransaction } from '../../src/mysql/transactions.ts'
 import { changeChannel } from '../../src/operations/measures.ts'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
@@ -165,10 +164,10 @@ it('has the server end a select before its attempt ends, and keeps the connectio
 it('gives selects no time limit in jobs, and in transactions that change rows', async () => {
   const database = openTestDatabase(await freshDatabase())
   const statements = collectStatements('7 as seven')
-  const selectSeven = (connection: Connection) => select(connection, 'select 7 as seven')
+  const selectSeven = (connection: Connection) => connection.select('select 7 as seven')
   await database.withRetry(JOINED, selectSeven)
   await database.withRetry(JOBS, selectSeven)
-  await database.withRetry(JOINED, (connection) => inTransaction(connection, () => selectSeven(connection)))
+  await database.withRetry(JOINED, (connection) => connection.inTransaction(() => selectSeven(connection)))
   const areLimited = statements.map((statement) => /max_(statement|execution)_time/.test(statement))
   expect(areLimited).toEqual([true, false, false])
 })

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
 import { JOBS } from '../../src/mysql/slots.ts'
-import { select } from '../../src/mysql/sql.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 
 it('refuses work that begins after it was closed, or goes on, as that of an unreachable database', async () => {
@@ -10,10 +9,10 @@ it('refuses work that begins after it was closed, or goes on, as that of an unre
   let attempts = 0
   const begun = database.withRetry(JOBS, async (connection) => {
     attempts += 1
-    await select(connection, 'select 1')
+    await connection.select('select 1')
     await database.close()
     await query(target, 'select 2')
-    return select(connection, 'select 3')
+    return connection.select('select 3')
   })
   await expect(begun).rejects.toMatchObject(CLOSED)
   expect(attempts).toBe(1)

@@ -347,8 +347,7 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
     maxPending: 100,
   })
   onFinished(database.close)
-  const ask = (statement: string) =>
-    database.withRetry(JOINED, async (connection) => (await connection.query(statement))[0])
+  const ask = (statement: string) => database.withRetry(JOINED, (connection) => connection.select(statement))
   // More than it has connections.
   const gate = `'${target.database}'`
   const holder = await createConnection(target)

@@ -88,8 +88,7 @@ it('sends the longest statement that the server takes, and no longer one', async
   const database = openTestDatabase(await server())
   const textOf = (length: number) =>
     `select length('${'x'.repeat(length - "select length('') as length".length)}') as length`
-  const sent = (length: number) =>
-    database.withRetry(JOBS, async (connection) => (await connection.query(textOf(length)))[0])
+  const sent = (length: number) => database.withRetry(JOBS, (connection) => connection.select(textOf(length)))
   await expect(sent(LONGEST)).resolves.toEqual([{ length: expect.any(Number) }])
   await expect(sent(LONGEST + 1)).rejects.toMatchObject({ code: 'REQUEST_ENTITY_TOO_LARGE' })
 })

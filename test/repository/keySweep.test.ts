@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Database } from '../../src/mysql/pool.ts'
+import { PooledConnection } from '../../src/mysql/pooledConnection.ts'
 import { sweepKeys } from '../../src/repository/jobs.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { inParallel } from '../support/client/client.ts'
@@ -78,14 +79,12 @@ it('does not sweep a key that is used again after it was found old', async () =>
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
   const withRetry: Database['withRetry'] = (owner, work) =>
     database.withRetry(owner, (connection) => {
-      const send = connection.query.bind(connection)
-      const late = async (...args: Parameters<typeof send>) => {
-        if (String(args[0]).startsWith('delete')) await again()
-        return send(...args)
+      const query = PooledConnection.prototype.query.bind(connection)
+      connection.query = async <Reply>(statement: string) => {
+        if (statement.startsWith('delete')) await again()
+        return query<Reply>(statement)
       }
-      return work(
-        new Proxy(connection, { get: (own, name) => (name === 'query' ? late : Reflect.get(own, name)) }),
-      )
+      return work(connection)
     })
   await sweep(Object.assign(Object.create(database), { withRetry }), DAY_MS)
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })

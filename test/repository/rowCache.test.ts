@@ -26,7 +26,7 @@ function heapBytes(): number {
 function fullDatabase(parents: number, columns: object) {
   let id = 0
   const connection = {
-    async query(statement: string) {
+    async select(statement: string) {
       const names = [...statement.matchAll(/x'([0-9a-f]*)'/g)].map(([, digits = '']) =>
         Buffer.from(digits, 'hex'),
       )
@@ -41,7 +41,7 @@ function fullDatabase(parents: number, columns: object) {
         version: randomInt(1, 2 ** 31),
         subject_salt: randomBytes(16),
       }))
-      return [rows]
+      return rows
     },
   }
   // Nothing else of a database is used.

@@ -1,8 +1,8 @@
-import { createPool, type RowDataPacket } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
+import { JOBS } from '../../src/mysql/slots.ts'
 import { listSequenceGroups, readStatesOfGroups } from '../../src/repository/sequenceGroups.ts'
 import { upTo } from '../support/client/client.ts'
-import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { filledUp, freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -125,8 +125,7 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
     'drop table filled',
     'analyze table namespace, sequence, sequence_group, sequence_value',
   )
-  const connection = await createPool(target).getConnection()
-  onTestFinished(() => connection.destroy())
+  const database = openTestDatabase(target)
   for (const place of [
     {},
     { fromEnd: true },
@@ -134,10 +133,14 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
     { before: '025000', fromEnd: true },
     { prefix: '0499' },
   ]) {
-    await connection.query('flush status')
     const page = { prefix: '', limit: 10, fromEnd: false, ...place }
-    const rows = await listSequenceGroups(connection, sequence, page, new Date())
-    const [status] = await connection.query<RowDataPacket[]>("show session status like 'Handler_read%'")
+    const [rows, status] = await database.withRetry(JOBS, async (connection) => {
+      await connection.query('flush status')
+      return [
+        await listSequenceGroups(connection, sequence, page, new Date()),
+        await connection.select<{ Value: string }>("show session status like 'Handler_read%'"),
+      ]
+    })
     const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
     expect(rows).toHaveLength(10)
     expect({ place, reads: reads < 200 ? 'few' : reads }).toEqual({ place, reads: 'few' })
@@ -153,19 +156,16 @@ it('reads the last and the next number of one moment', async () => {
   const { sequences } = openTestNth(target)
   const key = { namespace: 'n', sequence: 's', group: 'g' }
   await sequences.restart(key, 5)
-  const connection = await createPool({ ...target, multipleStatements: true }).getConnection()
-  onTestFinished(() => connection.destroy())
-  // Somebody takes a number after each statement.
-  const busy = Object.create(connection, {
-    query: {
-      async value(statement: string) {
-        const answer = await connection.query(statement)
-        await sequences.next(key, 1)
-        return answer
-      },
-    },
+  const [state] = await openTestDatabase(target).withRetry(JOBS, (connection) => {
+    const query = connection.query.bind(connection)
+    // Somebody takes a number after each statement.
+    connection.query = async <Reply>(statement: string) => {
+      const answer = await query<Reply>(statement)
+      await sequences.next(key, 1)
+      return answer
+    }
+    return readStatesOfGroups(connection, [key], new Date())
   })
-  const [state] = await readStatesOfGroups(busy, [key], new Date())
   expect([
     [null, 5],
     [5, 6],

@@ -4,9 +4,9 @@ import { openGroupCommit } from '../../src/commit/groupCommit.ts'
 import { openWriter } from '../../src/commit/transaction.ts'
 import { createFailoverDetector } from '../../src/mysql/health.ts'
 import { Hosts } from '../../src/mysql/hosts.ts'
-import type { Database } from '../../src/mysql/pool.ts'
+import type { Database, Work } from '../../src/mysql/pool.ts'
+import type { PooledConnection } from '../../src/mysql/pooledConnection.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
-import type { Connection } from '../../src/mysql/transactions.ts'
 import { type Notices, SILENT } from '../../src/operations/log.ts'
 import { createRowCache } from '../../src/repository/batches.ts'
 import { type CounterChange, openCounters } from '../../src/repository/counters.ts'
@@ -63,7 +63,7 @@ export function openProcess(options: ProcessOptions) {
   const database = {
     deadline: () => scheduler.nowMs + timeoutMs,
     /** As `Database` does: tries until the deadline. */
-    async withRetry<T>(_owner: Owner, work: (connection: Connection) => Promise<T>): Promise<T> {
+    async withRetry<T>(_owner: Owner, work: Work<T>): Promise<T> {
       const deadline = scheduler.nowMs + timeoutMs
       for (let cause: unknown; ; await clock.pause(random.fraction() * 100)) {
         if (scheduler.nowMs > deadline) throw unavailable('The database is unreachable.', cause)
@@ -72,7 +72,10 @@ export function openProcess(options: ProcessOptions) {
           await clock.pause(latencyMs * (0.5 + random.fraction()))
           if (server.isDown || machine.cutUntil > scheduler.nowMs) continue
           // What the work reads and creates, it does on the server itself.
-          const connection = { query: async () => [[]], connection: {} } as unknown as Connection
+          const connection = {
+            select: async () => [],
+            inTransaction: (create: () => Promise<void>) => create(),
+          } as unknown as PooledConnection
           const result = await work(connection)
           await clock.pause(latencyMs * (0.5 + random.fraction()))
           return result

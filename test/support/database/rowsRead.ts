@@ -1,6 +1,5 @@
 import type { Target } from '../../../src/mysql/settings.ts'
 import { JOINED } from '../../../src/mysql/slots.ts'
-import { select } from '../../../src/mysql/sql.ts'
 import { openTestDatabase } from './database.ts'
 
 /** How many rows the server reads for the selects from a table among statements that were sent, in a session of its own. */
@@ -17,7 +16,7 @@ export async function rowsRead(
   return openTestDatabase(target).withRetry(JOINED, async (connection) => {
     await connection.query('flush status')
     for (const text of selects) await connection.query(text)
-    const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
+    const counts = await connection.select<{ Value: string }>("show session status like 'Handler_read%'")
     return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
   })
 }
