@@ -12,12 +12,14 @@ import {
   withZone,
 } from './counter.ts'
 import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
-import { listedByName, pageByName, prefix } from './lists.ts'
+import { listedByName, namesArguments, pageByName } from './lists.ts'
 import { none, on, PREFIXED, toReadIn } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace as read, or its name. What isn't known is read on demand. */
 type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
+
+const nameOf = ({ name }: { name: string }) => name
 
 /** The right to see the defaults of a namespace. */
 const toSeeDefaults = toReadIn(({ parent }) => parent.name, 'DEFINE')
@@ -44,9 +46,9 @@ builder.node(Namespace, {
         type: Counter,
         nullable: true,
         description:
-          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC. Null if the namespace has no leaderboards of `period`, or not with all counters yet.',
+          'The counters that were changed or defined, as a list or a leaderboard. `prefix` and `contains` require the order NAME_ASC. Null if the namespace has no leaderboards of `period`, or not with all counters yet.',
         args: {
-          prefix,
+          ...namesArguments,
           orderBy: t.arg({
             type: CounterOrder,
             required: true,
@@ -70,8 +72,12 @@ builder.node(Namespace, {
         async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
           const { nth, owner } = context
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page) =>
-              nth.counters.list(name, page, owner),
+            return pageByName<CounterSource>(
+              args,
+              context,
+              info,
+              (page) => nth.counters.list(name, page, owner),
+              nameOf,
             )
           const periodKey = await periodKeyIn(name, { period, at }, nth)
           return periodKey === undefined
@@ -91,7 +97,7 @@ builder.node(Namespace, {
         description: 'The sequences that were used or defined, by name.',
         resolve({ name }, args, context, info) {
           const { nth, owner } = context
-          return pageByName(args, context, info, (page) => nth.sequences.list(name, page, owner))
+          return pageByName(args, context, info, (page) => nth.sequences.list(name, page, owner), nameOf)
         },
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
@@ -130,7 +136,7 @@ builder.queryFields((t) => ({
       resolve(_, args, context, info) {
         const { nth, owner, caller } = context
         const only = namespacesOf(caller, 'READ')
-        return pageByName(args, context, info, (page) => nth.namespaces.list(page, only, owner))
+        return pageByName(args, context, info, (page) => nth.namespaces.list(page, only, owner), nameOf)
       },
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },

@@ -1,5 +1,5 @@
 import type { Nth } from '../repository/nth.ts'
-import type { Page } from '../rules/counter.ts'
+import type { PageByName } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../rules/sequenceDefinition.ts'
@@ -7,7 +7,7 @@ import * as checks from './arguments.ts'
 import { keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder, exposed, keyArguments, orNull, parts, textArgument } from './builder.ts'
 import { Period, withZone } from './counter.ts'
-import { connectionOf, listedByName, sequenceGroupCursors } from './lists.ts'
+import { listedByName, pageByName, sequenceGroupCursors } from './lists.ts'
 import { none, onName } from './rights.ts'
 import { chargeApart } from './selections.ts'
 
@@ -69,11 +69,11 @@ builder.node(Sequence, {
         ...listedByName(none('reached with its sequence')),
         type: SequenceGroup,
         description: 'The sequence groups that have issued numbers, by name.',
-        resolve({ namespace, name }, { prefix, ...args }, context, info) {
+        resolve({ namespace, name }, args, context, info) {
           const { nth, owner } = context
-          const list = (page: Page<string>) =>
-            nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }, owner)
-          return connectionOf(args, context, info, sequenceGroupCursors, list, ({ group }) => group)
+          const list = (page: PageByName) =>
+            nth.sequences.listSequenceGroups({ namespace, name }, page, owner)
+          return pageByName(args, context, info, list, ({ group }) => group, sequenceGroupCursors)
         },
       },
       { name: 'SequenceGroupConnection', description: 'A page of sequence groups.' },
