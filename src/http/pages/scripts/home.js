@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { Freshness, useLive } from './live.js'
-import { html, number, ordinal, show, useKept } from './page.js'
+import { html, number, ordinal, show, sized, useKept } from './page.js'
 import { Request } from './request.js'
 import { Bought, SALES, titles, usePurchase } from './sales.js'
 
@@ -44,7 +44,7 @@ function Plate({ copy }) {
   return html`
     <div class=${copy ? 'plate filled' : 'plate'} aria-hidden="true">
       <p class="ex">EX LIBRIS</p>
-      <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
+      <p class="number" style=${sized(`No. ${copy ? number(copy.value) : '---'}`)}>No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
       <p><em>${TITLE}</em></p>
       <p class="stock">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
     </div>`

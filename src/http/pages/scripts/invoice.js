@@ -4,7 +4,7 @@
 // again; then the reservation.
 
 import { useEffect, useRef } from 'preact/hooks'
-import { client, html, show, useAction, useKept } from './page.js'
+import { client, html, show, sized, useAction, useKept } from './page.js'
 
 /** How long to wait before checking again whether the reservation has expired, in milliseconds. */
 const ASK_AGAIN_MS = 2000
@@ -115,7 +115,7 @@ function Invoice() {
   return html`
     <form class="card" onSubmit=${(event) => close(event, 'confirmReservation')}>
       <div role="status">
-        <p class="value">${number}</p>
+        <p class="value" style=${sized(number)}>${number}</p>
         <p class="stock">${status}</p>
       </div>
       <div ref=${write} hidden=${state === 'none'}>

@@ -58,6 +58,8 @@ export function Freshness({ live: { state, hasNumbers, error, retryNow } }) {
 }
 
 function staleText({ code, message }, hasNumbers) {
-  if (hasNumbers) return `The numbers may be old: ${message}`
+  // The field for a key says why.
+  if (hasNumbers)
+    return code === 'UNAUTHENTICATED' ? 'The numbers may be old.' : `The numbers may be old: ${message}`
   return code === 'NO_ANSWER' ? message : `The numbers can't be reached: ${message}`
 }
