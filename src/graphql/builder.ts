@@ -90,7 +90,7 @@ export const builder = new SchemaBuilder<{
 
 builder.queryType({
   description:
-    'Queries. A name has 1 to 191 characters, contains no control characters, and is compared exactly. A field that fails is null and has an error; the others are still returned. If a field can also be null for another reason, its description says so. A response has the errors of all root fields, and the first 200 below them.',
+    'Queries. A name has 1 to 191 characters, contains no control characters, and is compared exactly. A field that fails is null and has an error; the others are still returned. If a field can also be null for another reason, its description says so. A response has the errors of all root fields, and at most 200 of what is below them.',
 })
 
 builder.mutationType({
