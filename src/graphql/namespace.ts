@@ -24,6 +24,9 @@ const nameOf = ({ name }: { name: string }) => name
 /** The right to see the defaults of a namespace. */
 const toSeeDefaults = toReadIn(({ parent }) => parent.name, 'DEFINE')
 
+/** When a default is null. */
+const NULL_DEFAULTS = 'Null only if you may not see the defaults, or if they could not be read.'
+
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
@@ -33,11 +36,19 @@ builder.node(Namespace, {
   fields: (t) => ({
     name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
     ...parts(t, ({ name }: NamespaceSource, { namespaces }: Nth) => namespaces.read(name), {
-      timeZone: [orNull('String'), 'The IANA time zone of new counters and sequences.', toSeeDefaults],
-      periods: [orNull([TrackedPeriodRef]), 'The periods whose totals new counters keep.', toSeeDefaults],
+      timeZone: [
+        orNull('String'),
+        `The IANA time zone of new counters and sequences. ${NULL_DEFAULTS}`,
+        toSeeDefaults,
+      ],
+      periods: [
+        orNull([TrackedPeriodRef]),
+        `The periods whose totals new counters keep. ${NULL_DEFAULTS}`,
+        toSeeDefaults,
+      ],
       leaderboards: [
         orNull([Period]),
-        'The periods for which it has leaderboards of period totals.',
+        `The periods for which it has leaderboards of period totals. ${NULL_DEFAULTS}`,
         toSeeDefaults,
       ],
     }),
@@ -94,7 +105,8 @@ builder.node(Namespace, {
           on('READ', PREFIXED, ({ parent, args }) => ({ namespace: parent.name, prefix: args.prefix })),
         ),
         type: Sequence,
-        description: 'The sequences that were used or defined, by name.',
+        description:
+          'The sequences that were used or defined, by name. Null only if you may not read all names with `prefix`, if they could not be read, or if an argument is invalid.',
         resolve({ name }, args, context, info) {
           const { nth, owner } = context
           return pageByName(args, context, info, (page) => nth.sequences.list(name, page, owner), nameOf)
@@ -112,7 +124,7 @@ for (const type of [Counter, Sequence]) {
       type: Namespace,
       nullable: true,
       extensions: { right: none(`reached with its ${type === Counter ? 'counter' : 'sequence'}`) },
-      description: 'Its namespace.',
+      description: 'Its namespace. Null only if it could not be read.',
       resolve: ({ namespace }) => ({ name: namespace }),
     }),
   )

@@ -1,10 +1,10 @@
-import './apiKey.ts'
 import './counter.ts'
 import './counterChange.ts'
 import './sequence.ts'
 import './sequenceNumbers.ts'
 import './namespace.ts'
 import './subscription.ts'
+import './apiKey.ts'
 import './trustedDocument.ts'
 import {
   type GraphQLArgument,
@@ -35,7 +35,10 @@ const VALUES_OF_A_FIELD = 4
 /** Work of the checks of an item in a list argument, in values. */
 const VALUES_OF_AN_ARGUMENT = 4
 
+/** Types and root fields are in the order of the imports above: what most callers need comes first. */
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
+schema.description =
+  'Counters and sequences. `increment` adds 1 to a counter and returns your own number, and `nextInSequence` issues the next number of a sequence, such as MYBOARD-1. Any valid name can be used at once; nothing has to be created first.'
 
 const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]
 const types = Object.values(schema.getTypeMap()).filter(isObjectType)
