@@ -94,18 +94,14 @@ const FIELDS = {
 
 const OF_A_KEY = ['origins', 'documents', 'perMinute', 'expiresAt']
 
-/** What a key may be for: what to know about it, the scopes to choose from, those that are chosen, and its first fields. */
+/** What a key may be for: what to know about it, the scopes to choose from, and the fields that it begins with. */
 const PURPOSES = {
-  'For a page': {
-    about: 'Everybody can read it there, so it works on your pages only.',
-    ...{ scopes: ['READ', 'ADD', 'NUMBER'], chosen: ['READ', 'ADD'] },
-    fields: ['origins', 'namespace', 'names'],
-  },
-  'For a server': {
-    about: 'Your programs keep it secret. No page can use it.',
-    ...{ scopes: Object.keys(SCOPES), chosen: ['READ', 'ADD', 'NUMBER'] },
-    fields: ['namespace'],
-  },
+  'For a page': [
+    'Everybody can read it there, so it works on your pages only.',
+    ['READ', 'ADD', 'NUMBER'],
+    ['origins', 'namespace', 'names'],
+  ],
+  'For a server': ['Your programs keep it secret. No page can use it.', Object.keys(SCOPES), ['namespace']],
 }
 
 function CreateForm({ done }) {
@@ -131,19 +127,18 @@ function CreateForm({ done }) {
     done()
     return `Created: ${key.prefix}…`
   }
-  const choiceOf = ([name, { about }]) => html`
+  const choiceOf = ([name, [about]]) => html`
     <div>
       <button type="button" class=${name === purpose ? '' : 'quiet'} aria-pressed=${name === purpose} onClick=${() => setPurpose(name)}>${name}</button>
       <p class="hint">${about}</p>
     </div>`
-  const fieldOf = (id) => {
-    const [label, more] = FIELDS[id]
-    return html`<${Field} ...${{ id, label, ...more }} argument=${OF_A_KEY.includes(id) ? id : `grants.0.${id}`} />`
-  }
-  const formOf = ({ scopes, chosen, fields }) => {
+  const argumentOf = (id) => (OF_A_KEY.includes(id) ? id : `grants.0.${id}`)
+  const fieldOf = (id) =>
+    html`<${Field} ...${{ id, label: FIELDS[id][0], ...FIELDS[id][1] }} argument=${argumentOf(id)} />`
+  const formOf = ([, scopes, fields]) => {
     const others = Object.keys(FIELDS).filter((id) => id !== 'origins' && !fields.includes(id))
     const scopeOf = (scope) => html`
-      <label><input type="checkbox" name=${scope} defaultChecked=${chosen.includes(scope)} /> <strong>${scope}</strong> ${SCOPES[scope]}</label>`
+      <label><input type="checkbox" name=${scope} defaultChecked=${/READ|ADD/.test(scope)} /> <strong>${scope}</strong> ${SCOPES[scope]}</label>`
     return html`
       <${MutationForm} key=${purpose} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${show} initial=${created}>
         <${Field} id="label" label="Label" hint="What it is for." maxlength="191" />

@@ -122,10 +122,11 @@ export async function readList(query, variables, signal, connectionIn) {
     const started = contains && (await readList(query, { ...others, prefix: contains }, signal, connectionIn))
     // Of what all namespaces have, those are shown that the key allows.
     const allowed = error.data && connectionIn(error.data)
-    const nodes = [...(allowed?.nodes ?? []), ...(started?.connection?.nodes ?? [])]
-    const byId = new Map(nodes.map((node) => [node.id ?? node.name, node]))
-    if (started?.connection)
+    if (started?.connection) {
+      const nodes = [...(allowed?.nodes ?? []), ...started.connection.nodes]
+      const byId = new Map(nodes.map((node) => [node.id ?? node.name, node]))
       return { ...started, connection: { ...started.connection, nodes: [...byId.values()] } }
+    }
     if (!error.data?.namespaces) noteRefusal(error)
     return { connection: allowed, refusal: error }
   }
@@ -138,9 +139,7 @@ export function List({ address, caption, columns, connection, refusal, rowOf, em
   const { nodes, pageInfo } = connection
   const isFirst = address.after === undefined && address.before === undefined
   const { contains } = address
-  const range = connection.pageInfo.hasNextPage
-    ? ' among these names. The next page searches more of them'
-    : ''
+  const range = pageInfo.hasNextPage ? ' among these names. The next page searches more of them' : ''
   const reason = contains === undefined ? empty : `Nothing contains ${quoted(contains)}${range}.`
   const cellOf = (cell, index) => html`<td class=${columns[index + 1][1]}>${cell}</td>`
   const itemOf = (node) => {
