@@ -105,7 +105,7 @@ class PageRenderer extends Renderer {
 
 /** The box of the search, and the panel with what `docs.js` finds. */
 const SEARCH = `<div class="search" role="search">
-<input type="search" id="query" placeholder="Type / to search" aria-label="Search the documentation" aria-keyshortcuts="/" autocomplete="off" spellcheck="false">
+<input type="search" id="query" placeholder="Search" aria-label="Search the documentation" aria-keyshortcuts="/" autocomplete="off" spellcheck="false">
 <div class="card" id="found" tabindex="-1" hidden><p class="hint" role="status"></p><ol class="list"></ol></div>
 </div>`
 

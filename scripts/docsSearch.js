@@ -8,7 +8,7 @@ import { withAddress } from '/docs.js'
 const MOST = 20
 
 /** How many characters of a section a result shows, and how many of them before the first word that was searched for. */
-const EXCERPT = 160
+const EXCERPT = 140
 const BEFORE = 40
 
 const COMMON = /^(a|an|and|are|can|do|does|for|how|i|in|is|it|my|of|on|or|the|to|what|when|with)$/

@@ -144,10 +144,13 @@ it('finds sections by keyboard, and loads the search only when somebody searches
   await expect.poll(async () => (await heading.boundingBox())?.y).toBeLessThan(800)
 
   // Parts of words, and this server's address.
-  await window.getByRole('searchbox').fill('client.tg')
+  await window.getByRole('searchbox').fill('kubern')
+  await resultsOf(window).getByText('On Kubernetes').first().waitFor()
+  await window.getByRole('searchbox').fill('curl')
   await resultsOf(window).getByText(`${url}/client.tgz`).first().waitFor()
   await window.keyboard.press('ArrowDown')
   await window.keyboard.press('Escape')
+  await expect.poll(() => window.evaluate('document.activeElement.id')).toBe('query')
   await window.getByRole('searchbox').fill('xyzzy')
   await window.getByText('Nothing found.').waitFor()
   expect(await resultsOf(window).count()).toBe(0)

@@ -22,10 +22,10 @@ article.addEventListener('click', async ({ target }) => {
   for (const said of article.querySelectorAll('.copy [role]')) said.textContent = ''
   const code = target.closest('.block').querySelector('code')
   // Browsers give pages the clipboard on https and on this machine only.
-  getSelection().selectAllChildren(code)
   const copying = navigator.clipboard?.writeText(code.textContent).then(() => 'Copied.')
-  target.previousElementSibling.textContent =
-    (await copying?.catch(() => {})) ?? 'Selected: press Ctrl+C to copy.'
+  const copied = await copying?.catch(() => {})
+  if (!copied) getSelection().selectAllChildren(code)
+  target.previousElementSibling.textContent = copied ?? 'Selected: press Ctrl+C to copy.'
 })
 
 async function find() {
@@ -41,6 +41,7 @@ async function find() {
     results.length > 0 ? `Best results: ${results.length}. Enter opens the first one.` : none
 }
 
+if (matchMedia('(hover: hover)').matches) box.placeholder = 'Type / to search'
 box.addEventListener('input', find)
 addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey) return
