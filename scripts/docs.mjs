@@ -117,7 +117,7 @@ function pageOf({ file, title }, html, sections) {
 <script type="module" src="/docs.js"></script>
 <main class="docs" id="main">
 ${SEARCH}
-${file === INDEX ? '' : '<a class="to-pages" href="#pages">All pages, and the sections of this one</a>'}
+${file === INDEX ? '' : '<div class="to-pages"><a href="#pages">All pages, and the sections of this one</a></div>'}
 <article>
 ${html}
 <nav class="line ends" aria-label="Neighbours">
