@@ -22,7 +22,7 @@ interface StaticPage {
 const ROOT = new URL('../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
-/** The documentation's pages, which `npm run build` makes. */
+/** The documentation's pages and their search, which `npm run build` makes. */
 const DOCS = new URL('dist/docs/', ROOT)
 
 /** What `scripts/graphiql.mjs` has built: the page, and the files that it loads, each in two compressed forms. */
@@ -95,7 +95,7 @@ export async function readPages() {
       framed(path, `<script type="module" src="/${script}.js"></script>${await text(name)}`),
     ] as const
   })
-  const docs = (await readdir(DOCS)).map(async (name) => {
+  const docs = (await readdir(DOCS)).filter(isPage).map(async (name) => {
     const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
     return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
   })
@@ -163,6 +163,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     ...within(ROOT, [...BESIDE, ...docs.map((name) => `docs/${name}`)]),
     // The types and the package are for those who install the client.
     ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts', 'client.tgz', 'nth.js']),
+    ['/docs/search.js', new URL('search.js', DOCS)],
     ...LIBRARIES,
   ]
 }
