@@ -279,7 +279,7 @@ function draw({ color, labelColor, style, ...badge }: Badge): string {
     MEASURED.test(text) ? text : STAND_IN.repeat(index + 1) + standIn(text),
   )
   return (
-    makeBadge({ label: left, message: right, color, style, ...(labelColor && { labelColor }) })
+    makeBadge({ label: left, message: right, color, style, ...(label && labelColor && { labelColor }) })
       // Without a length, to which a browser would stretch it: joined letters would come apart.
       .replace(/ textLength="[^"]*"([^>]*>)(\x7F+)[^<]*/g, (_, rest: string, { length }: string) => {
         const text = texts[length - 1] ?? ''

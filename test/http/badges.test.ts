@@ -106,6 +106,8 @@ it('has colors by the names of Shields and CSS, and draws them', async () => {
   const image = await imageOf(colors)
   expect(image).toContain('fill="rebeccapurple"')
   expect(image).toContain('fill="#4b0"')
+  // Not a stripe of it.
+  expect(await imageOf({ label: '', labelColor: 'navy' })).not.toContain('navy')
   // Shields has a green of its own.
   expect(await imageOf({ color: 'green', labelColor: '#123' })).toMatch(/fill="#123".*fill="#67ac09"/s)
 })
