@@ -22,14 +22,24 @@ export function useLive(document, variables, { by = 'name', onEvent } = {}) {
   const text = JSON.stringify(variables)
   useEffect(() => {
     if (!text) return
+    const leaving = new AbortController()
+    function take(data) {
+      if (leaving.signal.aborted) return
+      const [changed] = Object.values(data)
+      latest.current?.(changed)
+      show(changed)
+      setLive((current) => ({ ...current, hasNumbers: true }))
+    }
+    // Before a WebSocket has sent the first event, it takes three round trips. What has an id was read before.
+    const read = () => client.query(document.replace('subscription', 'query'), JSON.parse(text), leaving)
+    // If that fails, the subscription says why.
+    if (by === 'name') read().then(take, () => {})
     // Keeps the first error: screen readers would announce each new text.
     stream.current = client.subscribe(document, JSON.parse(text), {
       // The first event has all that is shown, the others what changed.
       onData(data) {
-        const [changed] = Object.values(data)
-        latest.current?.(changed)
-        show(changed)
-        setLive({ state: 'open', hasNumbers: true, error: undefined })
+        take(data)
+        setLive((current) => ({ ...current, state: 'open', error: undefined }))
       },
       onError(error) {
         noteRefusal(error)
@@ -37,7 +47,10 @@ export function useLive(document, variables, { by = 'name', onEvent } = {}) {
       },
       onState: (state) => setLive((current) => ({ ...current, state })),
     })
-    return () => stream.current.stop()
+    return () => {
+      leaving.abort()
+      stream.current.stop()
+    }
   }, [document, text, key])
   return { states, show, live: { ...live, retryNow: () => stream.current?.retryNow() } }
 }

@@ -2,7 +2,7 @@
 
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isRefused, KeyForm, Root, useAccess, useIsLong, useRead } from '/page.js'
+import { client, html, isRefused, KeyForm, Root, Skeleton, useAccess, useIsLong, useRead } from '/page.js'
 import { countersView, counterView } from './counters.js'
 import { documentsView } from './documents.js'
 import { homeView, searchView } from './home.js'
@@ -37,7 +37,7 @@ function App() {
     </header>
     <${Access} />
     <p class="muted" role="status">${isLong && 'Loading…'}</p>
-    ${shown.subject && html`<${Shown} ...${shown} />`}`
+    ${shown.subject ? html`<${Shown} ...${shown} />` : html`<${Skeleton} />`}`
 }
 
 /** A view has `read`, `title`, the part of the address that is `named` in it, and `View`. */
