@@ -1,8 +1,7 @@
 // The console: shows what the address says, one view at a time.
 
-import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isRefused, KeyForm, Root, Skeleton, useAccess, useIsLong, useRead } from '/page.js'
+import { client, fill, html, isRefused, KeyForm, Skeleton, useAccess, useIsLong, useRead } from '/page.js'
 import { countersView, counterView } from './counters.js'
 import { documentsView } from './documents.js'
 import { homeView, searchView } from './home.js'
@@ -136,4 +135,4 @@ document.addEventListener('click', (event) => {
   go(Object.fromEntries(new URLSearchParams(link.search)))
 })
 
-render(html`<${Root}><${App} /><//>`, document.querySelector('main'))
+fill('main', html`<${App} />`)
