@@ -32,5 +32,9 @@ await build(
     }
   }),
 )
-const licenseOf = (name) => `# ${name}\n\n${readFileSync(pathOf(`node_modules/${name}/LICENSE`), 'utf8')}`
+
+function licenseOf(name) {
+  const fileOf = (file) => readFileSync(pathOf(`node_modules/${name}/${file}`), 'utf8')
+  return `# ${name} ${JSON.parse(fileOf('package.json')).version}\n\n${fileOf('LICENSE')}`
+}
 writeFileSync(`${TARGET}/licenses.md`, ['preact', 'htm'].map(licenseOf).join('\n'))

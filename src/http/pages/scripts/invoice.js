@@ -104,7 +104,7 @@ function Invoice() {
   const state = isRunning ? 'waiting' : (reservation?.state ?? without)
   const { formatted, expiresAt } = reservation ?? {}
   const [number, status, button] = {
-    none: ['', 'No invoice begun yet.', 'Begin an invoice'],
+    none: ['No invoice begun yet.', '', 'Begin an invoice'],
     waiting: [formatted ?? '…', ''],
     failed: ['–', '', 'Try again'],
     RESERVED: [formatted, isOpen && `Yours until ${times.format(new Date(expiresAt))}.`],

@@ -23,24 +23,19 @@ export function useLive(document, variables, { by = 'name', onEvent } = {}) {
   useEffect(() => {
     if (!text) return
     const leaving = new AbortController()
-    function take(data) {
-      if (leaving.signal.aborted) return
+    function take(data, news) {
       const [changed] = Object.values(data)
       latest.current?.(changed)
       show(changed)
-      setLive((current) => ({ ...current, hasNumbers: true }))
+      setLive((current) => ({ ...current, hasNumbers: true, ...news }))
     }
-    // Before a WebSocket has sent the first event, it takes three round trips. What has an id was read before.
-    const read = () => client.query(document.replace('subscription', 'query'), JSON.parse(text), leaving)
-    // If that fails, the subscription says why.
-    if (by === 'name') read().then(take, () => {})
+    // The first event of a WebSocket takes three round trips; what has an id was read before. The subscription says what fails.
+    const query = document.replace('subscription', 'query')
+    if (by === 'name') client.query(query, JSON.parse(text), leaving).then(take, () => {})
     // Keeps the first error: screen readers would announce each new text.
     stream.current = client.subscribe(document, JSON.parse(text), {
       // The first event has all that is shown, the others what changed.
-      onData(data) {
-        take(data)
-        setLive((current) => ({ ...current, state: 'open', error: undefined }))
-      },
+      onData: (data) => take(data, { state: 'open', error: undefined }),
       onError(error) {
         noteRefusal(error)
         setLive((current) => ({ ...current, error: current.error ?? error }))

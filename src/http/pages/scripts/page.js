@@ -174,10 +174,6 @@ export function andFocus(selector, act) {
   }
 }
 
-/** What a page shows until it has read what it is about. */
-export const Skeleton = () =>
-  html`<div class="tiles skeleton" aria-hidden="true">${[...Array(8)].map(() => html`<p class="card"></p>`)}</div>`
-
 /** A text to copy, below a line with what it is and the button. */
 export function Copyable({ text, label, button = 'Copy', children }) {
   const source = useRef()

@@ -21,6 +21,6 @@ export function First() {
         <//>
         <p class="hint">To number tickets or invoices, use <a href=${addressOf({ namespace: NAMESPACE, list: 'sequences' })}>a sequence</a>.</p>
       </section>
-      <${UseIt} ...${{ namespace: NAMESPACE, name }} />
+      <${UseIt} heading=${html`<h3>Use it</h3>`} ...${{ namespace: NAMESPACE, name }} />
     </div>`
 }
