@@ -38,14 +38,14 @@ const NOT_XML = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/g
 
 /** Characters whose widths badge-maker has as Verdana draws them: Latin, Greek, Cyrillic, and their punctuation. */
 const MEASURED =
-  /^[ -~\u00A0-\u02FF\u0370-\u0482\u048A-\u052F\u1E00-\u1FFF\u2010-\u2027\u2030-\u205E\u20A0-\u20BF]*$/
+  /^[ -~\u00A0-\u02FF\u0370-\u0482\u048A-\u052F\u1E00-\u1FFF\u2010-\u2027\u202F-\u205E\u20A0-\u20BF]*$/
 
 /** What is about as wide as a character that isn't measured. Any other is as wide as a dash, which is as wide as high. */
 const WIDTHS: [RegExp, string][] = [
   [/[\p{Mn}\p{Me}\p{Cf}]/u, ''],
-  [/[\p{sc=Arab}\p{sc=Hebr}]/u, '?'],
+  [/[\p{scx=Arab}\p{scx=Hebr}]/u, '?'],
   [
-    /[\p{sc=Armn}\p{sc=Beng}\p{sc=Deva}\p{sc=Ethi}\p{sc=Geor}\p{sc=Khmr}\p{sc=Knda}\p{sc=Laoo}\p{sc=Telu}\p{sc=Thai}]/u,
+    /[\p{scx=Armn}\p{scx=Beng}\p{scx=Deva}\p{scx=Ethi}\p{scx=Geor}\p{scx=Khmr}\p{scx=Knda}\p{scx=Laoo}\p{scx=Telu}\p{scx=Thai}]/u,
     '0',
   ],
 ]
@@ -134,7 +134,7 @@ function parameters<Shape extends z.ZodRawShape>(shape: Shape) {
 }
 
 function isEnglish(locale: string): boolean {
-  return new Intl.Locale(locale).language === 'en'
+  return /^en(-|$)/i.test(locale)
 }
 
 function isLocale(text: string): boolean {
@@ -153,7 +153,7 @@ function parse<Values>(schema: z.ZodType<Values>, request: IncomingMessage): Val
   const [issue] = error?.issues ?? []
   const fault =
     issue?.code === 'unrecognized_keys'
-      ? `Unknown parameter "${issue.keys[0]}"`
+      ? `Unknown parameter "${clipped(issue.keys[0] ?? '')}"`
       : `Invalid ${String(issue?.path[0])}`
   throw new NthError('BAD_USER_INPUT', `${fault}; supported: ${issue?.message}`)
 }

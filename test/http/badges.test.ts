@@ -143,6 +143,20 @@ it('has the label, color and style of its address, and a number in a language, s
   expect(image).toContain('fill="#ff8800"')
 })
 
+it('gives numbers of all languages the width of their digits', async () => {
+  const { url, ask } = await startService()
+  await ask(ADD, { name: 'c', delta: 1_234_567 })
+  const widthOf = async (locale: string) => {
+    const image = await fetch(
+      `${url}${pathOf('counter', 'default', 'c', 'svg')}?${new URLSearchParams({ locale })}`,
+    )
+    return Number(/ width="(\d+)"/.exec(await image.text())?.[1])
+  }
+  const width = await widthOf('en')
+  for (const locale of ['de', 'fr', 'de-CH', 'ar-EG', 'fa', 'hi-u-nu-deva', 'bn', 'he'])
+    expect([locale, Math.abs((await widthOf(locale)) - width) <= 10]).toEqual([locale, true])
+})
+
 it.each([
   'a/b',
   '/about.html',
@@ -180,6 +194,8 @@ it.each([
   ['c', { label: 'a\nb' }, 'Invalid label; supported: '],
   ['c', { labelColor: 'url(#a)' }, 'Invalid labelColor; supported: '],
   ['c', { group: 'g' }, 'Unknown parameter "group"; supported: label, color, labelColor, style, period, '],
+  ['c', { ['x'.repeat(9000)]: '' }, `Unknown parameter "${'x'.repeat(64)}…"; supported: `],
+  ['c', { ordinal: '', locale: 'not a language' }, 'Invalid locale; supported: '],
   ['c', { logo: 'mysql', colour: 'red' }, 'Unknown parameter "colour"; supported: '],
   ['c', { left: '' }, 'This counter has no maxValue.'],
   ['c', { left: 'false' }, 'Invalid left; supported: no value, or true'],
