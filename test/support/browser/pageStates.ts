@@ -222,7 +222,7 @@ export const states: Record<string, State> = {
   },
   'the console without numbers': {
     path: '/console',
-    after: (window) => says(window, 'Nothing has been counted'),
+    after: (window) => says(window, 'Your first counter'),
   },
   'the console with counters that move': {
     path: '/console',

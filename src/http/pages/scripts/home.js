@@ -3,8 +3,8 @@
 import { useState } from 'preact/hooks'
 import { Freshness, useLive } from './live.js'
 import { html, number, ordinal, show, sized, useKept } from './page.js'
-import { Request } from './request.js'
 import { Bought, SALES, titles, usePurchase } from './sales.js'
+import { UseIt } from './useIt.js'
 
 const [TITLE] = titles
 
@@ -25,7 +25,7 @@ function Home() {
   const onBought = (copy) => setOwn([copy, ...own].slice(0, 100))
   const purchase = usePurchase({ title: TITLE, book: books[TITLE], update, onBought })
   return html`
-    <div class="feel tiles">
+    <div class="feel halves tiles">
       <section aria-label="Your copy">
         <${Plate} copy=${own[0]} />
         <div class="line">
@@ -34,7 +34,7 @@ function Home() {
         </div>
         <${Bought} title=${TITLE} purchase=${purchase} />
       </section>
-      <${Request} title=${TITLE} copy=${own[0]} />
+      <${UseIt} namespace="booksales" name=${TITLE} answer=${own[0]} />
     </div>
     <${Others} sales=${sales} own=${own} />
     <${Freshness} live=${live} />`

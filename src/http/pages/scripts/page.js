@@ -8,8 +8,14 @@ import { createClient } from '/client.js'
 export const html = htm.bind(h)
 
 /** Shows a page, below the field for a key. */
-export const show = (Page) =>
-  render(html`<${Root}><${KeyField} /><${Page} /><//>`, document.querySelector('#app'))
+export const show = (Page) => fill('#app', html`<${KeyField} /><${Page} />`)
+
+/** Puts a page into the place of its skeleton. */
+export function fill(selector, content) {
+  const place = document.querySelector(selector)
+  place.replaceChildren()
+  render(html`<${Root}>${content}<//>`, place)
+}
 
 /** Where the key of this tab is kept, by GraphiQL too. */
 const KEY = 'nth-key'
@@ -30,7 +36,7 @@ export const useAccess = () => useContext(Access)
 let setAccess
 
 /** What all components of a page stand in. */
-export function Root({ children }) {
+function Root({ children }) {
   const [access, set] = useState({ key: readKey() })
   setAccess = set
   return html`<${Access.Provider} value=${access}>${children}<//>`

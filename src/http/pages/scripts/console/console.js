@@ -1,8 +1,7 @@
 // The console: shows what the address says, one view at a time.
 
-import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isRefused, KeyForm, Root, refusalText, useAccess, useIsLong, useRead } from '/page.js'
+import { client, fill, html, isRefused, KeyForm, refusalText, useAccess, useIsLong, useRead } from '/page.js'
 import { countersView, counterView } from './counters.js'
 import { documentsView } from './documents.js'
 import { homeView, searchView } from './home.js'
@@ -19,6 +18,9 @@ function viewOf({ view, namespace, list, counter, sequence, contains }) {
   return list === 'sequences' ? sequencesView : countersView
 }
 
+const card = html`<p class="card"></p>`
+const skeleton = html`<div class="tiles skeleton" aria-hidden="true">${Array(8).fill(card)}</div>`
+
 const newVisit = () => ({ address: readAddress(), focused: document.activeElement })
 
 /** Shows the present address. What was shown before remains until that is read. */
@@ -34,7 +36,7 @@ function App() {
     </header>
     <${Access} />
     <p class="muted" role="status">${isLong && 'Loading…'}</p>
-    ${shown.subject && html`<${Shown} ...${shown} />`}`
+    ${shown.subject ? html`<${Shown} ...${shown} />` : skeleton}`
 }
 
 /** A view has `read`, `title`, the part of the address that is `named` in it, and `View`. */
@@ -128,4 +130,4 @@ document.addEventListener('click', (event) => {
   go(Object.fromEntries(new URLSearchParams(link.search)))
 })
 
-render(html`<${Root}><${App} /><//>`, document.querySelector('main'))
+fill('main', html`<${App} />`)

@@ -3,6 +3,7 @@
 import { Bars, CHARTS } from '/bars.js'
 import { Freshness } from '/live.js'
 import { client, html, isRefused, number, ordinal, useRead } from '/page.js'
+import { UseIt } from '/useIt.js'
 import { Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
@@ -138,6 +139,7 @@ export const counterView = {
     }
     return html`
       <${Detail} ...${{ panel, live, definition }} questions=${[reset, deletion]}>
+        <${UseIt} heading=${html`<h3>Use it</h3>`} ...${{ namespace, name }} />
         <${Section} title="History"><${History} ...${{ period, history, timeZone }} /><//>
       <//>`
   },

@@ -3,6 +3,7 @@
 import { useRef } from 'preact/hooks'
 import { Freshness } from '/live.js'
 import { html, sized } from '/page.js'
+import { First } from './first.js'
 import * as parts from './parts.js'
 
 const { addedText, addressOf, Elsewhere, List, Name, NameLink, numberText, quoted, Time, Value } = parts
@@ -40,13 +41,12 @@ export const homeView = {
       html`<${Time} at=${counters?.nodes[0]?.updatedAt} never="–" />`,
       timeZone,
     ]
-    const empty = html`
-      Nothing has been counted or numbered yet. <a href=${addressOf({ namespace: 'default' })}>Open the namespace default</a>,
-      and create a counter or a sequence.`
+    const isEmpty = data.connection?.nodes.length === 0 && !address.after && !address.before
+    if (isEmpty) return html`<${First} />`
     return html`
       <${MovingCounters} namespaces=${data.connection?.nodes ?? []} />
       <h3>Namespaces</h3>
-      <${List} ...${{ address, rowOf, empty, ...data }} caption="Namespaces"
+      <${List} ...${{ address, rowOf, ...data }} caption="Namespaces"
         columns=${[['Namespace'], ['Last change', 'amount'], ['Time zone of new names', 'wide']]} />`
   },
 }
