@@ -187,7 +187,7 @@ it('begins a key with what it is for, and ends with lines that work as they are 
   await button(window, 'Create the key').click()
   await expect.poll(linesOf).toContain('curl')
   const { stdout } = await promisify(execFile)('sh', ['-c', `${await linesOf()} --silent`])
-  expect(JSON.parse(stdout)).toEqual({ data: { increment: { value: 1 } } })
+  expect(JSON.parse(stdout)).toEqual({ data: { increment: { value: 1, valueIn: 1 } } })
   const { counter } = await ask('{ counter(name: "visitors", namespace: "Ada\'s") { value } }')
   expect(counter).toEqual({ value: 1 })
 })

@@ -13,7 +13,7 @@ const inPath = (name) =>
   encodeURIComponent(name).replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16)}`)
 
 /** The ways, each with its text and what comes of it. With `hasKey` they send a key, which is left to fill in. */
-const WAYS = {
+export const WAYS = {
   GraphQL: ({ namespace, name }) => `mutation {
   increment(namespace: ${JSON.stringify(namespace)}, name: ${JSON.stringify(name)}) {
     value

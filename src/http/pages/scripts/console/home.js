@@ -6,7 +6,7 @@ import { html, sized } from '/page.js'
 import { First } from './first.js'
 import * as parts from './parts.js'
 
-const { addedText, addressOf, Elsewhere, List, Name, NameLink, numberText, quoted, Time, Value } = parts
+const { addedText, Elsewhere, List, Name, NameLink, numberText, quoted, Time, Value } = parts
 
 /** Namespaces on a page: each takes a statement or two. */
 const NAMESPACES = 20

@@ -2,6 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { Copyable, client, html } from '/page.js'
+import { WAYS } from '/useIt.js'
 import { Field, MutationForm, Question } from './forms.js'
 import * as parts from './parts.js'
 
@@ -119,11 +120,13 @@ function CreateForm({ done }) {
   }
   function show({ secret, key }, { elements }) {
     const [name] = elements.names.value.trim().split('\n')
-    const counted = {
-      name: name || `${elements.prefix.value}visitors`,
+    const counter = {
       namespace: elements.namespace.value || 'default',
+      name: name || `${elements.prefix.value}visitors`,
     }
-    setCreated({ secret, lines: (isPage ? pageLines : serverLines)(secret, counted, elements) })
+    const mayCount = ['ADD', 'WRITE', 'ADMIN'].some((scope) => elements[scope]?.checked)
+    const text = WAYS[isPage ? '<nth-count>' : 'curl']({ ...counter, hasKey: true })
+    setCreated({ secret, lines: mayCount && text.replace(/nth_…|\$NTH_KEY/, secret) })
     done()
     return `Created: ${key.prefix}…`
   }
@@ -156,22 +159,4 @@ function CreateForm({ done }) {
       ${created && html`<${Copyable} text=${created.secret} label="Copy the key now: it is not shown again." button="Copy the key" />`}
       ${created?.lines && html`<${Copyable} text=${created.lines} label="To paste" button="Copy the lines" />`}
     <//>`
-}
-
-const attribute = (text) => text.replace(/[&<"]/g, (character) => `&#${character.charCodeAt()};`)
-
-/** The element with a key: what it shows needs READ, and what it counts ADD. */
-function pageLines(secret, { name, namespace }, { READ, ADD }) {
-  if (!READ.checked && !ADD.checked) return undefined
-  return `<script async crossorigin src="${location.origin}/nth.js"></script>
-<nth-count src="${location.origin}" namespace="${attribute(namespace)}" name="${attribute(name)}" key="${secret}"${ADD.checked ? ' action="increment"' : ''}></nth-count>`
-}
-
-/** A call that the key allows, for a shell. */
-function serverLines(secret, { name, namespace }, { ADD, WRITE, ADMIN }) {
-  const mayCount = ADD.checked || WRITE.checked || ADMIN.checked
-  const counting = `mutation { increment(name: ${JSON.stringify(name)}, namespace: ${JSON.stringify(namespace)}) { value } }`
-  const body = JSON.stringify({ query: mayCount ? counting : '{ viewer { grants { scopes } } }' })
-  // An apostrophe would end the shell's quotes.
-  return `curl ${location.origin}/graphql -H 'Authorization: Bearer ${secret}' --json '${body.replaceAll("'", '\\u0027')}'`
 }
