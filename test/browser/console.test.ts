@@ -47,9 +47,7 @@ it('leads from the home page to a namespace, its counters and one of them, and b
 it('says what to do when nothing has been counted yet', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
-  await window.getByText('Nothing has been counted or numbered yet.').waitFor()
-  await window.getByRole('link', { name: 'Open the namespace default' }).click()
+  const window = await openWindow(consoleUrl(url, { namespace: 'default' }))
   await window.getByText('No counter was written or defined in this namespace.').waitFor()
   await nameField(window).fill('visitors')
   await button(window, 'Open').click()
