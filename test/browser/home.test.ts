@@ -85,7 +85,7 @@ it('changes the way to send the request by keyboard', async () => {
   await window.keyboard.press('ArrowRight')
   expect(await window.getByRole('radio', { name: 'curl' }).isChecked()).toBe(true)
   for (const _ of upTo(2)) await window.keyboard.press('ArrowLeft')
-  await window.getByText("from 'nth-counters/react'").waitFor()
+  await window.getByText('![Red Horse Hill]').waitFor()
 })
 
 it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', async (width) => {

@@ -31,7 +31,7 @@ function Boards() {
     html`<${Board} key=${name} name=${name} group=${groupOf(name)} update=${update} />`
   return html`
     <div class="halves tiles">${BOARDS.map(boardOf)}</div>
-    <${Freshness} live=${data ? live : { ...live, error, retryNow: readAgain, state: 'waiting' }} />`
+    <${Freshness} live=${data ? { ...live, hasNumbers: true } : { ...live, error, retryNow: readAgain, state: 'waiting' }} />`
 }
 
 function Board({ name, group, update }) {
