@@ -26,6 +26,8 @@ interface Shown {
   name: string
   /** Null: its period is not tracked. */
   number: number | null
+  /** Missing unless what is left is shown. Null: there is no bound. */
+  maxValue?: number | null
 }
 
 /** What this browser counted, or took back. */
@@ -166,6 +168,26 @@ function tokenOfBrowser(): string {
   return token
 }
 
+let skips: boolean | undefined
+
+/** Whether this browser counts nothing, such as that of the site's owner. */
+function skipsCounting(): boolean {
+  if (skips !== undefined) return skips
+  try {
+    skips = localStorage.getItem('nth-skip') !== null
+  } catch {
+    skips = false
+  }
+  if (skips) console.info('<nth-count> counts nothing: localStorage has "nth-skip".')
+  return skips
+}
+
+/** The number of a counter that an element shows. */
+function numberOf({ number, maxValue }: Shown): number | null {
+  if (maxValue === undefined || number === null) return number
+  return maxValue === null ? null : maxValue - number
+}
+
 /** Writes a number in a language; a tag that isn't one is ignored. */
 function written(number: number, language: string, isOrdinal: boolean): string {
   try {
@@ -184,7 +206,9 @@ function settingsOf(element: Element) {
   const [src, key, name, period, action] = [of('src'), of('key'), of('name'), of('period'), of('action')]
   const namespace = of('namespace') || 'default'
   const url = `${src.replace(/\/$/, '')}/graphql`
-  const number = period ? `valueIn(period: ${period.toUpperCase()})` : 'value'
+  const isLeft = element.hasAttribute('left')
+  const number = period && !isLeft ? `valueIn(period: ${period.toUpperCase()})` : 'value'
+  const counter = `id revision name number: ${number} ${isLeft ? 'maxValue' : ''}`
   const showsOwn = element.hasAttribute('own')
   const isOnce = action === 'once'
   return {
@@ -192,15 +216,15 @@ function settingsOf(element: Element) {
     namespace,
     showsOwn,
     isOnce,
-    isCounting: isOnce || action === 'increment',
+    isCounting: (isOnce || action === 'increment') && !skipsCounting(),
     isLive: element.hasAttribute('live') && !showsOwn,
     client: memo(clients, `${url} ${key}`, () => createClient({ url, ...(key && { key }) })),
     /** What is counted. */
     id: [url, namespace, name].join('\n'),
     /** What is alike. */
-    feed: [url, key, namespace, number, isOnce].join('\n'),
+    feed: [url, key, namespace, counter, isOnce].join('\n'),
     own: `own: ${number}`,
-    counter: `id revision name number: ${number}`,
+    counter,
     variables: { namespace, ...(isOnce && { subject: tokenOfBrowser() }) },
     types: `$namespace: String!${isOnce ? ', $subject: String!' : ''}`,
   }
@@ -208,7 +232,7 @@ function settingsOf(element: Element) {
 
 class NthCount extends HTMLElement {
   static readonly observedAttributes =
-    'src namespace name key action period live undo own ordinal poll lang'.split(' ')
+    'src namespace name key action period left live undo own ordinal poll lang'.split(' ')
 
   #settings = settingsOf(this)
   /** Ends when an attribute changes, or the element leaves the page. */
@@ -223,6 +247,8 @@ class NthCount extends HTMLElement {
   #isPressed = false
   /** The content before there was a number. */
   #content: string | undefined
+  /** The number that is shown. */
+  #number: number | null = null
 
   connectedCallback(): void {
     this.addEventListener('click', this.#onClick)
@@ -249,11 +275,13 @@ class NthCount extends HTMLElement {
     this.#settings = settingsOf(this)
     const { name, namespace, client, id, feed, counter, isCounting, isOnce, isLive, showsOwn } =
       this.#settings
+    // In another language, perhaps.
+    if (this.#number !== null) this.#render()
     if (!name) return
     // At once, so that elements that come together share one stream. The client drops what is older than what it had.
     if (isLive) {
       const follow = memo(feeds, feed, () => createFeed(client, namespace, counter))
-      follow(name, ({ number }) => this.#show(number), signal)
+      follow(name, (shown) => this.#show(numberOf(shown)), signal)
     }
     if (isCounting && !this.querySelector('button') && this.#counted !== id) {
       if (await this.#change(signal, 'increment', id)) this.#counted = id
@@ -267,7 +295,7 @@ class NthCount extends HTMLElement {
     const changes = this.#changes
     const found = await persist(signal, () => read(name))
     if (!found || signal.aborted || changes !== this.#changes) return
-    this.#show(found.number, found.mine?.own ?? null, Boolean(found.mine))
+    this.#show(numberOf(found), found.mine?.own ?? null, Boolean(found.mine))
   }
 
   /**
@@ -290,7 +318,11 @@ class NthCount extends HTMLElement {
     this.#changes += 1
     const { change } = data
     const isCounted = field === 'increment'
-    this.#show(change?.counter?.number, isCounted ? change?.own : null, isOnce && isCounted)
+    this.#show(
+      change?.counter ? numberOf(change.counter) : undefined,
+      isCounted ? change?.own : null,
+      isOnce && isCounted,
+    )
     return true
   }
 
@@ -347,10 +379,17 @@ class NthCount extends HTMLElement {
     }
     output ??= this
     this.#content ??= output.textContent ?? ''
-    const number = showsOwn ? this.#own : this.#total
+    const number = (showsOwn ? this.#own : this.#total) ?? null
     const language = this.lang || navigator.language
-    const text = number == null ? this.#content : written(number, language, this.hasAttribute('ordinal'))
-    if (text === output.textContent) return
+    const text = number === null ? this.#content : written(number, language, this.hasAttribute('ordinal'))
+    if (text !== output.textContent) this.#write(output, text)
+    if (number === this.#number) return
+    this.#number = number
+    // Like those of forms, but their listeners around this element shall not get it: it doesn't bubble.
+    this.dispatchEvent(new CustomEvent('change', { detail: { number } }))
+  }
+
+  #write(output: HTMLElement, text: string): void {
     output.textContent = text
     output.style.fontVariantNumeric = 'tabular-nums'
     // The first number is no news.

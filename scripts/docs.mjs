@@ -1,7 +1,10 @@
-// Makes the pages that Nth serves below /docs/ from the documentation's Markdown: a part of `npm run build`.
+// Makes the pages that Nth serves below /docs/, and their search, from the documentation's Markdown: a part of
+// `npm run build`.
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { posix } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { lexer, parse, Renderer } from 'marked'
+import { build } from 'rolldown'
 
 const ROOT = new URL('../', import.meta.url)
 const TARGET = new URL('dist/docs/', ROOT)
@@ -57,7 +60,6 @@ class PageRenderer extends Renderer {
 
   heading({ tokens, depth, text }) {
     const html = this.parser.parseInline(tokens)
-    if (depth === 1) return `<h1>${html}</h1>\n`
     const id = this.#idOf(text)
     if (depth === 2) this.sections.push({ id, html })
     return `<h${depth} id="${id}"><a href="#${id}">${html}</a></h${depth}>\n`
@@ -77,7 +79,8 @@ class PageRenderer extends Renderer {
 
   // What is wide scrolls by itself, also by keyboard, so that the page doesn't.
   code({ text }) {
-    return `<pre tabindex="0"><code>${escaped(text)}</code></pre>\n`
+    const copy = `<p class="copy hint"><span role="status"></span> <button class="link">Copy</button></p>`
+    return `<div class="block"><pre tabindex="0"><code>${escaped(text)}</code></pre>${copy}</div>\n`
   }
 
   table(token) {
@@ -100,26 +103,53 @@ class PageRenderer extends Renderer {
   }
 }
 
+/** The box of the search, and the panel with what `docs.js` finds. */
+const SEARCH = `<div class="search" role="search">
+<input type="search" id="query" placeholder="Search" aria-label="Search the documentation" aria-keyshortcuts="/" autocomplete="off" spellcheck="false">
+<div class="card" id="found" tabindex="-1" hidden><p class="hint" role="status"></p><ol class="list"></ol></div>
+</div>`
+
 /** The head and the main part of a page, which the server frames like all others. */
-function htmlOf({ file, title }, text) {
-  const renderer = new PageRenderer(file)
-  const html = parse(text, { renderer })
-  const position = pages.findIndex((page) => page.file === file)
+function pageOf({ file, title }, html, sections) {
+  const position = files.findIndex((page) => page.file === file)
   return `<title>${escaped(title)} · Nth</title>
 <link rel="stylesheet" href="/docs.css">
+<script type="module" src="/docs.js"></script>
 <main class="docs" id="main">
+${SEARCH}
+${file === INDEX ? '' : '<div class="to-pages"><a href="#pages">All pages, and the sections of this one</a></div>'}
 <article>
-${file === INDEX ? '' : '<a class="to-pages" href="#pages">All pages, and the sections of this one</a>'}
 ${html}
 <nav class="line ends" aria-label="Neighbours">
-${neighbour('prev', pages[position - 1])}
-${neighbour('next', pages[position + 1])}
+${neighbour('prev', 'Previous', files[position - 1])}
+${neighbour('next', 'Next', files[position + 1])}
 </nav>
 <p class="hint"><a href="/${file}">This page as Markdown</a></p>
 </article>
-${file === INDEX ? '' : navigation(file, renderer.sections)}
+${navigation(file, sections)}
 </main>
 `
+}
+
+/** What the search finds: each heading of a page, with the plain text below it. */
+function foundIn(html, { title, address }) {
+  return html.split(/(?=<h[1-6] )/).map((part) => {
+    const [, id, heading, text] = /^<h. id="(.*?)">(.*?)<\/h.>(.*)/s.exec(part)
+    return { address: `${address}#${id}`, page: title, heading: plain(heading), text: plain(text) }
+  })
+}
+
+/** The text of HTML, without the buttons that copy. */
+function plain(html) {
+  const text = html
+    .replace(/<p class="copy.*?<\/p>/g, '')
+    .replace(/<\/?(a|code|del|em|span|strong)\b[^>]*>/g, '')
+    .replace(/<[^>]*>/g, ' ')
+  const characters = { quot: '"', amp: '&', lt: '<', gt: '>' }
+  return text
+    .replace(/&(?:#(\d+)|(\w+));/g, (_, code, name) => characters[name] ?? String.fromCodePoint(code))
+    .replace(/\s+/g, ' ')
+    .trim()
 }
 
 /** Links to all pages, and to the sections of this one. */
@@ -138,10 +168,9 @@ function groupHtml({ title, pages }, file, sections) {
   return `<h2>${escaped(title)}</h2>\n<ul>\n${items.join('\n')}\n</ul>`
 }
 
-function neighbour(rel, page) {
-  if (!page) return ''
-  const title = escaped(page.title)
-  return `<a rel="${rel}" href="${page.address}">${rel === 'prev' ? `← ${title}` : `${title} →`}</a>`
+function neighbour(rel, label, page) {
+  if (!page) return '<span></span>'
+  return `<a class="card" rel="${rel}" href="${page.address}"><span class="hint">${label}</span><br>${escaped(page.title)}</a>`
 }
 
 function escaped(text) {
@@ -150,10 +179,34 @@ function escaped(text) {
 
 await rm(TARGET, { recursive: true, force: true })
 await mkdir(TARGET, { recursive: true })
-await Promise.all(
+const found = await Promise.all(
   files.map(async (page) => {
-    const text = page.file === INDEX ? index : await readFile(new URL(page.file, ROOT), 'utf8')
-    const name = posix.basename(page.address === '/docs/' ? '/index' : page.address)
-    await writeFile(new URL(`${name}.html`, TARGET), htmlOf(page, text))
+    const { file, address } = page
+    const text = file === INDEX ? index : await readFile(new URL(file, ROOT), 'utf8')
+    const renderer = new PageRenderer(file)
+    const html = parse(text, { renderer })
+    const name = posix.basename(address === '/docs/' ? '/index' : address)
+    await writeFile(new URL(`${name}.html`, TARGET), pageOf(page, html, renderer.sections))
+    // What the index says is said by the pages themselves.
+    return file === INDEX ? [] : foundIn(html, page)
   }),
 )
+
+/** What `docsSearch.js` imports as `sections`. */
+const sections = {
+  name: 'sections',
+  resolveId: (id) => (id === 'sections' ? id : undefined),
+  load: (id) => (id === 'sections' ? `export default ${JSON.stringify(found.flat())}` : undefined),
+}
+
+const LICENSE = new URL('node_modules/minisearch/LICENSE.txt', ROOT)
+await build({
+  input: fileURLToPath(new URL('docsSearch.js', import.meta.url)),
+  external: '/docs.js',
+  plugins: [sections],
+  output: {
+    file: fileURLToPath(new URL('search.js', TARGET)),
+    minify: true,
+    postBanner: `/* MiniSearch:\n${await readFile(LICENSE, 'utf8')}*/`,
+  },
+})

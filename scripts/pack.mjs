@@ -3,8 +3,7 @@
 // What the package depends on is inside it, in the versions that were tested: the `overrides` of this repository would
 // not apply to whoever installs it, and an installation needs no network. Bundled, they are thirty files
 // instead of six thousand.
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -21,22 +20,10 @@ function undo() {
 
 function prepare() {
   change('bin/nth.js', (text) => text.replace('../dist/main.js', '../dist/bundle/main.js'))
-  const unbundled = librariesOfPages()
   change('package.json', (text) => {
     const { dependencies, devDependencies, overrides, scripts, ...rest } = JSON.parse(text)
-    const kept = Object.entries(dependencies).filter(([name]) => unbundled.has(name))
-    const description = { ...rest, dependencies: Object.fromEntries(kept), bundleDependencies: true }
-    return `${JSON.stringify({ ...description, scripts: { postpack: scripts.postpack } }, null, 2)}\n`
+    return `${JSON.stringify({ ...rest, scripts: { postpack: scripts.postpack } }, null, 2)}\n`
   })
-}
-
-/** Packages of which a page loads files as they are: the server asks where they are. */
-function librariesOfPages() {
-  const code = readdirSync('dist/http').filter((name) => name.endsWith('.js'))
-  const names = code.flatMap((name) => [
-    ...readFileSync(join('dist/http', name), 'utf8').matchAll(/import\.meta\.resolve\('([^/']+)/g),
-  ])
-  return new Set(names.map(([, name]) => name))
 }
 
 function change(name, edit) {

@@ -185,11 +185,10 @@ export const page = notBoth('last', 'first')
 export const historyRange = notBoth('last', 'from')
 export const reset = notBoth('expectedRevision', 'expectedValue')
 
-/** Like `page`. Only the order by name has an index to find a prefix, and only values are kept for periods. */
+/** Like `page`. Only the order by name has an index of names, and only values are kept for periods. */
 export const counterPage: Check<Record<string, unknown>> = (args) => {
-  const { prefix, orderBy } = args
-  if (prefix !== '' && orderBy !== 'NAME_ASC')
-    return { message: 'requires the order NAME_ASC', path: ['prefix'] }
+  const named = ['prefix', 'contains'].find((argument) => args[argument] !== '')
+  if (named && args.orderBy !== 'NAME_ASC') return { message: 'requires the order NAME_ASC', path: [named] }
   return orderOfPeriod(args) ?? page(args) ?? leaderboard(args)
 }
 

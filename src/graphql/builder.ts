@@ -85,12 +85,12 @@ export const builder = new SchemaBuilder<{
 
 builder.queryType({
   description:
-    'Queries. A name has 1 to 191 characters, contains no control characters, and is compared exactly.',
+    'Queries. A name has 1 to 191 characters, contains no control characters, and is compared exactly. A field that fails is null and has an error; the others are still returned. If a field can also be null for another reason, its description says so. A response has the errors of all root fields, and at most 200 of what is below them.',
 })
 
 builder.mutationType({
   description:
-    'Mutations, which are executed one after another. A field that fails is null and has an error; the others are still applied. An `idempotencyKey` has 1 to 255 printable ASCII characters. A repeat within 24 hours is not applied again.',
+    'Mutations, which are executed one after another. A field that fails is null and has an error; the others are still applied. If a field can also be null for another reason, its description says so. An `idempotencyKey` has 1 to 255 printable ASCII characters. A repeat within 24 hours is not applied again.',
 })
 
 builder.addScalarType(

@@ -145,8 +145,11 @@ builder.node(Counter, {
       ],
     }),
     ...parts(t, retentionOf, {
-      timeZone: [orNull('String'), 'The IANA time zone of its periods.'],
-      periods: [orNull([TrackedPeriodRef]), 'The periods whose totals it keeps.'],
+      timeZone: [orNull('String'), 'The IANA time zone of its periods. Null only if it could not be read.'],
+      periods: [
+        orNull([TrackedPeriodRef]),
+        'The periods whose totals it keeps. Null only if they could not be read.',
+      ],
     }),
     ...parts(t, (counter: CounterSource, { counters }: Nth) => counters.read(counter), {
       createdAt: [orNull('DateTime'), 'When it was first changed or defined. Null means never.'],
@@ -195,7 +198,7 @@ builder.queryFields((t) => ({
     nullable: { list: true, items: true },
     extensions: { right: onNames },
     description:
-      'Returns 1 to 500 counters, in the requested order. They are read together. Names may repeat.',
+      'Returns 1 to 500 counters, in the requested order. They are read together. Names may repeat. A counter that you may not read is null and has an error.',
     args: countersArguments,
     resolve(_, { namespace, names }, context, info) {
       const lengths = names.map((name) => namespace.length + name.length)

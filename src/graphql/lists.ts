@@ -1,6 +1,6 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
-import type { Page, PageByName } from '../rules/counter.ts'
+import { MAX_SEARCHED, type NamePage, type Page, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { LeaderboardOrder, SortKey } from '../rules/leaderboards.ts'
 import { nameFault, textFault } from '../rules/names.ts'
@@ -10,29 +10,54 @@ import { MAX_ITEMS } from './arguments.ts'
 import { textArgument } from './builder.ts'
 import type { Context } from './context.ts'
 import type { Right } from './rights.ts'
-import { chargeList, room } from './selections.ts'
+import { charge, chargeList, room } from './selections.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
 /** Cost of a page besides its items, counted in items: each page is a statement of its own. */
 export const STATEMENT_COST = 50
 
-export const prefix = textArgument('Only names that start with this text.')
+/** Cost of a search, which compares many names. */
+const SEARCH_COST = 200
+
+/** Which names a list has. */
+export const namesArguments = {
+  prefix: textArgument('Only names that start with this text.'),
+  contains: textArgument(
+    `Only names that contain this text, in upper or lower case. A page searches at most ${MAX_SEARCHED} names. So it may have fewer items than requested, even none, while there are more pages.`,
+  ),
+}
 
 /** Options of a list ordered by name, which requires a right. */
 export function listedByName(right: Right) {
-  return { nullable: true, args: { prefix }, extensions: { check: checks.page, right } } as const
+  return { nullable: true, args: namesArguments, extensions: { check: checks.page, right } } as const
 }
 
 /** Returns a page of a list ordered by name. */
-export function pageByName<Item extends { name: string }>(
-  { prefix, ...args }: DefaultConnectionArguments & { prefix: string },
+export async function pageByName<Item extends object>(
+  { prefix, contains, ...args }: DefaultConnectionArguments & { prefix: string; contains: string },
   context: Context,
   info: GraphQLResolveInfo,
-  list: (page: PageByName) => Promise<Item[]>,
+  list: (page: PageByName) => Promise<NamePage<Item>>,
+  nameOf: (item: Item) => string,
+  cursors = nameCursors,
 ) {
-  const listPage = (page: Page<string>) => list({ prefix, ...page })
-  return connectionOf(args, context, info, nameCursors, listPage, ({ name }) => name)
+  if (contains !== '') charge(context, SEARCH_COST)
+  let search: { end: string; fromEnd: boolean } | undefined
+  async function listPage(page: Page<string>): Promise<Item[]> {
+    const { items, searchedTo } = await list({ prefix, contains, ...page })
+    // A full page ends with its last item.
+    const isFull = items.length === page.limit
+    if (searchedTo !== undefined && !isFull) search = { end: searchedTo, fromEnd: page.fromEnd }
+    return items
+  }
+  const connection = await connectionOf(args, context, info, cursors, listPage, nameOf)
+  if (!search) return connection
+  const end = cursors.encode(search.end)
+  const more = search.fromEnd
+    ? { hasPreviousPage: true, startCursor: end }
+    : { hasNextPage: true, endCursor: end }
+  return { ...connection, pageInfo: { ...connection.pageInfo, ...more } }
 }
 
 /** Returns a page of an ordered list, as specified by Relay. */

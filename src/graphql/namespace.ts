@@ -12,15 +12,20 @@ import {
   withZone,
 } from './counter.ts'
 import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
-import { listedByName, pageByName, prefix } from './lists.ts'
+import { listedByName, namesArguments, pageByName } from './lists.ts'
 import { none, on, PREFIXED, toReadIn } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace as read, or its name. What isn't known is read on demand. */
 type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
 
+const nameOf = ({ name }: { name: string }) => name
+
 /** The right to see the defaults of a namespace. */
 const toSeeDefaults = toReadIn(({ parent }) => parent.name, 'DEFINE')
+
+/** When a default is null. */
+const NULL_DEFAULTS = 'Null only if you may not see the defaults, or if they could not be read.'
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
@@ -31,11 +36,19 @@ builder.node(Namespace, {
   fields: (t) => ({
     name: t.exposeString('name', { description: 'The name, exactly as it was written.' }),
     ...parts(t, ({ name }: NamespaceSource, { namespaces }: Nth) => namespaces.read(name), {
-      timeZone: [orNull('String'), 'The IANA time zone of new counters and sequences.', toSeeDefaults],
-      periods: [orNull([TrackedPeriodRef]), 'The periods whose totals new counters keep.', toSeeDefaults],
+      timeZone: [
+        orNull('String'),
+        `The IANA time zone of new counters and sequences. ${NULL_DEFAULTS}`,
+        toSeeDefaults,
+      ],
+      periods: [
+        orNull([TrackedPeriodRef]),
+        `The periods whose totals new counters keep. ${NULL_DEFAULTS}`,
+        toSeeDefaults,
+      ],
       leaderboards: [
         orNull([Period]),
-        'The periods for which it has leaderboards of period totals.',
+        `The periods for which it has leaderboards of period totals. ${NULL_DEFAULTS}`,
         toSeeDefaults,
       ],
     }),
@@ -44,9 +57,9 @@ builder.node(Namespace, {
         type: Counter,
         nullable: true,
         description:
-          'The counters that were changed or defined, as a list or a leaderboard. `prefix` requires the order NAME_ASC. Null if the namespace has no leaderboards of `period`, or not with all counters yet.',
+          'The counters that were changed or defined, as a list or a leaderboard. `prefix` and `contains` require the order NAME_ASC. Null if the namespace has no leaderboards of `period`, or not with all counters yet.',
         args: {
-          prefix,
+          ...namesArguments,
           orderBy: t.arg({
             type: CounterOrder,
             required: true,
@@ -70,8 +83,12 @@ builder.node(Namespace, {
         async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
           const { nth, owner } = context
           if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(args, context, info, (page) =>
-              nth.counters.list(name, page, owner),
+            return pageByName<CounterSource>(
+              args,
+              context,
+              info,
+              (page) => nth.counters.list(name, page, owner),
+              nameOf,
             )
           const periodKey = await periodKeyIn(name, { period, at }, nth)
           return periodKey === undefined
@@ -88,10 +105,11 @@ builder.node(Namespace, {
           on('READ', PREFIXED, ({ parent, args }) => ({ namespace: parent.name, prefix: args.prefix })),
         ),
         type: Sequence,
-        description: 'The sequences that were used or defined, by name.',
+        description:
+          'The sequences that were used or defined, by name. Null only if you may not read all names with `prefix`, if they could not be read, or if an argument is invalid.',
         resolve({ name }, args, context, info) {
           const { nth, owner } = context
-          return pageByName(args, context, info, (page) => nth.sequences.list(name, page, owner))
+          return pageByName(args, context, info, (page) => nth.sequences.list(name, page, owner), nameOf)
         },
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
@@ -106,7 +124,7 @@ for (const type of [Counter, Sequence]) {
       type: Namespace,
       nullable: true,
       extensions: { right: none(`reached with its ${type === Counter ? 'counter' : 'sequence'}`) },
-      description: 'Its namespace.',
+      description: 'Its namespace. Null only if it could not be read.',
       resolve: ({ namespace }) => ({ name: namespace }),
     }),
   )
@@ -130,7 +148,7 @@ builder.queryFields((t) => ({
       resolve(_, args, context, info) {
         const { nth, owner, caller } = context
         const only = namespacesOf(caller, 'READ')
-        return pageByName(args, context, info, (page) => nth.namespaces.list(page, only, owner))
+        return pageByName(args, context, info, (page) => nth.namespaces.list(page, only, owner), nameOf)
       },
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },

@@ -1,5 +1,5 @@
 import type { Nth } from '../repository/nth.ts'
-import type { Page } from '../rules/counter.ts'
+import type { PageByName } from '../rules/counter.ts'
 import { joinNames } from '../rules/names.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../rules/sequence.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../rules/sequenceDefinition.ts'
@@ -7,7 +7,7 @@ import * as checks from './arguments.ts'
 import { keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder, exposed, keyArguments, orNull, parts, textArgument } from './builder.ts'
 import { Period, withZone } from './counter.ts'
-import { connectionOf, listedByName, sequenceGroupCursors } from './lists.ts'
+import { listedByName, pageByName, sequenceGroupCursors } from './lists.ts'
 import { none, onName } from './rights.ts'
 import { chargeApart } from './selections.ts'
 
@@ -46,7 +46,7 @@ builder.node(Sequence, {
     }),
     timeZone: t.string({
       nullable: true,
-      description: 'The IANA time zone of dates and restarts.',
+      description: 'The IANA time zone of dates and restarts. Null only if it could not be read.',
       resolve: async ({ namespace, definition }, _, { nth }) =>
         (definition ?? (await nth.namespaces.read(namespace))).timeZone,
     }),
@@ -57,7 +57,7 @@ builder.node(Sequence, {
       type: SequenceGroup,
       nullable: true,
       extensions: { right: none('reached with its sequence') },
-      description: 'Returns a sequence group.',
+      description: 'Returns a sequence group. Null only if it could not be read.',
       args: { name: group },
       async resolve({ namespace, name: sequence }, { name: group }, context, info) {
         await chargeApart(context, info)
@@ -68,12 +68,13 @@ builder.node(Sequence, {
       {
         ...listedByName(none('reached with its sequence')),
         type: SequenceGroup,
-        description: 'The sequence groups that have issued numbers, by name.',
-        resolve({ namespace, name }, { prefix, ...args }, context, info) {
+        description:
+          'The sequence groups that have issued numbers, by name. Null only if they could not be read, or if an argument is invalid.',
+        resolve({ namespace, name }, args, context, info) {
           const { nth, owner } = context
-          const list = (page: Page<string>) =>
-            nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }, owner)
-          return connectionOf(args, context, info, sequenceGroupCursors, list, ({ group }) => group)
+          const list = (page: PageByName) =>
+            nth.sequences.listSequenceGroups({ namespace, name }, page, owner)
+          return pageByName(args, context, info, list, ({ group }) => group, sequenceGroupCursors)
         },
       },
       { name: 'SequenceGroupConnection', description: 'A page of sequence groups.' },
@@ -100,7 +101,7 @@ builder.node(SequenceGroup, {
       type: Sequence,
       nullable: true,
       extensions: { right: none('reached with its sequence group') },
-      description: 'Its sequence.',
+      description: 'Its sequence. Null only if it could not be read.',
       async resolve({ namespace, sequence: name }, _, context, info) {
         await chargeApart(context, info)
         return context.nth.sequences.read({ namespace, name })
@@ -111,12 +112,15 @@ builder.node(SequenceGroup, {
         orNull('SafeInt'),
         'The last number issued. In a gapless sequence, it is the furthest one. Null means that there is none yet.',
       ],
-      lastFormatted: [orNull('String'), 'The formatted `lastValue`.'],
+      lastFormatted: [orNull('String'), 'The formatted `lastValue`. Null means that there is none yet.'],
       nextValue: [
         orNull('SafeInt'),
         'The number that comes next. Another caller may get it first. Null means that the sequence is exhausted.',
       ],
-      nextFormatted: [orNull('String'), 'The formatted `nextValue`.'],
+      nextFormatted: [
+        orNull('String'),
+        'The formatted `nextValue`. Null means that the sequence is exhausted.',
+      ],
       revision: [
         'SafeInt',
         'Orders the states of this sequence group. Of two states, the one with the higher revision is newer; if both have the same revision, keep the later response.',

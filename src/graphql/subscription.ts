@@ -16,7 +16,7 @@ import { ReservationRef } from './sequenceNumbers.ts'
 
 builder.subscriptionType({
   description:
-    'Subscriptions, which are streams of events. The first event has everything that was requested, each once, in the requested order. Later events have only what changed, in its newest state, at most ten times a second. The end of a period also changes `valueIn` and `history`. After a reconnect, the first event has everything again.',
+    'Subscriptions, which are streams of events. The first event has everything that was requested, each once, in the requested order. Later events have only what changed, in its newest state, at most ten times a second. The end of a period also changes `valueIn` and `history`. After a reconnect, the first event has everything again. Null and errors mean the same as in queries.',
 })
 
 /**
@@ -41,7 +41,7 @@ builder.subscriptionFields((t) => ({
     nullable: { list: true, items: true },
     extensions: { right: onNames },
     description:
-      'Returns the current state of 1 to 500 counters, then in each event the counters that changed.',
+      'Returns the current state of 1 to 500 counters, then in each event the counters that changed. A counter that you may not read, or that cannot be read, is null and has an error.',
     args: countersArguments,
     subscribe,
     resolve: async (changed: Changed, { names, namespace }, context, info) => {

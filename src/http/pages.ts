@@ -22,21 +22,15 @@ interface StaticPage {
 const ROOT = new URL('../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
-/** The documentation's pages, which `npm run build` makes. */
+/** The documentation's pages with their search, and one script for each other page, which `npm run build` makes. */
 const DOCS = new URL('dist/docs/', ROOT)
+const BUNDLES = new URL('dist/pages/', ROOT)
 
 /** What `scripts/graphiql.mjs` has built: the page, and the files that it loads, each in two compressed forms. */
 const GRAPHIQL = new URL('dist/graphiql/', ROOT)
 
 /** Files beside `docs` that the docs link to. */
 const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'examples/README.md']
-
-/** Libraries that pages import, as published; the import map in `page.html` has their names. */
-const LIBRARIES: [path: string, file: URL][] = [
-  ['/preact.js', new URL(import.meta.resolve('preact'))],
-  ['/hooks.js', new URL(import.meta.resolve('preact/hooks'))],
-  ['/htm.js', new URL(import.meta.resolve('htm'))],
-]
 
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
@@ -55,30 +49,39 @@ const TYPES: Record<string, string> = {
 }
 
 /** What surrounds the head and the main part of each page. */
-const frame = readFileSync(new URL('page.html', PAGES), 'utf8')
-
-const importMap = /<script type="importmap">(.+?)<\/script>/.exec(frame)?.[1] ?? ''
+const frame = withStyles(readFileSync(new URL('page.html', PAGES), 'utf8'))
 
 const STRICT = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-/** Pages run only their own scripts and styles; of those in the page, only the import map. */
-const headers = {
-  'content-security-policy': `default-src 'self'; script-src 'self' 'sha256-${hash('sha256', importMap, 'base64')}'; ${STRICT}`,
-}
+const headers = { 'content-security-policy': `default-src 'self'; ${STRICT}` }
 
 /** GraphiQL makes styles while it runs; scripts, workers and requests are this server's only. */
 const graphiqlHeaders = {
   'content-security-policy': `default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; ${STRICT}`,
 }
 
-/** The page at a path, from its head (up to `<main`) and its main part; in the frame, the link to it is marked. */
+/**
+ * The page at a path, from its head (up to `<main`) and its main part; in the frame, the link to it is marked. It runs only
+ * scripts of this server, and has only the styles that are in it.
+ */
 function framed(path: string, html: string): StaticPage {
   const start = html.indexOf('<main')
   const page = frame
     .replace(`href="${path}"`, (link) => `${link} aria-current="page"`)
-    .replace('<!-- head -->', () => html.slice(0, start).trim())
+    .replace('<!-- head -->', () => withStyles(html.slice(0, start).trim()))
     .replace('<!-- main -->', () => html.slice(start).trim())
-  return fixedPage('page.html', page)
+  const styles = [...page.matchAll(/<style>(.*?)<\/style>/gs)]
+  const hashes = styles.map(([, style = '']) => `'sha256-${hash('sha256', style, 'base64')}'`)
+  const policy = `default-src 'self'; style-src ${hashes.join(' ')}; ${STRICT}`
+  return fixedPage('page.html', page, { 'content-security-policy': policy })
+}
+
+/** Puts the stylesheets of a page into it: it is laid out with the first response, not with the second. */
+function withStyles(html: string): string {
+  return html.replace(
+    /<link rel="stylesheet" href="\/(\w+\.css)">/g,
+    (_, name) => `<style>${readFileSync(new URL(name, PAGES), 'utf8')}</style>`,
+  )
 }
 
 /** Reads the fixed pages once: the path of a request never reaches the file system. */
@@ -89,13 +92,10 @@ export async function readPages() {
   const html = (await readdir(PAGES)).filter(isPage).map(async (name) => {
     const page = basename(name, '.html')
     const path = page === 'home' ? '/' : `/${page}`
-    const script = page === 'console' ? 'console/console' : page
-    return [
-      path,
-      framed(path, `<script type="module" src="/${script}.js"></script>${await text(name)}`),
-    ] as const
+    const script = `<script type="module" src="/pages/${page}.js"></script>`
+    return [path, framed(path, script + (await text(name)))] as const
   })
-  const docs = (await readdir(DOCS)).map(async (name) => {
+  const docs = (await readdir(DOCS)).filter(isPage).map(async (name) => {
     const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
     return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
   })
@@ -149,21 +149,23 @@ export function sendPage(
   response.end(isKnown || request.method === 'HEAD' ? undefined : body)
 }
 
-/** Scripts, styles, images and docs are served by their names; pages by paths of their own. */
+/** Scripts, also as they are written, images and docs are served by their names; pages by paths of their own. */
 async function filesByPath(): Promise<[path: string, file: URL][]> {
   // Those of the console are in a folder of their own.
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
-  const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
+  const others = (await readdir(PAGES)).filter((name) => /\.(svg|ico)$/.test(name))
+  const bundles = (await readdir(BUNDLES)).filter((name) => name.endsWith('.js'))
   const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|webp)$/.test(name))
   const within = (folder: URL, paths: string[]) =>
     paths.map((path): [string, URL] => [`/${path}`, new URL(path, folder)])
   return [
     ...within(SCRIPTS, scripts),
     ...within(PAGES, others),
+    ...bundles.map((name): [string, URL] => [`/pages/${name}`, new URL(name, BUNDLES)]),
     ...within(ROOT, [...BESIDE, ...docs.map((name) => `docs/${name}`)]),
     // The types and the package are for those who install the client.
     ...within(new URL('dist/client/', ROOT), ['client.js', 'client.d.ts', 'client.tgz', 'nth.js']),
-    ...LIBRARIES,
+    ['/docs/search.js', new URL('search.js', DOCS)],
   ]
 }
 

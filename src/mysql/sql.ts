@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import type { CounterKey, Page, PageByName } from '../rules/counter.ts'
+import { type CounterKey, MAX_SEARCHED, type NamePage, type Page, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { Connection } from './connection.ts'
 
@@ -124,11 +124,41 @@ export function selectByName(
   return selectByParent(names, ({ namespace }) => namespace, selectSiblings)
 }
 
+/** The names of a list: a column, the tables it is from, which an index has in order, and what limits them to the list. */
+interface Names {
+  column: string
+  from: string
+  conditions: readonly string[]
+}
+
+/** Lists a page by name, within the names that it may search. */
+export async function listByName<Item>(
+  connection: Connection,
+  { column, from, conditions }: Names,
+  page: PageByName,
+  list: (page: PageByName) => Promise<Item[]>,
+): Promise<NamePage<Item>> {
+  if (!page.contains) return { items: await list(page), searchedTo: undefined }
+  const range = pageByName(column, { ...page, contains: '', limit: 2 }, conditions)
+  const [last, next] = await connection.select<{ name: Buffer }>(
+    `select ${column} as name ${from} ${range} offset ${integer(MAX_SEARCHED - 1)}`,
+  )
+  if (!last || !next) return { items: await list(page), searchedTo: undefined }
+  const bound = { [page.fromEnd ? 'after' : 'before']: next.name.toString() }
+  return { items: await list({ ...page, ...bound }), searchedTo: last.name.toString() }
+}
+
 /** The end of a select of a page by name. */
 export function pageByName(column: string, page: PageByName, conditions: readonly string[]): string {
-  const { prefix } = page
+  const { prefix, contains } = page
   const isNamed = prefix === '' ? [] : [`${column} >= ${bytes(prefix)}`, `${column} < ${pastPrefix(prefix)}`]
-  return pageBy(column, page, bytes, [...isNamed, ...conditions])
+  const isFound = contains ? [`locate(${folded(bytes(contains))}, ${folded(column)}) > 0`] : []
+  return pageBy(column, page, bytes, [...isNamed, ...conditions, ...isFound])
+}
+
+/** A name without the difference between upper and lower case. Accents stay. */
+function folded(name: string): string {
+  return `lower(convert(${name} using utf8mb4) collate utf8mb4_bin)`
 }
 
 /** The end of a select of a page in the order of a column. */

@@ -1,6 +1,6 @@
 import type { Connection } from '../mysql/connection.ts'
 import { type Database, joined } from '../mysql/pool.ts'
-import { bytes, MARK, pageByName, selectByName } from '../mysql/sql.ts'
+import { bytes, listByName, MARK, pageByName, selectByName } from '../mysql/sql.ts'
 import {
   type CounterKey,
   type CounterState,
@@ -30,8 +30,10 @@ export function openCounterReads(database: Database, cache: RowCache<CounterKey,
   }
 }
 
-const FROM_COUNTERS = `from namespace n
-           join counter c on c.namespace_id = n.id
+const FROM_NAMES = `from namespace n
+           join counter c on c.namespace_id = n.id`
+
+const FROM_COUNTERS = `${FROM_NAMES}
            join counter_value v on ${JOIN_VALUE}`
 
 /** In a union with `0` or null, an unsigned column would become a decimal, which the driver returns as a text. */
@@ -155,9 +157,11 @@ async function readByName(
 
 /** Lists counters by name. */
 export async function listCounters(connection: Connection, namespace: string, page: PageByName) {
-  const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
-  const rows = await connection.select<StateRow>(
-    `select ${STATE} ${FROM_COUNTERS} ${pageByName('c.name', page, conditions)}`,
-  )
-  return rows.map(stateIn)
+  const conditions = [`n.name = ${bytes(namespace)}`]
+  const names = { column: 'c.name', from: FROM_NAMES, conditions }
+  return listByName(connection, names, page, async (page) => {
+    const rest = pageByName('c.name', page, [...conditions, COUNTER_EXISTS])
+    const rows = await connection.select<StateRow>(`select ${STATE} ${FROM_COUNTERS} ${rest}`)
+    return rows.map(stateIn)
+  })
 }

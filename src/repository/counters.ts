@@ -151,7 +151,7 @@ export function openCounters({
       let after: string | undefined
       do {
         const page = { prefix, after, limit: BATCH, fromEnd: false }
-        const batch = await list(namespace, page, owner).catch(onUnfinished)
+        const { items: batch } = await list(namespace, page, owner).catch(onUnfinished)
         after = batch.length === BATCH ? batch.at(-1)?.name : undefined
         const operations = batch.map((key) => onCounter(rows, key, { kind: 'set', to }))
         const results = await groupCommit.changeEach(operations, owner).catch(onUnfinished)

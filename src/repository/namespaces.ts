@@ -3,10 +3,11 @@ import type { Connection } from '../mysql/connection.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import type { Database } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { bytes, integer, list, pageByName } from '../mysql/sql.ts'
+import { bytes, integer, list, listByName, pageByName } from '../mysql/sql.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
 import {
   DEFAULT_RETENTION,
+  type NamePage,
   type PageByName,
   periodsOf,
   type Retention,
@@ -63,10 +64,20 @@ export function openNamespaces(database: Database, definitions: Database) {
     },
 
     /** Lists those with a counter or a sequence: all, or those with one of some names. */
-    async list(page: PageByName, names?: readonly string[], owner = JOINED): Promise<NamespaceState[]> {
-      if (names?.length === 0) return []
-      const named = names ? [`n.name in (${list(names, bytes)})`] : []
-      return readStates(owner, pageByName('n.name', page, [...named, HAS_CONTENT]))
+    async list(
+      page: PageByName,
+      names?: readonly string[],
+      owner = JOINED,
+    ): Promise<NamePage<NamespaceState>> {
+      if (names?.length === 0) return { items: [], searchedTo: undefined }
+      const conditions = names ? [`n.name in (${list(names, bytes)})`] : []
+      const listed = { column: 'n.name', from: 'from namespace n', conditions }
+      return database.withRetry(owner, (connection) =>
+        listByName(connection, listed, page, async (page) => {
+          const rest = pageByName('n.name', page, [...conditions, HAS_CONTENT])
+          return (await readNamespaces(connection, rest)).map(namespaceIn)
+        }),
+      )
     },
 
     /**

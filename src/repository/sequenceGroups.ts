@@ -2,8 +2,18 @@
 import { inOrder, readFree } from '../commit/reservations.ts'
 import { BEGIN_SNAPSHOT, COMMIT, type PooledConnection } from '../mysql/pooledConnection.ts'
 import { rowsOf } from '../mysql/session.ts'
-import { bytes, groupBy, integer, list, MARK, pageByName, selectAll, selectByParent } from '../mysql/sql.ts'
-import { keyText, type PageByName } from '../rules/counter.ts'
+import {
+  bytes,
+  groupBy,
+  integer,
+  list,
+  listByName,
+  MARK,
+  pageByName,
+  selectAll,
+  selectByParent,
+} from '../mysql/sql.ts'
+import { keyText, type NamePage, type PageByName } from '../rules/counter.ts'
 import { writerOf } from '../rules/format.ts'
 import {
   periodKeyAt,
@@ -74,15 +84,18 @@ export async function listSequenceGroups(
   { namespace, name }: SequenceKey,
   page: PageByName,
   now: Date,
-): Promise<SequenceGroupState[]> {
+): Promise<NamePage<SequenceGroupState>> {
   const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.is_used']
-  const statement = `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
-       from namespace n
+  const from = `from namespace n
        join sequence s on s.namespace_id = n.id
-       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
+       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id`
+  return listByName(connection, { column: 'g.name', from, conditions }, page, (page) => {
+    const statement = `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
+       ${from}
        join ${JOIN_LATEST}
       ${pageByName('g.name', page, conditions)}`
-  return readStates(connection, statement, now)
+    return readStates(connection, statement, now)
+  })
 }
 
 /** Reads the states of selected groups. What takes several statements is read from one snapshot. */

@@ -20,6 +20,7 @@ import {
   groupBy,
   integer,
   list,
+  listByName,
   type NamedRow,
   nameIn,
   pageByName,
@@ -348,9 +349,11 @@ async function createSequenceGroups(
   )
 }
 
-const SELECT_SEQUENCES = `select n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}
-           from namespace n
+const FROM_SEQUENCES = `from namespace n
            join sequence s on s.namespace_id = n.id`
+
+const SELECT_SEQUENCES = `select n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}
+           ${FROM_SEQUENCES}`
 
 function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
   const selectNamed = (isNamed: string) => `${SELECT_SEQUENCES} where ${isNamed} and ${SEQUENCE_EXISTS}`
@@ -359,7 +362,10 @@ function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
 
 function listSequences(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, SEQUENCE_EXISTS]
-  return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageByName('s.name', page, conditions)}`)
+  const names = { column: 's.name', from: FROM_SEQUENCES, conditions }
+  return listByName(connection, names, page, (page) =>
+    sequencesIn(connection, `${SELECT_SEQUENCES} ${pageByName('s.name', page, conditions)}`),
+  )
 }
 
 async function sequencesIn(connection: Connection, statement: string): Promise<SequenceState[]> {

@@ -168,6 +168,18 @@ export interface Page<Position> {
 /** Ordered by the UTF-8 bytes of the names. */
 export interface PageByName extends Page<string> {
   prefix: string
+  /** Only names that contain this text, in upper or lower case. Missing or empty: all. */
+  contains?: string | undefined
+}
+
+/** How many names a page compares with `contains`: a search for a rare text takes no longer than others. */
+export const MAX_SEARCHED = 10_000
+
+/** A page of a list by name. */
+export interface NamePage<Item> {
+  items: Item[]
+  /** The last name that was compared with `contains`, if there are more. */
+  searchedTo: string | undefined
 }
 
 export type CounterOperation =

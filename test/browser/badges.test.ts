@@ -55,6 +55,43 @@ it('is valid XML that shows the whole text in its title, and the image of a page
   }
 })
 
+it.each(['زيارات المدونة هذا الشهر', 'ביקורים באתר', '本月访问量と今月の訪問者数', '😀🚀', 'cafe\u0301'])(
+  'draws the letters of %j as wide as their font has them, beside the number',
+  async (label) => {
+    const { url } = await startService()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${url}/nope`)
+    for (const style of STYLES) {
+      const address = `/badge/counter/default/c.svg?label=${encodeURIComponent(label)}&style=${style}`
+      const drawn = await window.evaluate(async (address) => {
+        document.body.innerHTML = await (await fetch(address)).text()
+        const texts = [...document.querySelectorAll('text')]
+        const [image, number] = [document.querySelector('svg'), texts.at(-1)].map((element) =>
+          element?.getBoundingClientRect(),
+        )
+        return texts
+          .filter(({ textContent }) => textContent !== '0')
+          .map((element) => {
+            const { left, right, width } = element.getBoundingClientRect()
+            element.removeAttribute('textLength')
+            const isBeside = image && number && left >= image.left && right <= number.left
+            return {
+              text: element.textContent,
+              isBeside,
+              stretched: width / element.getBoundingClientRect().width,
+            }
+          })
+      }, `${url}${address}`)
+      expect(drawn.length).toBeGreaterThan(0)
+      for (const { text, isBeside, stretched } of drawn) {
+        expect([style, text?.toLowerCase(), isBeside]).toEqual([style, label.normalize(), true])
+        // Latin has the width that Verdana gives it.
+        if (label !== 'cafe\u0301') expect([style, stretched]).toEqual([style, 1])
+      }
+    }
+  },
+)
+
 it('shows a page of another origin that it may not be read', async () => {
   const { url } = await startProtected()
   const port = await servePage(`<img src="${url}/badge/counter/default/c.svg" alt="">`)

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/browser/answers.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl, createCounters } from '../support/browser/console.ts'
+import { cellsOf, consoleUrl, createCounters, edit } from '../support/browser/console.ts'
 import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { startService } from '../support/server/service.ts'
@@ -13,7 +13,7 @@ const names = async (window: Window) => (await cellsOf(window, 'Counters')).map(
 
 const button = (window: Window, name: string) => window.getByRole('button', { name, exact: true })
 
-const nameField = (window: Window) => window.getByRole('searchbox', { name: 'Name, or its beginning' })
+const nameField = (window: Window) => window.getByRole('searchbox', { name: 'Find or open a counter' })
 
 /** The name of what has the focus. */
 const focused = (window: Window) =>
@@ -44,15 +44,13 @@ it('leads from the home page to a namespace, its counters and one of them, and b
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('says what to do when nothing has been counted yet', async () => {
+it('says how to open the first counter of a namespace', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
-  await window.getByText('Nothing has been counted or numbered yet.').waitFor()
-  await window.getByRole('link', { name: 'Open the namespace default' }).click()
+  const window = await openWindow(consoleUrl(url, { namespace: 'default' }))
   await window.getByText('No counter was written or defined in this namespace.').waitFor()
   await nameField(window).fill('visitors')
-  await button(window, 'Open').click()
+  await window.getByRole('link', { name: 'the counter' }).click()
   await window.getByText('Neither written nor defined yet: it is created on first use.').waitFor()
   await button(window, 'Increment').click()
   await window.getByRole('status').getByText('1: 1 added to 0.').waitFor()
@@ -85,19 +83,18 @@ it('loads only the page of counters that it shows', async () => {
   await expect.poll(() => sizes).toEqual([50, 50, 50, 50, 50])
 })
 
-it('searches counters by the beginning of their names, and sorts them by value', async () => {
+it('finds counters by a part of their names while a person types, and sorts them by value', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 120)
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
-  await nameField(window).fill('name 011')
-  await window.keyboard.press('Enter')
+  await nameField(window).pressSequentially('E 011')
   await expect.poll(() => names(window)).toHaveLength(10)
   // Searching again, and again, takes no way back to the field.
-  expect(await window.evaluate('document.activeElement.id')).toBe('prefix')
+  expect(await focused(window)).toBe('Find or open a counter')
+  expect(await window.getByRole('combobox', { name: 'Order' }).count()).toBe(0)
   await nameField(window).fill('nobody')
-  await window.keyboard.press('Enter')
-  await window.getByText('Nothing starts with').waitFor()
+  await window.getByText('Nothing contains “\u2068nobody\u2069”.').waitFor()
   await nameField(window).fill('')
   // The order by value is about a second behind.
   const highest = async () => {
@@ -298,6 +295,7 @@ it('changes a definition, and nothing but what was changed in the form', async (
   await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { slots: 1 }) { id } }')
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  await edit(window)
   await window.getByRole('textbox', { name: 'Highest value' }).fill('100')
   await window.getByRole('checkbox', { name: 'Keep weeks' }).check()
   // Meanwhile, by somebody else.
@@ -327,6 +325,7 @@ it('shows beside a field what the API says is wrong with it', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  await edit(window)
   for (const [label, value, message] of [
     ['Lowest value', 'many', 'SafeInt must be a JSON number, not a string'],
     ['Lowest value', '5', 'The current value 0 is below minValue 5.'],
@@ -351,6 +350,7 @@ it('resets a counter after a question, and returns the focus to the button', asy
   await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { maxValue: 9 }) { id } }')
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  await edit(window)
   await button(window, 'Reset…').click()
   await window.getByRole('dialog', { name: 'Reset' }).waitFor()
   await button(window, 'Cancel').click()
@@ -371,6 +371,7 @@ it('resets a counter only if it still has the value that was shown, unless that 
   await ask('mutation { incrementBy(name: "c", delta: 5, namespace: "n") { value } }')
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'c' }))
+  await edit(window)
   await button(window, 'Reset…').click()
   const expected = window.getByRole('textbox', { name: 'Only if it still is' })
   expect(await expected.inputValue()).toBe('5')
@@ -393,6 +394,7 @@ it('deletes a counter after a question, and shows the others', async () => {
   await createCounters(ask, 'n', 2)
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'name 0000' }))
+  await edit(window)
   await button(window, 'Delete…').click()
   await window.keyboard.press('Escape')
   await expect.poll(() => window.getByRole('dialog').count()).toBe(0)
@@ -409,6 +411,7 @@ it('closes a question when the person goes back', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
   await window.getByRole('link', { name: 'visitors' }).click()
+  await edit(window)
   await button(window, 'Delete…').click()
   await window.getByRole('dialog').waitFor()
   await window.goBack()
@@ -432,6 +435,8 @@ it('can be used with the keyboard only', async () => {
   await tabTo('Increment')
   await window.keyboard.press('Enter')
   await window.getByText('2: 1 added to 1.').waitFor()
+  await tabTo('Edit definition, reset, delete')
+  await window.keyboard.press('Enter')
   await tabTo('Delete…')
   await window.keyboard.press('Space')
   await tabTo('Delete')
@@ -467,8 +472,41 @@ it.each([
   await button(window, 'Increment').click()
   await window.getByText('2: 1 added to 1.').waitFor()
   expect(await window.locator('h2').textContent()).toBe(`Counter ${name}`)
+  await edit(window)
   await button(window, 'Delete…').click()
   expect(await window.locator('dialog h2').textContent()).toContain(name)
   expect(await window.evaluate('document.documentElement.scrollWidth')).toBe(360)
   expect(window.complaints).toEqual([])
+})
+
+it('shows names of nothing but blanks and invisible characters with escapes, and opens them', async () => {
+  const { url, ask } = await startService()
+  const escapes = new Map([
+    ['   ', '\\u0020\\u0020\\u0020'],
+    ['\u200b', '\\u200b'],
+    ['\u3164\u00a0', '\\u3164\\u00a0'],
+    ['\u2800', '\\u2800'],
+    ['\u{e0020}', '\\udb40\\udc20'],
+  ])
+  for (const name of escapes.keys())
+    await ask('mutation ($name: String!) { increment(name: $name, namespace: $name) { value } }', { name })
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url))
+  for (const [name, text] of escapes) {
+    await window.getByRole('table').getByRole('link', { name: text, exact: true }).click()
+    await window.getByRole('heading', { name: `Counters of ${text}`, exact: true }).waitFor()
+    await window.getByRole('table').getByRole('link', { name: text, exact: true }).click()
+    await button(window, 'Increment').click()
+    await window.getByText('2: 1 added to 1.').waitFor()
+    expect(await window.title()).toBe(`${text} · Console · Nth`)
+    await edit(window)
+    await button(window, 'Delete…').click()
+    expect(await window.locator('dialog h2').textContent()).toBe(`Delete “\u2068${text}\u2069”?`)
+    const { counter } = await ask(
+      'query ($name: String!) { counter(name: $name, namespace: $name) { value } }',
+      { name },
+    )
+    expect(counter).toEqual({ value: 2 })
+    await window.goto(consoleUrl(url))
+  }
 })

@@ -1,7 +1,10 @@
 // @module-tag slow
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { consoleUrl } from '../support/browser/console.ts'
+import { servePage } from '../support/browser/otherPage.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -19,7 +22,7 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
-  await window.getByRole('alert').getByText('Enter an API key.').waitFor()
+  await window.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await enterKey(window, 'nth_wrong')
   await window.getByRole('alert').getByText('Enter another API key.').waitFor()
   await enterKey(window, ADMIN_KEY)
@@ -32,7 +35,7 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   await window.getByText("You use the administrator's key: you may do everything").waitFor()
   expect(await window.evaluate(() => localStorage.length)).toBe(0)
   const other = await openWindow(consoleUrl(url, { namespace: 'n' }))
-  await other.getByRole('alert').getByText('Enter an API key.').waitFor()
+  await other.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await window.locator('summary').click()
   await button(window, 'Forget the key').click()
   await window.getByText('You use no API key: you may do nothing here.').waitFor()
@@ -81,7 +84,7 @@ it('lets a key for a prefix search, and open a counter by its name', async () =>
   const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
   await enterKey(window, secret)
   await window.getByText('You use the API key').waitFor()
-  await window.getByRole('searchbox', { name: 'Name, or its beginning' }).fill('a')
+  await window.getByRole('searchbox', { name: 'Find or open a counter' }).fill('a')
   await window.keyboard.press('Enter')
   await window.getByRole('cell', { name: '1', exact: true }).waitFor()
   expect(await window.locator('#summary').textContent()).toBe('1 shown.')
@@ -108,18 +111,22 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   })
   await window.getByRole('link', { name: 'API keys' }).click()
   await window.getByText('There are no API keys.').waitFor()
+  expect(await window.locator('input, textarea').count()).toBe(2)
+  await button(window, 'For a server').click()
+  for (const scope of ['READ', 'ADD', 'NUMBER']) await window.getByRole('checkbox', { name: scope }).uncheck()
   await button(window, 'Create the key').click()
   await window.getByRole('alert').getByText('Argument "label" must not be empty.').waitFor()
   await window.getByRole('textbox', { name: 'Label' }).fill('<i>shop</i>')
   await button(window, 'Create the key').click()
   await window
-    .getByRole('group', { name: 'Scopes' })
+    .getByRole('group', { name: 'It may' })
     .getByRole('alert')
     .getByText('must not be empty')
     .waitFor()
   await window.getByRole('checkbox', { name: 'ADD' }).check()
   await window.getByRole('textbox', { name: 'Namespace' }).fill('n')
-  await window.getByRole('textbox', { name: 'Or exactly these names' }).fill('visitors\nreaders')
+  await window.getByText('More limits').click()
+  await window.getByRole('textbox', { name: 'Exactly these names' }).fill('visitors\nreaders')
   await window.getByRole('textbox', { name: 'Limit of ADD' }).fill('5')
   await window.getByRole('checkbox', { name: 'Once per subject' }).check()
   await window.getByRole('textbox', { name: 'Changes a minute' }).fill('60')
@@ -137,7 +144,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
     grants: [{ names: ['visitors', 'readers'], maxDelta: 5, onceOnly: true }],
   })
   expect(await window.getByRole('textbox', { name: 'Label' }).inputValue()).toBe('')
-  expect(await window.getByRole('checkbox', { name: 'ADD' }).isChecked()).toBe(false)
+  expect(await window.getByRole('textbox', { name: 'Limit of ADD' }).inputValue()).toBe('1')
   const item = window.getByRole('row').filter({ hasText: '<i>shop</i>' })
   await item.getByText('add up to 5 on').waitFor()
   await window.reload()
@@ -151,6 +158,81 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   const { status } = await as(service, secret).send('{ viewer { kind } }')
   expect(status).toBe(401)
   expect(window.complaints).toEqual([])
+})
+
+it('begins a key with what it is for, and ends with lines that work as they are pasted', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+  let pasted = ''
+  const port = await servePage(() => `<!doctype html><title>A blog</title>${pasted}`)
+  const linesOf = async () => (await window.locator('pre').last().textContent()) ?? ''
+  await button(window, 'For a page').click()
+  expect(await window.getByRole('checkbox', { name: 'ADMIN' }).count()).toBe(0)
+  await window.getByRole('textbox', { name: 'Label' }).fill('blog')
+  await button(window, 'Create the key').click()
+  await window.getByRole('alert').getByText('must have 1 to 100 origins').waitFor()
+  await window.getByRole('textbox', { name: 'Origins of your pages' }).fill(`http://127.0.0.1:${port}`)
+  await window.getByRole('textbox', { name: 'Namespace' }).fill('blog')
+  await window.getByRole('textbox', { name: 'Exactly these names' }).fill('"visits" & more\nclaps')
+  await button(window, 'Create the key').click()
+  await button(window, 'Copy the lines').waitFor()
+  pasted = await linesOf()
+  const blog = await openWindow(`http://127.0.0.1:${port}`)
+  await expect.poll(() => blog.locator('nth-count').textContent()).toBe('1')
+
+  await button(window, 'For a server').click()
+  await window.getByRole('textbox', { name: 'Label' }).fill("the owner's server")
+  await window.getByRole('textbox', { name: 'Namespace' }).fill("Ada's")
+  await button(window, 'Create the key').click()
+  await expect.poll(linesOf).toContain('curl')
+  const { stdout } = await promisify(execFile)('sh', ['-c', `${await linesOf()} --silent`])
+  expect(JSON.parse(stdout)).toEqual({ data: { increment: { value: 1, valueIn: 1 } } })
+  const { counter } = await ask('{ counter(name: "visitors", namespace: "Ada\'s") { value } }')
+  expect(counter).toEqual({ value: 1 })
+})
+
+it('opens the limits of a key where one of them is wrong', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+  await button(window, 'For a server').click()
+  await window.getByRole('textbox', { name: 'Label' }).fill('shop')
+  await window.getByText('More limits').click()
+  await window.getByRole('textbox', { name: 'Changes a minute' }).fill('0')
+  await window.getByText('More limits').click()
+  await button(window, 'Create the key').click()
+  await window.getByRole('alert').getByText('must be from 1').waitFor()
+  expect(await window.getByRole('textbox', { name: 'Changes a minute' }).isVisible()).toBe(true)
+})
+
+it.each([
+  ['the console', '/console?namespace=n&counter=visitors'],
+  ['a list of the console', '/console?namespace=n'],
+  ['the shop', '/shop'],
+])('says once in %s, as a person would, that a key is not valid', async (_, path) => {
+  const { url, admin, createKey } = await startProtected()
+  await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
+  const { secret, id } = await createKey([{ scopes: ['READ', 'ADD'] }])
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}${path}`)
+  await enterKey(window, secret)
+  const act = button(window, path === '/shop' ? 'Buy Bulldozer' : 'Increment')
+  if (path.includes('counter=')) await act.waitFor()
+  else
+    await window
+      .getByText(/visitors|copies sold/)
+      .first()
+      .waitFor()
+  await admin.ask(`mutation { revokeApiKey(id: "${id}") { id } }`)
+  const refusal = 'This key is not valid: it may have expired, or been revoked. Enter another API key.'
+  await window.getByText(refusal).waitFor()
+  if (await act.isVisible()) await act.click()
+  await window.reload()
+  await window.getByText(refusal).waitFor()
+  const text = (await window.locator('main').textContent()) ?? ''
+  expect(text.match(/not valid|expired|revoked/g)).toHaveLength(3)
+  expect(text).not.toMatch(/authorization|bearer|credentials/i)
 })
 
 it('adds the documents of a manifest, binds a key to one, and removes another', async () => {
@@ -176,14 +258,15 @@ it('adds the documents of a manifest, binds a key to one, and removes another', 
   await button(window, 'Remove').click()
   await expect.poll(() => window.getByRole('row').count()).toBe(2)
   await window.getByRole('link', { name: 'API keys' }).click()
+  await button(window, 'For a server').click()
   await window.getByRole('textbox', { name: 'Label' }).fill('page')
-  await window.getByRole('checkbox', { name: 'READ' }).check()
+  await window.getByText('More limits').click()
   await window.getByRole('textbox', { name: 'Only these documents' }).fill('who\n')
   await button(window, 'Create the key').click()
   await window.getByText('trusted documents only: 1').waitFor()
   const { nodes } = (await admin.ask('{ apiKeys { nodes { documents } } }')).apiKeys
   expect(nodes).toEqual([{ documents: ['who'] }])
-  const secret = (await window.locator('pre').last().textContent()) ?? ''
+  const secret = (await window.locator('pre').first().textContent()) ?? ''
   const answer = await post('{"documentId":"who"}', { authorization: `Bearer ${secret.trim()}` })
   expect(answer.body).toEqual({ data: { viewer: { kind: 'KEY' } } })
 })

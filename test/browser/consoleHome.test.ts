@@ -11,7 +11,7 @@ const increment = (name: string, namespace = 'n') =>
 
 const button = (window: Window, name: string) => window.getByRole('button', { name, exact: true })
 
-const search = (window: Window) => window.getByRole('searchbox', { name: 'Search all names' })
+const search = (window: Window) => window.getByRole('searchbox', { name: 'Find any name' })
 
 /** The names, values and totals of the counters that the home shows as moving. */
 const moving = (window: Window) =>
@@ -46,7 +46,7 @@ it('shows on its home which counters move, with their totals of today, and those
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('finds counters, sequences and namespaces while a person types, whatever the case of the first letter', {
+it('finds counters, sequences and namespaces by parts of their names while a person types, in any case', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()
@@ -59,29 +59,34 @@ it('finds counters, sequences and namespaces while a person types, whatever the 
     await ask(increment(name, namespace))
   await ask('mutation { nextInSequence(name: "redemption", namespace: "vouchers") { value } }')
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'hits' }))
-  await search(window).pressSequentially('re')
-  await window.getByRole('heading', { name: 'Names that start with re' }).waitFor()
-  await search(window).pressSequentially('d')
+  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+  await search(window).pressSequentially('ED')
+  await window.getByRole('heading', { name: 'Names that contain ED' }).waitFor()
   const found = [
     ['reds', 'namespace', ''],
+    ['Red Horse Hill', '1', 'booksales'],
     ['redirects', '1', 'hits'],
     ['redemption', 'sequence', 'vouchers'],
-    ['Red Horse Hill', '1', 'booksales'],
   ]
   await expect.poll(() => cellsOf(window, 'Found')).toEqual(found)
   expect(await window.locator('#summary').textContent()).toBe('4 shown.')
   expect(await search(window).evaluate((field) => field === document.activeElement)).toBe(true)
   await window.reload()
   await expect.poll(() => cellsOf(window, 'Found')).toEqual(found)
-  expect(await search(window).inputValue()).toBe('red')
+  expect(await search(window).inputValue()).toBe('ED')
+  // The list of a namespace has all that was found in it.
+  await window.getByRole('link', { name: 'vouchers' }).click()
+  await window.getByRole('heading', { name: 'Sequences of vouchers' }).waitFor()
   await window.getByRole('link', { name: 'redemption' }).click()
   await window.getByRole('heading', { name: 'Sequence redemption' }).waitFor()
-  expect(await search(window).inputValue()).toBe('')
+  const field = window.getByRole('searchbox')
+  expect([await field.count(), await field.inputValue()]).toEqual([1, ''])
+  await field.fill('demp')
+  await window.getByRole('heading', { name: 'Sequences of vouchers' }).waitFor()
+  await expect.poll(() => cellsOf(window, 'Sequences')).toHaveLength(1)
   // Typing made one step of the way back.
-  await window.goBack()
-  await window.goBack()
-  await window.getByRole('heading', { name: 'Counters of hits' }).waitFor()
+  for (const _ of 'four') await window.goBack()
+  await window.getByRole('heading', { name: 'API keys' }).waitFor()
 })
 
 it('offers to open what a search has not found', async () => {
@@ -89,7 +94,7 @@ it('offers to open what a search has not found', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url))
   await search(window).fill('visitors')
-  await window.getByText('Nothing starts with “\u2068visitors\u2069”.').waitFor()
+  await window.getByText('Nothing contains “\u2068visitors\u2069”.').waitFor()
   await window.getByRole('link', { name: 'the counter' }).click()
   await button(window, 'Increment').click()
   await window.getByText('1: 1 added to 0.').waitFor()
@@ -196,14 +201,14 @@ it('works with a key that may count in one namespace, from the home page to a ch
   const { secret } = await createKey([{ scopes: ['READ', 'ADD'], namespace: 'n' }])
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url))
-  await window.getByRole('alert').getByText('Enter an API key.').waitFor()
+  await window.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await window.getByLabel('API key, kept for this tab only').fill(secret)
   await window.keyboard.press('Enter')
   await window.getByText('you may read and add 1 on every name in “\u2068n\u2069”.').waitFor()
   await expect.poll(() => moving(window)).toEqual([['visitors', '1', '+1 today']])
   await expect.poll(async () => (await cellsOf(window, 'Namespaces')).map(([name]) => name)).toEqual(['n'])
-  await search(window).fill('s')
-  await window.getByText('Nothing starts with “\u2068s\u2069”.').waitFor()
+  await search(window).fill('secret')
+  await window.getByText('Nothing contains “\u2068secret\u2069”.').waitFor()
   await search(window).fill('v')
   await window.getByRole('link', { name: 'visitors', exact: true }).click()
   await button(window, 'Increment').click()

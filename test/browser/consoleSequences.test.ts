@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl } from '../support/browser/console.ts'
+import { cellsOf, consoleUrl, edit } from '../support/browser/console.ts'
 import { expireAll } from '../support/client/invoices.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -48,8 +48,7 @@ it('lists the groups of a sequence in pages, and searches them', async () => {
   await expect.poll(() => groups(window)).toHaveLength(50)
   await window.getByRole('link', { name: 'Next' }).click()
   await expect.poll(() => groups(window)).toHaveLength(10)
-  await window.getByRole('searchbox', { name: 'Name, or its beginning' }).fill('G3')
-  await window.keyboard.press('Enter')
+  await window.getByRole('searchbox', { name: 'Find a group' }).fill('39')
   await window.getByRole('link', { name: 'G39' }).click()
   await expect.poll(() => window.getByRole('textbox', { name: 'Group' }).inputValue()).toBe('G39')
 })
@@ -58,6 +57,7 @@ it('changes the definition of a sequence, and shows what is wrong with it', asyn
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  await edit(window)
   const format = window.getByRole('textbox', { name: 'Format' })
   await format.fill('T-{number}')
   await button(window, 'Save').click()
@@ -87,6 +87,7 @@ it('keeps what a person typed into a definition while numbers are issued', async
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  await edit(window)
   await window.getByRole('textbox', { name: 'Step' }).fill('2')
   await button(window, 'Issue').click()
   await expect.poll(() => groups(window)).toEqual([['without a name', '1', '2']])
@@ -98,6 +99,7 @@ it('restarts and deletes a sequence, each after a question', async () => {
   await ask('mutation { nextInSequence(name: "ticket", count: 9, namespace: "n") { value } }')
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  await edit(window)
   await button(window, 'Restart…').click()
   await window.getByRole('dialog').getByRole('textbox', { name: 'Next number' }).fill('5')
   await button(window, 'Restart').click()
@@ -152,6 +154,7 @@ it('offers reservations as soon as a sequence is gapless', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'invoice' }))
+  await edit(window)
   await window.getByRole('checkbox', { name: 'Gapless' }).check()
   await button(window, 'Save').click()
   await button(window, 'Reserve').waitFor()

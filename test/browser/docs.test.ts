@@ -20,6 +20,21 @@ function docsPages(window: Window): Promise<string[]> {
   return window.evaluate(`[...document.querySelectorAll('article li > a')].map(({ href }) => href)`)
 }
 
+/** What is wrong with a page: what names another server, and headings without an anchor. */
+function faultsOf(window: Window): Promise<string[]> {
+  return window.evaluate(`(() => {
+    const article = document.querySelector('article')
+    const links = [...article.querySelectorAll('a')].map(({ href }) => href)
+    const texts = [article.textContent, ...links].filter((text) => text.includes('http://127.0.0.1:4000'))
+    const headings = [...article.querySelectorAll('h1, h2, h3, h4, h5, h6')]
+    const anchorOf = (heading) => heading.querySelector(':scope > a')?.getAttribute('href')
+    const bare = headings.filter((heading) => !heading.id || anchorOf(heading) !== '#' + heading.id)
+    return [...texts, ...bare.map(({ textContent }) => textContent)]
+  })()`)
+}
+
+const resultsOf = (window: Window) => window.getByRole('search').getByRole('link')
+
 it('scrolls a wide table in itself, by keyboard too, and never the page', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
@@ -52,20 +67,143 @@ it('leads to the sections of a page, to its neighbours and to all pages', async 
   await window.waitForURL(/\/docs\/deploy\.md$/)
 })
 
-it('has pages that are readable for everyone, and none that scrolls sideways', async () => {
+it('leads through all pages, in their order: none scrolls sideways or names another server', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/docs/`, { viewport: NARROW })
   const pages = await docsPages(window)
   expect(pages.length).toBeGreaterThan(20)
-  const wide: string[] = []
+  const faults: string[] = []
   for (const page of pages) {
-    await window.goto(page)
-    if ((await sidewaysScroll(window)).page > 0) wide.push(page)
+    await window.getByRole('link', { name: /^Next/ }).click()
+    await window.waitForURL(page)
+    if ((await sidewaysScroll(window)).page > 0) faults.push(`${page} scrolls`)
+    for (const fault of await faultsOf(window)) faults.push(`${page}: ${fault}`)
   }
-  expect(wide).toEqual([])
+  expect(faults).toEqual([])
+  expect(await window.getByRole('link', { name: /^Next/ }).count()).toBe(0)
+  await window.getByRole('link', { name: /^Previous/ }).click()
+  await window.waitForURL(pages.at(-2) ?? '')
+})
+
+it('has pages that are readable for everyone', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/docs/`)
   for (const page of [`${url}/docs/`, `${url}/docs/configuration`, `${url}/docs/readme`]) {
     await window.goto(page)
     expect(await axeFindings(window)).toEqual([])
   }
+})
+
+it('lists all pages beside the text where there is room, with the present one in sight', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  for (const width of [1280, 1600]) {
+    const window = await openWindow(`${url}/docs/`, { viewport: { width, height: 800 } })
+    const pages = await docsPages(window)
+    const list = window.getByRole('navigation', { name: 'Documentation' })
+    const links = `[...document.querySelectorAll('#pages a')].map(({ href }) => href)`
+    expect(await window.evaluate(links)).toEqual(pages)
+    expect(await list.isVisible()).toBe(true)
+    await window.goto(`${url}/docs/changelog`)
+    const present = await list.locator('[aria-current=page]').boundingBox()
+    const text = await window.getByRole('article').boundingBox()
+    expect((present?.y ?? 0) + (present?.height ?? 0)).toBeLessThan(800)
+    expect((present?.x ?? 0) + (present?.width ?? 0)).toBeLessThan(text?.x ?? 0)
+  }
+})
+
+it('finds sections by keyboard, and loads the search only when somebody searches', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/docs/clients`)
+  const requested: string[] = []
+  window.on('request', (request) => {
+    if (request.resourceType() === 'script') requested.push(new URL(request.url()).pathname)
+  })
+  await window.keyboard.press('/')
+  await expect.poll(() => window.evaluate('document.activeElement.id')).toBe('query')
+  expect(requested).toEqual([])
+  await window.keyboard.type('rate limit')
+  await resultsOf(window).first().waitFor()
+  expect(requested).toEqual(['/docs/search.js'])
+  const first = resultsOf(window).filter({ has: window.getByText('Security', { exact: true }) })
+  expect(await first.first().locator('strong').textContent()).toBe('Limits')
+  expect(await first.first().locator('p mark').first().textContent()).toMatch(/^rate$/i)
+  expect(await axeFindings(window)).toEqual([])
+  await window.keyboard.press('ArrowDown')
+  await window.keyboard.press('ArrowDown')
+  const second = await resultsOf(window).nth(1).getAttribute('href')
+  expect(await window.evaluate(`document.activeElement.getAttribute('href')`)).toBe(second)
+  await window.keyboard.press('ArrowUp')
+  await window.keyboard.press('ArrowUp')
+  await window.keyboard.press('Enter')
+  await window.waitForURL(`${url}/docs/security#limits`)
+  const heading = window.getByRole('heading', { name: 'Limits', exact: true })
+  await expect.poll(async () => (await heading.boundingBox())?.y).toBeLessThan(800)
+
+  // Parts of words, and this server's address.
+  await window.getByRole('searchbox').fill('kubern')
+  await resultsOf(window).getByText('On Kubernetes').first().waitFor()
+  await window.getByRole('searchbox').fill('curl')
+  await resultsOf(window).getByText(`${url}/client.tgz`).first().waitFor()
+  await window.keyboard.press('ArrowDown')
+  await window.keyboard.press('Escape')
+  await expect.poll(() => window.evaluate('document.activeElement.id')).toBe('query')
+  await window.getByRole('searchbox').fill('xyzzy')
+  await window.getByText('Nothing found.').waitFor()
+  expect(await resultsOf(window).count()).toBe(0)
+  // It is on this page: the results disappear.
+  await window.getByRole('searchbox').fill('once per subject')
+  await resultsOf(window).getByText('Once per subject').click()
+  await window.waitForURL(`${url}/docs/security#once-per-subject`)
+  await resultsOf(window).first().waitFor({ state: 'hidden' })
+  expect(window.complaints).toEqual([])
+})
+
+it('says that the search could not be loaded, and tries again', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/docs/`)
+  await window.route('**/search.js', (route) => route.abort())
+  await window.getByRole('searchbox').fill('quota')
+  await window.getByText("The search couldn't be loaded.").waitFor()
+  await window.unroute('**/search.js')
+  await window.getByRole('searchbox').fill('quotas')
+  await resultsOf(window).getByText('A quota per customer and month').waitFor()
+})
+
+it('copies a block of code, or selects it where the browser allows no more', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const options = { permissions: ['clipboard-read', 'clipboard-write'] }
+  const window = await openWindow(`${url}/docs/clients`, options)
+  const block = window.locator('.block').filter({ hasText: 'npm install' }).first()
+  await block.getByRole('button', { name: 'Copy' }).click()
+  await block.getByText('Copied.').waitFor()
+  const commands = `npm install ${url}/client.tgz\ncurl -sO ${url}/client.js -O ${url}/client.d.ts`
+  expect(await window.evaluate('navigator.clipboard.readText()')).toBe(commands)
+
+  await window.addInitScript('delete Navigator.prototype.clipboard')
+  await window.reload()
+  await block.getByRole('button', { name: 'Copy' }).click()
+  await block.getByText('Selected: press Ctrl+C to copy.').waitFor()
+  expect(await window.evaluate('getSelection().toString()')).toBe(commands)
+  expect(window.complaints).toEqual([])
+})
+
+it('can be read without JavaScript', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/docs/clients`, { javaScriptEnabled: false })
+  await window.getByText('http://127.0.0.1:4000/client.tgz').waitFor()
+  expect(await window.getByRole('searchbox').count()).toBe(0)
+  expect(await window.getByRole('button').count()).toBe(0)
+  await window.getByRole('link', { name: 'Next' }).click()
+  const list = window.getByRole('navigation', { name: 'Documentation' })
+  await list.getByRole('link', { name: 'Exactly once' }).click()
+  await window.waitForURL(`${url}/docs/exactly-once`)
+  await window.getByRole('heading', { name: 'When to retry' }).getByRole('link').click()
+  await window.waitForURL(`${url}/docs/exactly-once#when-to-retry`)
 })

@@ -318,6 +318,65 @@ it('moves a number only for readers who like that, and tells others politely', a
   }
 })
 
+/** Records the changes that the elements of a page report, and those that a form around them would get. */
+const RECORD = `<script>
+  const changes = [], bubbled = []
+  addEventListener('change', ({ target, detail }) => changes.push(target.id + ' ' + detail.number + ' ' + target.innerText), true)
+  addEventListener('change', () => bubbled.push(1))
+</script>`
+
+it('shows what is left, and reports each new number of an element by an event', async () => {
+  const blog = await startBlog(
+    `${RECORD} <nth-count @ name="seats" id="left" left live>some</nth-count> <nth-count @ name="seats" id="buy" action="increment" left><button>Buy</button></nth-count>
+    <nth-count @ name="seats" id="sold" ordinal>none</nth-count> <nth-count @ name="visits" id="endless" left>many</nth-count>`,
+  )
+  await blog.admin.ask(
+    'mutation { defineCounter(name: "seats", namespace: "blog", definition: { maxValue: 1240 }) { name } }',
+  )
+  await blog.add('seats', 3)
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['1,237', 'Buy 1,237', '3rd', 'many'])
+  const changes = (): Promise<string[]> => window.evaluate('changes')
+  expect((await changes()).sort()).toEqual(['buy 1237 Buy 1,237', 'left 1237 1,237', 'sold 3 3rd'])
+  await blog.add('seats')
+  await expect.poll(async () => (await changes()).slice(3)).toEqual(['left 1236 1,236'])
+  // The same number in another language is no change.
+  await window.locator('#left').evaluate((element: HTMLElement) => element.setAttribute('lang', 'de'))
+  await expect.poll(() => window.locator('#left').textContent()).toBe('1.236')
+  expect((await changes()).length).toBe(4)
+  expect(await window.evaluate('bubbled')).toEqual([])
+  expect(window.complaints).toEqual([])
+})
+
+it('counts nothing in a browser that has nth-skip, and shows the numbers', async () => {
+  const blog = await startBlog(
+    '<nth-count @ name="visits" action="increment">…</nth-count> <nth-count @ name="readers" action="once">…</nth-count> <nth-count @ name="claps" action="increment"><button>Clap</button></nth-count> <nth-count @ name="likes" action="once" undo><button>Like</button></nth-count>',
+  )
+  const window = await blog.open()
+  await expect.poll(() => textsOf(window)).toEqual(['1', '1', 'Clap 0', 'Like 0'])
+  await window.evaluate(() => localStorage.setItem('nth-skip', ''))
+  const changes: string[] = []
+  window.on('request', (request) => {
+    const text = request.postData() ?? ''
+    if (text.includes('mutation')) changes.push(text)
+  })
+  const notices: string[] = []
+  window.on('console', (message) => message.type() === 'info' && notices.push(message.text()))
+  await blog.add('visits', 41)
+  await window.reload()
+  await expect.poll(() => textsOf(window)).toEqual(['42', '1', 'Clap 0', 'Like 0'])
+  for (const name of ['Clap', 'Like']) await window.getByRole('button', { name }).click()
+  await window.reload()
+  await expect.poll(() => textsOf(window)).toEqual(['42', '1', 'Clap 0', 'Like 0'])
+  expect(changes).toEqual([])
+  const notice = '<nth-count> counts nothing: localStorage has "nth-skip".'
+  expect(notices).toEqual([notice, notice])
+  expect(await blog.valueOf('visits')).toBe(42)
+  await window.evaluate(() => localStorage.removeItem('nth-skip'))
+  await window.reload()
+  await expect.poll(() => textsOf(window)).toEqual(['43', '1', 'Clap 0', 'Like 0'])
+})
+
 it('has less than 8 kB compressed, is cached until it changes, and has the hash that the docs show', {
   tags: 'quick',
 }, async () => {

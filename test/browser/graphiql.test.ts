@@ -33,6 +33,14 @@ async function shows(window: Window, part: string, text: string) {
 
 const answers = (window: Window, text: string) => shows(window, '.result-window', text)
 
+/** What the answer pane says before an operation is run. */
+const hint = (window: Window) => window.getByText(/^Press ▶ or (Ctrl|⌘)-Enter to run the operation\.$/)
+
+const enterKey = async (window: Window, key: string) => {
+  await window.getByLabel('API key').fill(key)
+  await window.getByLabel('API key').press('Enter')
+}
+
 const selected = (window: Window) => window.locator('.graphiql-tab [aria-current=true]').textContent()
 
 it('opens with prepared tabs that run one after another, without any outside address', {
@@ -43,6 +51,7 @@ it('opens with prepared tabs that run one after another, without any outside add
   const window = await openWindow(`${url}/graphql`)
   await allTabs(window).first().waitFor()
   expect(await allTabs(window).count()).toBe(tabs.length)
+  await hint(window).waitFor()
   const expected = [
     '"value": 1',
     '"value": 13',
@@ -60,9 +69,13 @@ it('opens with prepared tabs that run one after another, without any outside add
   for (const [index, answer] of expected.entries()) {
     const tab = tabs[index] ?? ''
     await select(window, /(?:query|mutation|subscription) (\w+)/.exec(tab)?.[1] ?? '')
+    if (tab.includes('$')) await shows(window, '.graphiql-editor-tool', '"copies": 12')
+    await hint(window).waitFor()
     await run(window)
     await answers(window, answer)
+    await hint(window).waitFor({ state: 'detached' })
   }
+  expect(tabs.filter((tab) => tab.includes('$'))).toHaveLength(1)
   expect(window.outside).toEqual([])
   expect(window.complaints).toEqual([])
 })
@@ -82,9 +95,8 @@ it('keeps its tabs and the selected one over a reload, and reads the schema agai
   await run(window)
   await answers(window, 'UNAUTHENTICATED')
   await window.getByRole('button', { name: 'Show Documentation Explorer' }).click()
-  await window.getByText('Error fetching schema').waitFor()
-  await window.getByLabel('API key').fill(ADMIN_KEY)
-  await window.getByLabel('API key').press('Enter')
+  await window.getByText('No GraphQL schema available').waitFor()
+  await enterKey(window, ADMIN_KEY)
   await window.getByText('Root Types').waitFor()
   await run(window)
   await answers(window, '"name": "not sold yet"')
@@ -106,6 +118,50 @@ it('keeps its tabs and the selected one over a reload, and reads the schema agai
   await answers(window, '"name": "not sold yet"')
 })
 
+it('asks for a key before anything fails, and shows no error any more once the key is valid', async () => {
+  const { url } = await startProtected()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/graphql`)
+  await window.getByText('This server asks for an API key.').waitFor()
+  await window.getByText('The answer appears here.').waitFor()
+  const focused = () => window.getByLabel('API key').evaluate((field) => field === document.activeElement)
+  await expect.poll(focused).toBe(true)
+  expect(window.complaints).toEqual([])
+  for (const name of ['ReadSeveral', 'BuyACopy']) {
+    await select(window, name)
+    await run(window)
+    await answers(window, 'UNAUTHENTICATED')
+  }
+  await enterKey(window, 'nth_unknown')
+  await window.getByText('This key is unknown, expired or revoked.').waitFor()
+  await answers(window, 'UNAUTHENTICATED')
+  await enterKey(window, ADMIN_KEY)
+  await hint(window).waitFor()
+  expect(await window.locator('.result-window').textContent()).not.toContain('UNAUTHENTICATED')
+  expect(await window.locator('#problem').textContent()).toBe('')
+  await select(window, 'ReadSeveral')
+  await hint(window).waitFor()
+  await run(window)
+  await answers(window, '"name": "not sold yet"')
+})
+
+it('shows why the schema cannot be read, and its description when it can', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  await window.route(/graphql$/, (route) =>
+    route.request().method() === 'POST' ? route.abort() : route.continue(),
+  )
+  await window.goto(`${url}/graphql`)
+  await answers(window, 'Failed to fetch')
+  await window.unrouteAll()
+  await window.getByRole('button', { name: 'Re-fetch GraphQL schema' }).click()
+  await hint(window).waitFor()
+  expect(await window.locator('.result-window').textContent()).not.toContain('Failed')
+  await window.getByRole('button', { name: 'Show Documentation Explorer' }).click()
+  await window.getByText('adds 1 to a counter and returns your own number').waitFor()
+})
+
 it('runs a subscription with the key of its tab, until it is stopped', async () => {
   const { url, admin } = await startProtected()
   const { openWindow } = await openBrowser()
@@ -113,8 +169,7 @@ it('runs a subscription with the key of its tab, until it is stopped', async () 
   await select(window, 'WatchSales')
   await run(window)
   await answers(window, 'UNAUTHENTICATED')
-  await window.getByLabel('API key').fill(ADMIN_KEY)
-  await window.getByLabel('API key').press('Enter')
+  await enterKey(window, ADMIN_KEY)
   await run(window)
   await answers(window, '"value": 0')
   await admin.ask(SALE)
@@ -190,7 +245,7 @@ it('lets proxies and browsers keep its files, whatever they can decompress, and 
     expect((await fetch(`${url}/graphiql/${path}`)).status).toBe(404)
 })
 
-it('shows every tab, the title and the welcome whole', async () => {
+it('keeps its tabs on one line with the selected one in sight, and shows the title and the welcome whole', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   for (const width of [1280, 1024]) {
@@ -206,11 +261,15 @@ it('shows every tab, the title and the welcome whole', async () => {
     for (const end of ends) expect(end).toBeLessThan(toolbar?.x ?? 0)
     for (const place of [window.getByRole('heading', { name: 'GraphiQL' }), window.getByLabel('API key')])
       expect(await rightOf(place)).toBeLessThanOrEqual(width)
-    const bottom = (await editor.boundingBox())?.y ?? 0
-    for (const tab of await allTabs(window).all()) {
-      const { x, y, width: size, height } = (await tab.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 }
-      expect([x >= 0, size > 0, x + size <= width, y + height <= bottom]).toEqual([true, true, true, true])
-    }
+    const tops = await allTabs(window).evaluateAll((all) => all.map((tab) => tab.getBoundingClientRect().top))
+    expect([tops.length, new Set(tops).size]).toEqual([tabs.length, 1])
+    const last = allTabs(window).last()
+    expect(await rightOf(last)).toBeGreaterThan(width)
+    await select(window, 'ListWhatIsThere')
+    await hint(window).waitFor()
+    await window.reload()
+    await shows(window, '.graphiql-query-editor', 'ListWhatIsThere')
+    await expect.poll(() => rightOf(last)).toBeLessThanOrEqual(width)
   }
   for (const comment of tabs.flatMap((tab) => tab.match(/^# .*/gm) ?? [])) {
     expect(comment.length).toBeLessThanOrEqual(50)

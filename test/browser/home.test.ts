@@ -85,7 +85,7 @@ it('changes the way to send the request by keyboard', async () => {
   await window.keyboard.press('ArrowRight')
   expect(await window.getByRole('radio', { name: 'curl' }).isChecked()).toBe(true)
   for (const _ of upTo(2)) await window.keyboard.press('ArrowLeft')
-  await window.getByText("from 'nth-counters/react'").waitFor()
+  await window.getByText('![Red Horse Hill]').waitFor()
 })
 
 it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', async (width) => {
@@ -93,7 +93,7 @@ it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', as
   const { openWindow } = await openBrowser()
   const window = await openWindow(url, { viewport: { width, height: 800 } })
   await says(window, '0 sold so far')
-  const place = () => window.getByRole('heading', { name: 'Four things to try' }).boundingBox()
+  const place = () => window.getByRole('heading', { name: 'Four demos to try' }).boundingBox()
   const before = await place()
   await ask(sell('Red Horse Hill', 1_234_566))
   await says(window, '1,234,566 sold so far')

@@ -179,7 +179,7 @@ it('gives the same with a definition before or after a CSV', async () => {
       nextValue: 42,
     })
     const page = { prefix: '', limit: 10, fromEnd: false }
-    const listed = await sequences.listSequenceGroups(NAME, page)
+    const { items: listed } = await sequences.listSequenceGroups(NAME, page)
     expect(listed.map(({ group, lastFormatted }) => [group, lastFormatted])).toEqual([
       ['', 'INV-/0041'],
       ['g', 'INV-g/0007'],

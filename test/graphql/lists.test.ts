@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest'
+import { createCounters } from '../support/browser/console.ts'
 import { startService } from '../support/server/service.ts'
 
-const LIST = `query($prefix: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
+const LIST = `query($prefix: String! = "", $contains: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
   namespace(name: "n") {
-    counters(prefix: $prefix, first: $first, after: $after, last: $last, before: $before) {
+    counters(prefix: $prefix, contains: $contains, first: $first, after: $after, last: $last, before: $before) {
       nodes { name value }
       edges { cursor node { name } }
       pageInfo { startCursor endCursor hasNextPage hasPreviousPage }
@@ -62,6 +63,60 @@ it('lists only names with a prefix, whatever its characters', async () => {
   expect(namesOf(await list({ prefix: '_' }))).toEqual([])
 })
 
+it('finds names that contain a text, whatever its characters and in any case', async () => {
+  const { list, ask } = await serviceWith([
+    'Visitors',
+    'VISITS',
+    'été',
+    'ÉTÉ',
+    'ete',
+    '50%',
+    '50 _',
+    '😀a',
+    '😁a',
+  ])
+  const find = async (contains: string, more = {}) => namesOf(await list({ contains, ...more }))
+  expect(await find('sit')).toEqual(['VISITS', 'Visitors'])
+  expect(await find('Sit', { prefix: 'V' })).toEqual(['VISITS', 'Visitors'])
+  expect(await find('ors', { prefix: 'VI' })).toEqual([])
+  expect(await find('TÉ')).toEqual(['ÉTÉ', 'été'])
+  expect([await find('%'), await find('_'), await find('😀')]).toEqual([['50%'], ['50 _'], ['😀a']])
+  expect(await find("'")).toEqual([])
+  await ask(`mutation {
+    a: nextInSequence(name: "Tickets", group: "NINJA", namespace: "n") { value }
+    b: nextInSequence(name: "other", namespace: "elsewhere") { value }
+  }`)
+  const { namespaces, namespace, sequence } = await ask(`{
+    namespaces(contains: "SEW") { nodes { name } }
+    namespace(name: "n") { sequences(contains: "ticket") { nodes { name } } }
+    sequence(name: "Tickets", namespace: "n") { groups(contains: "inj") { nodes { name } } }
+  }`)
+  expect([namespaces, namespace.sequences, sequence.groups].map(namesOf)).toEqual([
+    ['elsewhere'],
+    ['Tickets'],
+    ['NINJA'],
+  ])
+})
+
+it('searches so many names at a time, and goes on after the last of them', async () => {
+  const { list, ask } = await serviceWith([])
+  await createCounters(ask, 'n', 12_000)
+  const first = await list({ contains: '9999' })
+  expect(first).toMatchObject({ nodes: [], pageInfo: { hasNextPage: true, startCursor: null } })
+  const next = await list({ contains: '9999', after: first.pageInfo.endCursor })
+  expect(namesOf(next)).toEqual(['name 9999'])
+  expect(next.pageInfo).toMatchObject({ hasNextPage: false, hasPreviousPage: true })
+  // A page that is full ends with its last name.
+  const full = await list({ contains: '999', first: 2 })
+  expect(namesOf(full)).toEqual(['name 0999', 'name 10999'])
+  const rest = await list({ contains: '999', after: full.pageInfo.endCursor })
+  expect(namesOf(rest)[0]).toBe('name 11999')
+  const last = await list({ contains: 'name 0001', last: 5 })
+  expect(last).toMatchObject({ nodes: [], pageInfo: { hasPreviousPage: true, hasNextPage: false } })
+  const before = await list({ contains: 'name 0001', last: 5, before: last.pageInfo.startCursor })
+  expect(namesOf(before)).toEqual(['name 0001'])
+})
+
 it('returns 50 by default, none for first: 0, and no cursors for an empty page', async () => {
   const names = Array.from({ length: 52 }, (_, index) => `n${String(index).padStart(2, '0')}`)
   const { list } = await serviceWith(names)
@@ -88,6 +143,7 @@ it('refuses pages that are too large, and invalid page arguments', async () => {
   expect(await refusal(LIST, { first: -1 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'first', limit: 0 })
   expect(await refusal(LIST, { first: 1, last: 1 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'last' })
   expect(await refusal(LIST, { after: 'no cursor!' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
+  expect(await refusal(LIST, { contains: 'a\nb' })).toMatchObject({ argument: 'contains' })
   expect(await refusal(LIST, { prefix: 'a\nb' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'prefix' })
 })
 

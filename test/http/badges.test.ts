@@ -42,11 +42,83 @@ it('shows the value of a counter and the last number of a sequence, and counts n
   expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 1_234_567 } })
 })
 
-it('shows 0 for a name that was never used', async () => {
+it('shows 0 for a counter that was never used, and that a sequence has issued nothing', async () => {
   const { url } = await startService()
   expect((await shown(url, pathOf('counter', 'n', 'nothing'))).message).toBe('0')
   expect((await shown(url, pathOf('counter', 'n', 'nothing'), { period: 'month' })).message).toBe('0')
-  expect((await shown(url, pathOf('sequence', 'n', 'nothing'), { group: 'g' })).message).toBe('0')
+  expect((await shown(url, pathOf('sequence', 'n', 'nothing'), { group: 'g' })).message).toBe('none')
+})
+
+it('shows what is left of a counter with a maxValue, with a word in English', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { defineCounter(name: "seats", definition: { maxValue: 6000 }) { name } }')
+  await ask(ADD, { name: 'seats', delta: 4_763 })
+  const path = pathOf('counter', 'default', 'seats')
+  for (const [parameters, message] of [
+    [{ left: '' }, '1,237 left'],
+    [{ left: 'true', locale: 'en-US', format: 'compact' }, '1.2K left'],
+    [{ left: '', locale: 'de' }, '1.237'],
+  ] as const)
+    expect([parameters, (await shown(url, path, parameters)).message]).toEqual([parameters, message])
+})
+
+it('shows what is left exactly, also if it is more than a safe integer', async () => {
+  const { url, ask } = await startService()
+  await ask(
+    'mutation ($maxValue: SafeInt) { defineCounter(name: "c", definition: { maxValue: $maxValue }) { name } }',
+    { maxValue: Number.MAX_SAFE_INTEGER },
+  )
+  await ask(ADD, { name: 'c', delta: -2 })
+  const { message } = await shown(url, pathOf('counter', 'default', 'c'), { left: '' })
+  expect(message).toBe('9,007,199,254,740,993 left')
+})
+
+it('shows ordinals, of a value or of a period', async () => {
+  const { url, ask } = await startService()
+  const path = pathOf('counter', 'default', 'c')
+  let previous = 0
+  for (const [value, message] of [
+    [1, '1st'],
+    [2, '2nd'],
+    [3, '3rd'],
+    [4, '4th'],
+    [11, '11th'],
+    [22, '22nd'],
+    [113, '113th'],
+    [1_021, '1,021st'],
+  ] as const) {
+    await ask(ADD, { name: 'c', delta: value - previous })
+    previous = value
+    expect((await shown(url, path, { ordinal: '' })).message).toBe(message)
+  }
+  expect((await shown(url, path, { ordinal: 'true', period: 'year', locale: 'en-GB' })).message).toBe(
+    '1,021st',
+  )
+})
+
+it('has colors by the names of Shields and CSS, and draws them', async () => {
+  const { url } = await startService()
+  const path = pathOf('counter', 'default', 'c')
+  const colors = { color: 'RebeccaPurple', labelColor: 'success' }
+  expect(await shown(url, path, colors)).toMatchObject({ color: 'rebeccapurple', labelColor: 'success' })
+  const imageOf = async (parameters: Record<string, string>) =>
+    (await fetch(`${url}${path.replace('json', 'svg')}?${new URLSearchParams(parameters)}`)).text()
+  const image = await imageOf(colors)
+  expect(image).toContain('fill="rebeccapurple"')
+  expect(image).toContain('fill="#4b0"')
+  // Not a stripe of it.
+  expect(await imageOf({ label: '', labelColor: 'navy' })).not.toContain('navy')
+  // Shields has a green of its own.
+  expect(await imageOf({ color: 'green', labelColor: '#123' })).toMatch(/fill="#123".*fill="#67ac09"/s)
+})
+
+it('ignores what badges of Shields have and these lack', async () => {
+  const { url } = await startService()
+  const path = pathOf('counter', 'default', 'c')
+  const plain = await shown(url, path)
+  const lacking = { logo: 'mysql', logoColor: 'white', logoSize: 'auto', link: 'x', cacheSeconds: '9' }
+  expect(await shown(url, path, lacking)).toEqual(plain)
+  expect((await shown(url, path, { style: 'popout-square' })).style).toBe('flat-square')
 })
 
 it('has the label, color and style of its address, and a number in a language, short, or of a period', async () => {
@@ -69,6 +141,20 @@ it('has the label, color and style of its address, and a number in a language, s
   const image = await (await fetch(`${url}${path.replace('json', 'svg')}?label=Besuche&color=FF8800`)).text()
   expect(image).toContain('<title>Besuche: 0</title>')
   expect(image).toContain('fill="#ff8800"')
+})
+
+it('gives numbers of all languages the width of their digits', async () => {
+  const { url, ask } = await startService()
+  await ask(ADD, { name: 'c', delta: 1_234_567 })
+  const widthOf = async (locale: string) => {
+    const image = await fetch(
+      `${url}${pathOf('counter', 'default', 'c', 'svg')}?${new URLSearchParams({ locale })}`,
+    )
+    return Number(/ width="(\d+)"/.exec(await image.text())?.[1])
+  }
+  const width = await widthOf('en')
+  for (const locale of ['de', 'fr', 'de-CH', 'ar-EG', 'fa', 'hi-u-nu-deva', 'bn', 'he'])
+    expect([locale, Math.abs((await widthOf(locale)) - width) <= 10]).toEqual([locale, true])
 })
 
 it.each([
@@ -106,7 +192,16 @@ it.each([
   ['c', { format: 'long' }, 'Invalid format; supported: compact'],
   ['c', { locale: 'not a language' }, 'Invalid locale; supported: '],
   ['c', { label: 'a\nb' }, 'Invalid label; supported: '],
-  ['c', { group: 'g' }, 'Invalid parameter; supported: label, color, style, period, format, locale'],
+  ['c', { labelColor: 'url(#a)' }, 'Invalid labelColor; supported: '],
+  ['c', { group: 'g' }, 'Unknown parameter "group"; supported: label, color, labelColor, style, period, '],
+  ['c', { ['x'.repeat(9000)]: '' }, `Unknown parameter "${'x'.repeat(64)}…"; supported: `],
+  ['c', { ordinal: '', locale: 'not a language' }, 'Invalid locale; supported: '],
+  ['c', { logo: 'mysql', colour: 'red' }, 'Unknown parameter "colour"; supported: '],
+  ['c', { left: '' }, 'This counter has no maxValue.'],
+  ['c', { left: 'false' }, 'Invalid left; supported: no value, or true'],
+  ['c', { left: '', period: 'day' }, 'Invalid left; supported: without period and ordinal'],
+  ['c', { ordinal: '', format: 'compact' }, 'Invalid ordinal; supported: in English, without format'],
+  ['c', { ordinal: '', locale: 'de' }, 'Invalid ordinal; supported: in English, without format'],
   ['hourless', { period: 'hour' }, 'This period is not tracked.'],
 ])('says on the badge why it shows no number: %j %j', async (name, parameters, text) => {
   const { url, ask } = await startService()

@@ -77,22 +77,29 @@ it.each([
   )
 })
 
-it('runs of a page only scripts of this server, and the import map in the page', async () => {
+it('runs of a page only scripts of this server, and uses only the styles in the page', async () => {
   const { url } = await startService()
-  for (const path of ['/', '/shop', '/book', '/board', '/hits', '/invoice', '/nope']) {
+  for (const path of ['/', '/shop', '/book', '/board', '/hits', '/invoice', '/console', '/docs', '/nope']) {
     const response = await fetch(`${url}${path}`, { headers: BROWSER })
     const policy = response.headers.get('content-security-policy') ?? ''
-    const inline = [...(await response.text()).matchAll(/<script(?![^>]*\bsrc=)[^>]*>(.*?)<\/script>/gs)]
-    const hashes = inline.map(([, text = '']) => createHash('sha256').update(text).digest('base64'))
-    expect([path, /script-src ([^;]*)/.exec(policy)?.[1]]).toEqual([path, `'self' 'sha256-${hashes.join()}'`])
-    expect(policy).toContain("default-src 'self'")
-    expect(policy).not.toContain('unsafe')
+    const html = await response.text()
+    const styles = [...html.matchAll(/<style>(.*?)<\/style>/gs)]
+    const hashes = styles.map(
+      ([, text = '']) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`,
+    )
+    expect(hashes.length).toBeGreaterThan(1)
+    expect([path, policy.split('; ').slice(0, 2)]).toEqual([
+      path,
+      ["default-src 'self'", `style-src ${hashes.join(' ')}`],
+    ])
+    expect(policy).not.toMatch(/unsafe|script-src/)
+    expect(html).not.toMatch(/<script(?![^>]*\bsrc=)|rel="stylesheet"/)
   }
 })
 
 it('sends each page compressed, answers HEAD, and sends nothing that a browser already has', async () => {
   const { url } = await startService()
-  for (const path of [...PAGES, '/page.css', '/page.js']) {
+  for (const path of [...PAGES, '/page.js', '/pages/shop.js']) {
     const plain = await fetch(`${url}${path}`, { headers: { ...BROWSER, 'accept-encoding': 'identity' } })
     const text = await plain.text()
     const page = await fetch(`${url}${path}`, { headers: { ...BROWSER, 'accept-encoding': 'gzip' } })

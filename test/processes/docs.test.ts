@@ -144,8 +144,8 @@ it('is served as pages, whose links lead somewhere, to headings too', async () =
     const address = path === 'docs/README.md' ? '/docs/' : `/docs/${name.toLowerCase()}`
     const { type, html } = responses.get(address) ?? {}
     expect([address, type]).toEqual([address, 'text/html; charset=utf-8'])
-    expect(html).toMatch(/<h1>[^<]/)
-    expect(html?.match(/<h1>|<h[2-6] id=/g)?.length).toBe(headingsOf(text).length)
+    expect(html).toMatch(/<h1 id="[^"]/)
+    expect(html?.match(/<h[1-6] id=/g)?.length).toBe(headingsOf(text).length)
     expect(html?.match(/<table>/g)?.length).toBe(withoutBlocks(text).match(/^\| ?-/gm)?.length)
     expect(responses.get(`/${path}`)).toEqual({ status: 200, type: 'text/plain; charset=utf-8', html: text })
   }

@@ -78,7 +78,7 @@ it.each(FOREVER)(
     const states = await counters.readMany([...names, 'gone', 'c'].map((name) => ({ namespace: 'n', name })))
     expect(states.map(({ value }) => value)).toEqual([20, 20, 20, 20, 0, 0])
     const page = { limit: 10, fromEnd: false, prefix: '' }
-    expect((await counters.list('n', page)).map(({ name }) => name)).toEqual(['c', ...names])
+    expect((await counters.list('n', page)).items.map(({ name }) => name)).toEqual(['c', ...names])
     expect(states[4]).toMatchObject({ createdAt: null })
     expect(await counters.read(key)).toMatchObject({ definition: { maxValue: 9 } })
     expect((await sequences.read(key)).definition?.step).toBe(2)

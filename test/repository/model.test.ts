@@ -119,7 +119,7 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
   }
 
   async function list(): Promise<void> {
-    const listed = await counters.list('n', { prefix: '', limit: 100, fromEnd: false })
+    const { items: listed } = await counters.list('n', { prefix: '', limit: 100, fromEnd: false })
     const ranked = await leaderboard.list('n', { order: 'VALUE_DESC', limit: 100, fromEnd: false })
     const expected = Object.entries(state.rows).map(([name, { value }]) => ({ name, value }))
     const byName = expected.toSorted((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))

@@ -134,7 +134,7 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
     { prefix: '0499' },
   ]) {
     const page = { prefix: '', limit: 10, fromEnd: false, ...place }
-    const [rows, status] = await database.withRetry(JOBS, async (connection) => {
+    const [{ items }, status] = await database.withRetry(JOBS, async (connection) => {
       await connection.query('flush status')
       return [
         await listSequenceGroups(connection, sequence, page, new Date()),
@@ -142,13 +142,17 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
       ]
     })
     const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
-    expect(rows).toHaveLength(10)
+    expect(items).toHaveLength(10)
     expect({ place, reads: reads < 200 ? 'few' : reads }).toEqual({ place, reads: 'few' })
   }
-  const names = (await sequences.listSequenceGroups(sequence, { prefix: '', limit: 3, fromEnd: false })).map(
-    ({ group }) => group,
-  )
-  expect(names).toEqual(['#', ...upTo(2).map((n) => String(n).padStart(6, '0'))])
+  const list = (page: object) =>
+    sequences.listSequenceGroups(sequence, { prefix: '', limit: 3, fromEnd: false, ...page })
+  const namesOf = (items: { group: string }[]) => items.map(({ group }) => group)
+  expect(namesOf((await list({})).items)).toEqual(['#', ...upTo(2).map((n) => String(n).padStart(6, '0'))])
+  // The first page of a search ends before the only name that it is for.
+  expect(await list({ contains: '49999' })).toEqual({ items: [], searchedTo: '009999' })
+  const { items, searchedTo } = await list({ contains: '49999', after: '045000' })
+  expect([namesOf(items), searchedTo]).toEqual([['049999'], undefined])
 })
 
 it('reads the last and the next number of one moment', async () => {

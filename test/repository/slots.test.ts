@@ -40,7 +40,7 @@ it('spreads what is counted over slots, and reads their sum, in periods too', as
   )
   const ranked = await first?.leaderboard.list('n', { order: 'VALUE_DESC', limit: 9, fromEnd: false })
   const listed = await first?.counters.list('n', { prefix: '', limit: 9, fromEnd: false })
-  expect([ranked?.map(({ value }) => value), listed?.map(({ value }) => value)]).toEqual([[120], [120]])
+  expect([ranked?.map(({ value }) => value), listed?.items.map(({ value }) => value)]).toEqual([[120], [120]])
 })
 
 it('has the time of the latest change of its slots', async () => {
@@ -50,8 +50,8 @@ it('has the time of the latest change of its slots', async () => {
   now = new Date('2026-03-01T23:59:59.987Z')
   await counters.incrementBy(key, 1)
   expect((await counters.read(key)).updatedAt).toEqual(now)
-  const [listed] = await counters.list('n', { prefix: '', limit: 9, fromEnd: false })
-  expect(listed?.updatedAt).toEqual(now)
+  const { items } = await counters.list('n', { prefix: '', limit: 9, fromEnd: false })
+  expect(items[0]?.updatedAt).toEqual(now)
 })
 
 it('returns approximate values with slots, and exact ones if only one process counts', async () => {

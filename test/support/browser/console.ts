@@ -6,6 +6,9 @@ export function consoleUrl(url: string, parts: Record<string, string> = {}): str
   return `${url}/console?${new URLSearchParams(parts)}`
 }
 
+/** Opens what changes the counter or the sequence itself: its definition, and what can't be undone. */
+export const edit = (window: Window) => window.locator('summary').getByText('Edit').click()
+
 /** Creates counters `name 0000`, `name 0001` …, whose values are 1, 2 … */
 export async function createCounters(ask: Service['ask'], namespace: string, count: number): Promise<void> {
   for (let start = 0; start < count; start += 1000) {

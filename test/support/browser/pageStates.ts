@@ -2,7 +2,7 @@ import { expireAll } from '../client/invoices.ts'
 import type { Service } from '../server/service.ts'
 import { cutOff, holdBack, loseNumbers, recordStreams, refuseAll } from './answers.ts'
 import type { Window } from './browser.ts'
-import { createCounters } from './console.ts'
+import { createCounters, edit } from './console.ts'
 
 const SALE = 'mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'
 const edition = (title: string, copies: number) =>
@@ -222,7 +222,7 @@ export const states: Record<string, State> = {
   },
   'the console without numbers': {
     path: '/console',
-    after: (window) => says(window, 'Nothing has been counted'),
+    after: (window) => says(window, 'Your first counter'),
   },
   'the console with counters that move': {
     path: '/console',
@@ -230,7 +230,7 @@ export const states: Record<string, State> = {
     after: (window) => says(window, '+3 today'),
   },
   'a search in the console': {
-    path: '/console?prefix=Name',
+    path: '/console?contains=ME',
     before: (_, { ask }) => createCounters(ask, 'n', 3),
     after: (window) => says(window, 'name 0002'),
   },
@@ -243,7 +243,7 @@ export const states: Record<string, State> = {
   'the console, asking for a key': {
     path: '/console?namespace=n',
     before: (window) => refuseAll(window, '', { code: 'UNAUTHENTICATED' }),
-    after: (window) => says(window, 'Enter an API key.'),
+    after: (window) => says(window, 'This server asks for an API key.'),
   },
   'the console with counters, which may be old': {
     path: '/console?namespace=n',
@@ -258,6 +258,7 @@ export const states: Record<string, State> = {
     async after(window) {
       await press(window, 'Increment')
       await says(window, '1: 1 added to 0.')
+      await edit(window)
       await window.getByRole('textbox', { name: 'Slots' }).fill('0')
       await press(window, 'Save')
       await says(window, 'must be from 1 to 1024')
@@ -266,6 +267,7 @@ export const states: Record<string, State> = {
   'a counter in the console, before its reset': {
     path: COUNTER,
     async after(window) {
+      await edit(window)
       await press(window, 'Reset…')
       await window.getByRole('dialog').waitFor()
     },
@@ -294,8 +296,10 @@ export const states: Record<string, State> = {
   'the API keys in the console, one created': {
     path: '/console?view=keys',
     async after(window) {
+      await press(window, 'For a page')
       await window.getByRole('textbox', { name: 'Label' }).fill('shop')
-      await window.getByRole('checkbox', { name: 'ADD' }).check()
+      await window.getByRole('textbox', { name: 'Origins' }).fill('https://shop.example')
+      await window.getByText('More limits').click()
       await press(window, 'Create the key')
       await says(window, 'Copy the key now')
       await press(window, 'Revoke shop')

@@ -44,6 +44,7 @@ export const values: Record<string, unknown[]> = {
   names: [['c', 'm', 'c'], ['none'], [], 'c'],
   namespace: ['default', 'other', ''],
   prefix: ['', 'c', 'x'],
+  contains: ['', 'C', 'x'],
   orderBy: ['NAME_ASC', 'VALUE_DESC', 'VALUE_ASC', 'UPDATED_AT_DESC'],
   before: ['x', null],
   after: ['x', null],

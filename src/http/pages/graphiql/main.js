@@ -5,13 +5,14 @@ import '@graphiql/plugin-history/style.css'
 import 'graphiql/graphiql.css'
 import '../frame.css'
 import './style.css'
+import { formatShortcutForOS, KEY_MAP, pick, useGraphiQL, useGraphiQLActions } from '@graphiql/react'
 import { GraphiQL } from 'graphiql'
 import { getOperationAST } from 'graphql'
 import { createClient } from 'graphql-sse'
 import EditorWorker from 'monaco-editor/esm/vs/editor/editor.worker.js?worker'
 import JsonWorker from 'monaco-editor/esm/vs/language/json/json.worker.js?worker'
 import GraphqlWorker from 'monaco-graphql/esm/graphql.worker.js?worker'
-import { createElement } from 'react'
+import { createElement, useEffect } from 'react'
 import { createRoot } from 'react-dom/client'
 import prepared from './tabs.graphql?raw'
 
@@ -74,23 +75,68 @@ const subscription = (headers, request) => ({
   },
 })
 
+const VARIABLES = '{ "book": "Bulldozer", "copies": 12 }'
 const queries = prepared.trim().split('\n\n')
-const tabs = queries.map((query) => ({ query }))
+const defaultTabs = queries.map((query) => ({ query, variables: query.includes('$') ? VARIABLES : null }))
 
 // A link may bring an operation: in a tab of its own, and once, as the tab itself survives a reload.
 const link = new URLSearchParams(location.search)
-const [query, variables] = [link.get('query') ?? undefined, link.get('variables') ?? undefined]
-if (query) tabs.unshift({ query, variables })
+const [initialQuery, initialVariables] = ['query', 'variables'].map((name) => link.get(name) ?? undefined)
+if (initialQuery) defaultTabs.unshift({ query: initialQuery, variables: initialVariables })
 history.replaceState(null, '', location.pathname)
+
+/** Why nothing can be done without another key; undefined: something can, or it is unknown. */
+async function problemOf(fetcher) {
+  const { data, errors } = await fetcher({ query: '{ viewer { grants { prefix } } }' }).catch(() => ({}))
+  if (data?.viewer.grants.length === 0) return 'This server asks for an API key.'
+  if (errors?.[0]?.extensions?.code === 'UNAUTHENTICATED') return 'This key is unknown, expired or revoked.'
+}
+
+const shown = pick('tabs', 'activeTabIndex', 'isFetching', 'fetchError', 'responseEditor')
+
+/** What stands in place of an answer. It brings the selected tab into sight, with its variables. */
+function Hint({ access }) {
+  const { tabs, activeTabIndex, isFetching, fetchError, responseEditor } = useGraphiQL(shown)
+  const { updateActiveTabValues } = useGraphiQLActions()
+  const { response, variables } = tabs[activeTabIndex]
+  useEffect(() => {
+    const tab = document.getElementById(`graphiql-session-tab-${activeTabIndex}`)
+    tab.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+    if (variables) document.querySelector('[data-name=variables]').click()
+  }, [activeTabIndex])
+  // An error ends with a valid key, or when the schema can be read again.
+  useEffect(() => {
+    const isOver = access === 'open' && response?.includes('"UNAUTHENTICATED"')
+    if (isOver) updateActiveTabValues({ response: null })
+    if (isOver || !(response || fetchError)) responseEditor?.setValue('')
+  }, [access, activeTabIndex, fetchError])
+  if (response || fetchError || isFetching) return
+  const keys = formatShortcutForOS(KEY_MAP.runQuery.key, '⌘')
+  return access === 'closed' ? 'The answer appears here.' : `Press ▶ or ${keys} to run the operation.`
+}
 
 const root = createRoot(document.getElementById('root'))
 const field = document.querySelector('.site input')
+const fixed = { storage, schemaDescription: true, defaultTabs, initialQuery, initialVariables }
 
-/** With another fetcher, GraphiQL reads the schema again. */
-function show() {
-  const fetcher = createFetcher(field.value)
-  const properties = { fetcher, storage, defaultTabs: tabs, initialQuery: query, initialVariables: variables }
-  root.render(createElement(GraphiQL, properties))
+/** @param access `checking`, `closed`, or `open`: only then, GraphiQL reads the schema */
+function render(fetcher, access) {
+  const footer = createElement(GraphiQL.Footer, null, createElement(Hint, { access }))
+  const schema = access === 'open' ? undefined : null
+  root.render(createElement(GraphiQL, { ...fixed, fetcher, schema }, footer))
+}
+
+/** Asks for a key before anything fails without one. */
+async function show() {
+  const key = field.value
+  const fetcher = createFetcher(key)
+  render(fetcher, 'checking')
+  const problem = await problemOf(fetcher)
+  if (field.value !== key) return
+  document.getElementById('problem').textContent = problem
+  field.ariaInvalid = Boolean(key && problem)
+  if (problem && document.activeElement === document.body) field.focus()
+  render(fetcher, problem ? 'closed' : 'open')
 }
 
 field.value = sessionStorage.getItem(KEY) ?? ''

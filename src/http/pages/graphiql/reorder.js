@@ -1,4 +1,4 @@
-// In place of Framer Motion, of which GraphiQL uses the list of tabs, to drag them along one line. Here they wrap, are
+// In place of Framer Motion, of which GraphiQL uses the list of tabs, to drag them along one line. Here they are
 // buttons that no other control contains, and cost 35 kB less.
 import { cloneElement, createElement } from 'react'
 

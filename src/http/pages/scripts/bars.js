@@ -1,4 +1,5 @@
-// A bar chart of a counter's history. A slider, a mouse or a finger selects a bar; its value is shown.
+// A bar chart of a counter's history. A mouse, a finger or the keyboard selects a bar, as on a slider; its value
+// is shown.
 
 import { useState } from 'preact/hooks'
 import { html, number } from './page.js'
@@ -58,8 +59,8 @@ export function Bars({ id, caption, period, buckets, timeZone, amountOf, none, u
         <div class="starts line ends">${[0, list.length >> 1, list.length - 1].map((place) => html`<span>${nameAt(place)}</span>`)}</div>
       </div>
       <p class="reading">${reading}</p>
-      <input type="range" min="0" max=${list.length - 1} value=${index} aria-label=${label} aria-valuetext=${reading}
-        style=${{ visibility: isEmpty ? 'hidden' : '' }} onInput=${({ target }) => choose(Number(target.value))} />
+      <input class="unseen" type="range" min="0" max=${list.length - 1} value=${index} aria-label=${label} aria-valuetext=${reading}
+        hidden=${isEmpty} onInput=${({ target }) => choose(Number(target.value))} />
       <p class="hint">${timeZone && `${label}s of the time zone ${timeZone}.`}</p>
     </figure>`
 }

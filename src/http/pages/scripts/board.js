@@ -8,13 +8,13 @@ const BOARDS = ['NINJA', 'ROCK']
 
 const LISTED = 50
 
-const IDS = `query Boards {
+const FIELDS = 'id name revision lastValue'
+
+const READ = `query Boards {
   sequence(name: "ticket", namespace: "boards") {
-    ${BOARDS.map((name) => `${name}: group(name: "${name}") { id }`).join('\n')}
+    ${BOARDS.map((name) => `${name}: group(name: "${name}") { ${FIELDS} }`).join('\n')}
   }
 }`
-
-const FIELDS = 'id name revision lastValue'
 
 const NEW_TICKET = `mutation NewTicket($board: String!) {
   nextInSequence(name: "ticket", group: $board, namespace: "boards") { formatted group { ${FIELDS} } }
@@ -23,13 +23,15 @@ const NEW_TICKET = `mutation NewTicket($board: String!) {
 const COUNTS = `subscription Counts($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { ${FIELDS} } } }`
 
 function Boards() {
-  const { data, error, readAgain } = useRead((signal) => client.query(IDS, {}, { signal }))
+  const { data, error, readAgain } = useRead((signal) => client.query(READ, {}, { signal }))
   const variables = data && { ids: BOARDS.map((name) => data.sequence[name].id) }
-  const { states, show: update, live } = useLive(COUNTS, variables)
-  const boardOf = (name) => html`<${Board} key=${name} name=${name} group=${states[name]} update=${update} />`
+  const { states, show: update, live } = useLive(COUNTS, variables, { by: 'id' })
+  const groupOf = (name) => states[data?.sequence[name].id] ?? data?.sequence[name]
+  const boardOf = (name) =>
+    html`<${Board} key=${name} name=${name} group=${groupOf(name)} update=${update} />`
   return html`
-    <div class="tiles">${BOARDS.map(boardOf)}</div>
-    <${Freshness} live=${data ? live : { ...live, error, retryNow: readAgain, state: 'waiting' }} />`
+    <div class="halves tiles">${BOARDS.map(boardOf)}</div>
+    <${Freshness} live=${data ? { ...live, hasNumbers: true } : { ...live, error, retryNow: readAgain, state: 'waiting' }} />`
 }
 
 function Board({ name, group, update }) {

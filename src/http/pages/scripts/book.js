@@ -34,8 +34,10 @@ function Book() {
     <section class="card sale" aria-label="Sale">
       <${Sale} ...${{ title, book, update }} fields=${FIELDS} month=${valueIn == null ? '' : `${copies(valueIn)} this month`} />
     </section>
-    <${Bars} id="hours" caption="Sold in each of the last 48 hours" period="HOUR" buckets=${hours} ...${chart} />
-    <${Bars} id="days" caption="Sold on each of the last 30 days" period="DAY" buckets=${days} ...${chart} />
+    <div class="halves tiles">
+      <${Bars} id="hours" caption="Sold in each of the last 48 hours" period="HOUR" buckets=${hours} ...${chart} />
+      <${Bars} id="days" caption="Sold on each of the last 30 days" period="DAY" buckets=${days} ...${chart} />
+    </div>
     <${Freshness} live=${live} />`
 }
 

@@ -38,9 +38,11 @@ function Blog() {
   const entryOf = (title) =>
     html`<${Entry} key=${title} counter=${counters[title]} isOpen=${title === chosen} ...${{ title, choose, update }} />`
   return html`
-    <div class="stack">${titles.map(entryOf)}</div>
-    <${Bars} id="hours" caption=${`Readers of “${charted}” in each of the last 48 hours`} period="HOUR" buckets=${hours}
-      timeZone=${timeZone} amountOf=${readers} none="Nobody has read it yet in this time." untracked="Hours are not recorded here." />
+    <div class="halves tiles">
+      <div class="stack">${titles.map(entryOf)}</div>
+      <${Bars} id="hours" caption=${`Readers of “${charted}” in each of the last 48 hours`} period="HOUR" buckets=${hours}
+        timeZone=${timeZone} amountOf=${readers} none="Nobody has read it yet in this time." untracked="Hours are not recorded here." />
+    </div>
     <${Freshness} live=${live} />`
 }
 

@@ -2,9 +2,9 @@
 
 import { useState } from 'preact/hooks'
 import { Freshness, useLive } from './live.js'
-import { html, number, ordinal, show, useKept } from './page.js'
-import { Request } from './request.js'
+import { html, number, ordinal, show, sized, useKept } from './page.js'
 import { Bought, SALES, titles, usePurchase } from './sales.js'
+import { UseIt } from './useIt.js'
 
 const [TITLE] = titles
 
@@ -25,7 +25,7 @@ function Home() {
   const onBought = (copy) => setOwn([copy, ...own].slice(0, 100))
   const purchase = usePurchase({ title: TITLE, book: books[TITLE], update, onBought })
   return html`
-    <div class="feel tiles">
+    <div class="feel halves tiles">
       <section aria-label="Your copy">
         <${Plate} copy=${own[0]} />
         <div class="line">
@@ -34,7 +34,7 @@ function Home() {
         </div>
         <${Bought} title=${TITLE} purchase=${purchase} />
       </section>
-      <${Request} title=${TITLE} copy=${own[0]} />
+      <${UseIt} namespace="booksales" name=${TITLE} answer=${own[0]} />
     </div>
     <${Others} sales=${sales} own=${own} />
     <${Freshness} live=${live} />`
@@ -44,7 +44,7 @@ function Plate({ copy }) {
   return html`
     <div class=${copy ? 'plate filled' : 'plate'} aria-hidden="true">
       <p class="ex">EX LIBRIS</p>
-      <p class="number">No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
+      <p class="number" style=${sized(`No. ${copy ? number(copy.value) : '---'}`)}>No. <span key=${copy?.value}>${copy ? spaced(copy.value) : '\u00a0'}</span></p>
       <p><em>${TITLE}</em></p>
       <p class="stock">${copy?.valueIn ? `the ${ordinal(copy.valueIn)} this month` : ''}</p>
     </div>`

@@ -4,7 +4,7 @@
 // again; then the reservation.
 
 import { useEffect, useRef } from 'preact/hooks'
-import { client, html, show, useAction, useKept } from './page.js'
+import { client, html, show, sized, useAction, useKept } from './page.js'
 
 /** How long to wait before checking again whether the reservation has expired, in milliseconds. */
 const ASK_AGAIN_MS = 2000
@@ -104,7 +104,7 @@ function Invoice() {
   const state = isRunning ? 'waiting' : (reservation?.state ?? without)
   const { formatted, expiresAt } = reservation ?? {}
   const [number, status, button] = {
-    none: ['', 'No invoice begun yet.', 'Begin an invoice'],
+    none: ['No invoice begun yet.', '', 'Begin an invoice'],
     waiting: [formatted ?? '…', ''],
     failed: ['–', '', 'Try again'],
     RESERVED: [formatted, isOpen && `Yours until ${times.format(new Date(expiresAt))}.`],
@@ -113,10 +113,15 @@ function Invoice() {
     EXPIRED: [formatted, 'The time is over: another invoice may have this number.', 'Next invoice'],
   }[state]
   return html`
-    <form class="card" onSubmit=${(event) => close(event, 'confirmReservation')}>
-      <div role="status">
-        <p class="value">${number}</p>
-        <p class="stock">${status}</p>
+    <form class="card halves tiles" onSubmit=${(event) => close(event, 'confirmReservation')}>
+      <div class="panel">
+        <div role="status">
+          <p class="value" style=${sized(number)}>${number}</p>
+          <p class="stock">${status}</p>
+        </div>
+        <p class="muted" role="status">${isLong && (reservation ? 'One moment…' : 'Getting the number…')}</p>
+        <p class="problem" role="alert">${error && problemText(error, reservation)}</p>
+        <button type="button" hidden=${!button} onClick=${begin}>${button}</button>
       </div>
       <div ref=${write} hidden=${state === 'none'}>
         <label class="muted" for="customer">To</label>
@@ -126,9 +131,6 @@ function Invoice() {
           <button type="button" id="discard" class="quiet" aria-disabled=${!isOpen} onClick=${(event) => close(event, 'releaseReservation')}>Discard</button>
         </p>
       </div>
-      <p class="muted" role="status">${isLong && (reservation ? 'One moment…' : 'Getting the number…')}</p>
-      <p class="problem" role="alert">${error && problemText(error, reservation)}</p>
-      <button type="button" hidden=${!button} onClick=${begin}>${button}</button>
     </form>`
 }
 

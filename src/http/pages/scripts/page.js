@@ -8,8 +8,14 @@ import { createClient } from '/client.js'
 export const html = htm.bind(h)
 
 /** Shows a page, below the field for a key. */
-export const show = (Page) =>
-  render(html`<${Root}><${KeyField} /><${Page} /><//>`, document.querySelector('#app'))
+export const show = (Page) => fill('#app', html`<${KeyField} /><${Page} />`)
+
+/** Puts a page into the place of its skeleton. */
+export function fill(selector, content) {
+  const place = document.querySelector(selector)
+  place.replaceChildren()
+  render(html`<${Root}>${content}<//>`, place)
+}
 
 /** Where the key of this tab is kept, by GraphiQL too. */
 const KEY = 'nth-key'
@@ -30,7 +36,7 @@ export const useAccess = () => useContext(Access)
 let setAccess
 
 /** What all components of a page stand in. */
-export function Root({ children }) {
+function Root({ children }) {
   const [access, set] = useState({ key: readKey() })
   setAccess = set
   return html`<${Access.Provider} value=${access}>${children}<//>`
@@ -45,6 +51,14 @@ export function setKey(key) {
 
 /** Whether another key could help. Then `KeyField` asks for it. */
 export const isRefused = ({ code }) => code === 'UNAUTHENTICATED' || code === 'FORBIDDEN'
+
+/** Why a key is asked for, as a person would say it. */
+export function refusalText(key, { code, message }) {
+  if (code !== 'FORBIDDEN' && !key) return 'This server asks for an API key.'
+  const reason =
+    code === 'FORBIDDEN' ? message : 'This key is not valid: it may have expired, or been revoked.'
+  return `${reason} Enter ${key ? 'another' : 'an'} API key.`
+}
 
 export function noteRefusal(error) {
   if (isRefused(error)) setAccess((access) => ({ ...access, refusal: error }))
@@ -107,8 +121,7 @@ export function KeyField() {
   const { key, refusal } = useAccess()
   const forget = html`<button class="link" onClick=${() => setKey()}>Forget it</button>`
   if (!refusal) return key && html`<p class="hint">This tab uses an API key. ${forget}</p>`
-  const problem = key ? refusal.message : 'This server asks for an API key.'
-  return html`<section class="card" aria-label="Access"><${KeyForm} problem=${problem} /></section>`
+  return html`<section class="card" aria-label="Access"><${KeyForm} problem=${refusalText(key, refusal)} /></section>`
 }
 
 /** Whether something has lasted so long that the page shows it. */
@@ -151,7 +164,8 @@ export function useAction(run, name) {
 /** The result, or that it `failed` and why, or the `doubt` and a button to repeat it, if the answer was lost. */
 export function Outcome({ action, on, busy, text, failed, doubt }) {
   const { result, error, isLong, isUnanswered, start } = action
-  const problem = isUnanswered || error?.isOutcomeUnknown ? doubt : error && `${failed}: ${error.message}`
+  const reason = error?.code === 'UNAUTHENTICATED' ? '.' : `: ${error?.message}`
+  const problem = isUnanswered || error?.isOutcomeUnknown ? doubt : error && failed + reason
   return html`
     <div class="outcome" tabindex="-1">
       <p class="result" role="status">${isLong ? busy : result && text(result)}</p>
@@ -202,6 +216,9 @@ const ordinals = new Intl.PluralRules('en', { type: 'ordinal' })
 const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
 
 export const number = (value) => formats.format(value)
+
+/** The style by which the type of a number is as large as leaves it whole. */
+export const sized = (text) => ({ '--length': text.length })
 
 export const ordinal = (value) => number(value) + ENDINGS[ordinals.select(value)]
 

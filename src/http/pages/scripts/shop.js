@@ -35,7 +35,7 @@ function Shop() {
       <//>
     </li>`
   return html`
-    <ul class="list stack" aria-label="Books">${titles.map(itemOf)}</ul>
+    <ul class="list halves tiles" aria-label="Books">${titles.map(itemOf)}</ul>
     <${Freshness} live=${live} />`
 }
 

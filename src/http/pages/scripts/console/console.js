@@ -1,26 +1,25 @@
 // The console: shows what the address says, one view at a time.
 
-import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { client, html, isRefused, KeyForm, Root, useAccess, useIsLong, useRead } from '/page.js'
+import { client, fill, html, isRefused, KeyForm, refusalText, useAccess, useIsLong, useRead } from '/page.js'
 import { countersView, counterView } from './counters.js'
 import { documentsView } from './documents.js'
 import { homeView, searchView } from './home.js'
 import { keysView } from './keys.js'
-import { addressOf, go, Name, quoted, readAddress, rightsText, useTyped } from './parts.js'
+import { addressOf, go, Name, quoted, readAddress, rightsText, Search, seen } from './parts.js'
 import { sequencesView, sequenceView } from './sequences.js'
 
-/** How long to wait after a letter before names are searched, in milliseconds. */
-const SEARCH_AFTER_MS = 200
-
-function viewOf({ view, namespace, list, counter, sequence, prefix }) {
+function viewOf({ view, namespace, list, counter, sequence, contains }) {
   if (view === 'keys') return keysView
   if (view === 'documents') return documentsView
-  if (namespace === undefined) return prefix === undefined ? homeView : searchView
+  if (namespace === undefined) return contains === undefined ? homeView : searchView
   if (counter !== undefined) return counterView
   if (sequence !== undefined) return sequenceView
   return list === 'sequences' ? sequencesView : countersView
 }
+
+const card = html`<p class="card"></p>`
+const skeleton = html`<div class="tiles skeleton" aria-hidden="true">${Array(8).fill(card)}</div>`
 
 const newVisit = () => ({ address: readAddress(), focused: document.activeElement })
 
@@ -33,11 +32,11 @@ function App() {
   return html`
     <header class="line ends top">
       <h1>Console</h1>
-      <${Search} address=${visit.address} />
+      <${NameSearch} ...${visit.address} />
     </header>
     <${Access} />
     <p class="muted" role="status">${isLong && 'Loading…'}</p>
-    ${shown.subject && html`<${Shown} ...${shown} />`}`
+    ${shown.subject ? html`<${Shown} ...${shown} />` : skeleton}`
 }
 
 /** A view has `read`, `title`, the part of the address that is `named` in it, and `View`. */
@@ -56,7 +55,7 @@ function Shown({ subject: { address, focused }, data, error, readAgain }) {
   }, [focused, address])
   const name = address[view.named]
   const names = new Set([name, namespace, 'Console · Nth'].filter((part) => part !== undefined))
-  document.title = [...names].join(' · ')
+  document.title = [...names].map(seen).join(' · ')
   const linkTo = (kind, list) => html`
     <a href=${addressOf({ namespace, list })} aria-current=${kind === view.title ? 'page' : undefined}>
       ${kind} <${Name} text=${namespace} />
@@ -77,8 +76,9 @@ const failedView = {
   View({ error, readAgain }) {
     const again = html`<button type="button" class="quiet" onClick=${readAgain}>Retry now</button>`
     // What is refused is said beside the field for a key.
+    if (isRefused(error)) return
     return html`
-      <p class="problem" role=${isRefused(error) ? undefined : 'alert'}>${error.message}</p>
+      <p class="problem" role="alert">${error.message}</p>
       <p class="line buttons">${again} ${error.retryable && html`<span class="hint">This page keeps trying.</span>`}</p>`
   },
 }
@@ -87,21 +87,15 @@ const failedView = {
 const summaryOf = ({ nodes, pageInfo }) =>
   `${nodes.length} shown${pageInfo.hasNextPage ? ', more on the next page' : ''}.`
 
-function Search({ address: { namespace, view, prefix } }) {
-  const timer = useRef()
-  const shown = namespace === undefined && view === undefined ? prefix : undefined
-  const field = useTyped(shown)
-  function search(event) {
-    event.preventDefault()
-    clearTimeout(timer.current)
-    const show = () => go({ prefix: field.current.value || undefined }, shown !== undefined)
-    timer.current = setTimeout(show, event.type === 'submit' ? 0 : SEARCH_AFTER_MS)
-  }
+/** Searches what is around: the counters or the sequences of a namespace, or all names. */
+function NameSearch({ view, namespace, list, counter, sequence, contains }) {
+  const isSequences = sequence !== undefined || list === 'sequences'
+  const within = { namespace, list: namespace === undefined || !isSequences ? undefined : 'sequences' }
+  const label = `Find or open a ${isSequences ? 'sequence' : 'counter'}`
+  const isShown = counter === undefined && sequence === undefined && view === undefined
   return html`
-    <form role="search" aria-label="All names" onSubmit=${search} onInput=${search}>
-      <input type="search" ref=${field} aria-label="Search all names" placeholder="Search all names" maxlength="191" autocomplete="off"
-        spellcheck=${false} />
-    </form>`
+    <${Search} label=${namespace === undefined ? 'Find any name' : label} text=${isShown ? contains : undefined}
+      show=${(text, isInstead) => go({ ...within, contains: text }, isInstead)} />`
 }
 
 const KINDS = { ANONYMOUS: 'no API key', TOKEN: 'a token', ADMIN: "the administrator's key" }
@@ -122,7 +116,7 @@ function Access() {
       ${isAdmin && html`<a href="/console?view=keys">API keys</a> <a href="/console?view=documents">Documents</a>`}
       <details open=${refusal !== undefined}>
         <summary>${key ? 'Change the key' : 'Use an API key'}</summary>
-        <${KeyForm} problem=${refusal && `${refusal.message} Enter ${key ? 'another' : 'an'} API key.`} />
+        <${KeyForm} problem=${refusal && refusalText(key, refusal)} />
       </details>
     </section>`
 }
@@ -136,4 +130,4 @@ document.addEventListener('click', (event) => {
   go(Object.fromEntries(new URLSearchParams(link.search)))
 })
 
-render(html`<${Root}><${App} /><//>`, document.querySelector('main'))
+fill('main', html`<${App} />`)

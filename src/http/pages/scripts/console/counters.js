@@ -3,7 +3,8 @@
 import { Bars, CHARTS } from '/bars.js'
 import { Freshness } from '/live.js'
 import { client, html, isRefused, number, ordinal, useRead } from '/page.js'
-import { DefinitionForm, Detail, Field, MutationForm } from './forms.js'
+import { UseIt } from '/useIt.js'
+import { Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
 const { addedText, Moving, NameLink, numberText, Section, Time } = parts
@@ -16,10 +17,10 @@ const ORDERS = [
 ]
 
 const ROW = 'id revision value updatedAt valueIn(period: DAY)'
-const COUNTERS = `query Counters($name: String!, $prefix: String!, $orderBy: CounterOrder!, $period: Period, ${parts.PAGE_VARIABLES}) {
+const COUNTERS = `query Counters($name: String!, ${parts.NAME_VARIABLES}, $orderBy: CounterOrder!, $period: Period, ${parts.PAGE_VARIABLES}) {
   namespace(name: $name) {
     leaderboards
-    counters(prefix: $prefix, orderBy: $orderBy, period: $period, ${parts.PAGE_ARGUMENTS}) {
+    counters(${parts.NAME_ARGUMENTS}, orderBy: $orderBy, period: $period, ${parts.PAGE_ARGUMENTS}) {
       edges { place listed: value node { name ${ROW} } } ${parts.PAGE_INFO}
     }
   }
@@ -38,12 +39,12 @@ const thisPeriod = (period) => (period === 'DAY' ? 'today' : `this ${CHARTS[peri
 export const countersView = {
   title: 'Counters of',
   named: 'namespace',
-  read({ namespace: name, prefix = '', order = 'NAME_ASC', ...page }, signal) {
+  read({ namespace: name, contains, order = 'NAME_ASC', ...page }, signal) {
     const sort = CHARTS[order] ? { orderBy: 'VALUE_DESC', period: order } : { orderBy: order }
-    return parts.readList(COUNTERS, { name, prefix, ...sort, ...parts.pageIn(page) }, signal, pageOf)
+    return parts.readList(COUNTERS, { name, contains, ...sort, ...parts.pageIn(page) }, signal, pageOf)
   },
   View({ address, data: { connection, refusal } }) {
-    const { namespace, order } = address
+    const { namespace, order, contains } = address
     const { live, nodes } = parts.useNodes(LIVE_COUNTERS, connection?.nodes ?? [])
     const leaderboards = connection?.leaderboards ?? []
     const orders = [...ORDERS, ...leaderboards.map((period) => [period, `Most added ${thisPeriod(period)}`])]
@@ -54,15 +55,26 @@ export const countersView = {
       addedText(valueIn),
       hasPlaces ? numberText(place) : html`<${Time} at=${updatedAt} />`,
     ]
-    const [amount, last] = [CHARTS[order] ? 'Added' : 'Value', hasPlaces ? 'Place' : 'Last change']
+    const last = hasPlaces ? ['Place', 'amount'] : ['Last change', 'amount wide']
     return html`
-      <${parts.NameForm} ...${{ address, orders }} hint="Open also takes a new name: a counter is created on first use."
-        open=${(counter) => ({ namespace, counter })} />
+      ${contains === undefined && (nodes.length > 0 || order) && html`<${OrderField} ...${{ address, orders }} />`}
       <${parts.List} ...${{ address, refusal, rowOf }} connection=${connection && { ...connection, nodes }} caption="Counters"
-        columns=${[['Counter'], [amount, 'amount'], ['Today', 'amount wide'], [last, 'amount']]}
-        empty=${CHARTS[order] ? 'Nothing is on this leaderboard yet.' : 'No counter was written or defined in this namespace.'} />
+        columns=${[['Counter'], [CHARTS[order] ? 'Added' : 'Value', 'amount'], ['Today', 'amount wide'], last]}
+        empty=${CHARTS[order] ? 'Nothing is on this leaderboard yet.' : 'No counter was written or defined in this namespace. Type a name above to open it: it is created on first use.'} />
+      ${contains && html`<${parts.Elsewhere} links=${[[`the counter ${parts.quoted(contains)}`, { namespace, counter: contains }]]} />`}
       ${nodes.length > 0 && html`<${Freshness} live=${live} />`}`
   },
+}
+
+function OrderField({ address, orders }) {
+  const change = ({ target: { value } }) => parts.go({ namespace: address.namespace, order: value })
+  return html`
+    <div class="line order">
+      <label class="muted" for="order">Order</label>
+      <select id="order" value=${address.order ?? orders[0][0]} onChange=${change}>
+        ${orders.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+      </select>
+    </div>`
 }
 
 const STATE = 'id revision value updatedAt createdAt'
@@ -98,7 +110,7 @@ export const counterView = {
     const totals = Object.entries({ today, 'this month': month }).filter(([, total]) => total != null)
     const times = html`Created <${Time} at=${createdAt} />, last change <${Time} at=${updatedAt} />.`
     const panel = html`
-      <p class="value"><${Moving} value=${value} /></p>
+      <${parts.Value} value=${value} />
       <p class="muted">${totals.map(([when, total]) => `${addedText(total)} ${when}`).join(', ') || '\u00a0'}</p>
       <${Places} ...${{ namespace, name }} />
       <p class="muted">${createdAt === null ? 'Neither written nor defined yet: it is created on first use.' : times}</p>
@@ -121,11 +133,14 @@ export const counterView = {
       text: 'Its value, its definition and its history are deleted, and can’t be restored.',
       done: () => parts.leave('counter', name, { namespace }),
     }
+    const definition = {
+      ...{ definition: counter, mutation: 'defineCounter', selection: DEFINITION, fields: FIELDS },
+      saved: readAgain,
+    }
     return html`
-      <${Detail} ...${{ panel, live }} dangers="Reset or delete" questions=${[reset, deletion]}>
+      <${Detail} ...${{ panel, live, definition }} questions=${[reset, deletion]}>
+        <${UseIt} heading=${html`<h3>Use it</h3>`} ...${{ namespace, name }} />
         <${Section} title="History"><${History} ...${{ period, history, timeZone }} /><//>
-        <${DefinitionForm} definition=${counter} mutation="defineCounter" selection=${DEFINITION}
-          fields=${FIELDS} saved=${readAgain} />
       <//>`
   },
 }

@@ -4,7 +4,7 @@ import { createContext } from 'preact'
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Freshness } from '/live.js'
 import { Copyable, client, html, useAction, useKept } from '/page.js'
-import { quoted, readAddress, Section } from './parts.js'
+import { quoted, readAddress } from './parts.js'
 
 /** Mutations that take an idempotency key: a lost answer is found again, also after a reload. */
 const KEYED = ['increment', 'incrementBy', 'reset', 'nextInSequence', 'restartSequence', 'reserveInSequence']
@@ -64,6 +64,10 @@ function argsFor(values) {
 export function MutationForm({ mutation, selection, argsOf, done, initial, submit, beside, kind, children }) {
   const form = useRef()
   useLayoutEffect(() => form.current.reset(), [initial])
+  useLayoutEffect(() => {
+    const details = form.current.querySelector('details:has([aria-invalid])')
+    if (details) details.open = true
+  })
   const onSent = useContext(OnSent)
   const isKeyed = KEYED.includes(mutation)
   const [sent, keepSent] = useKept(`nth-sent ${mutation} ${JSON.stringify(argsFor({}))}`)
@@ -93,6 +97,8 @@ const LOST = 'The last answer was lost: this may or may not be done. It is done 
 /** What is wrong, and about which of a form's arguments; undefined: about none of them. */
 function problemOf(error, isUnanswered, form) {
   if (!error) return isUnanswered ? { message: LOST } : {}
+  // The field for a key says it.
+  if (error.code === 'UNAUTHENTICATED') return {}
   if (error.isOutcomeUnknown)
     return { message: `The connection broke: this may or may not be done. ${error.message}` }
   const about = `${error.extensions?.argument}.`
@@ -130,7 +136,7 @@ function definitionIn(values, hasPeriods) {
 }
 
 /** Sends only what a person changed: somebody else may have changed the rest. `fields`: member, label, properties. */
-export function DefinitionForm({ definition, mutation, selection, fields, saved }) {
+function DefinitionForm({ definition, mutation, selection, fields, saved }) {
   const hasPeriods = definition.periods !== undefined
   const initial = JSON.stringify([definition.periods, ...fields.map(([id]) => definition[id])])
   function argsOf(values, form) {
@@ -148,11 +154,9 @@ export function DefinitionForm({ definition, mutation, selection, fields, saved 
   const fieldOf = ([id, label, more]) =>
     html`<${Field} ...${{ id, label, ...more }} argument="definition.${id}" value=${definition[id] ?? ''} />`
   return html`
-    <${Section} title="Definition">
-      <${MutationForm} ...${{ mutation, selection, argsOf, done, initial }} submit="Save">
-        <div class="tiles columns">${fields.map(fieldOf)}</div>
-        ${hasPeriods && html`<${PeriodsField} periods=${definition.periods} />`}
-      <//>
+    <${MutationForm} ...${{ mutation, selection, argsOf, done, initial }} submit="Save">
+      <div class="tiles columns">${fields.map(fieldOf)}</div>
+      ${hasPeriods && html`<${PeriodsField} periods=${definition.periods} />`}
     <//>`
 }
 
@@ -179,8 +183,9 @@ export function Question({ name, label, text, done, fields, ...form }) {
     <dialog class="card" ref=${dialog} aria-labelledby="question" onClose=${() => setOpened()}>${opened && content}</dialog>`
 }
 
-/** All about one thing: a `panel` with the GraphQL that was sent, more sections, and questions about its `dangers`. */
-export function Detail({ panel, children, dangers, questions, live }) {
+/** All about one thing: a `panel` with the GraphQL that was sent, more sections, and what changes the thing itself. */
+export function Detail({ panel, children, definition, questions, live }) {
+  const dangers = questions.map(({ submit }) => submit.toLowerCase()).join(', ')
   const [sent, setSent] = useState()
   return html`
     <${OnSent.Provider} value=${setSent}>
@@ -189,9 +194,11 @@ export function Detail({ panel, children, dangers, questions, live }) {
         ${sent !== undefined && html`<${Copyable} text=${sent} label="GraphQL that was sent" button="Copy GraphQL" />`}
       </div>
       ${children}
-      <${Section} title=${dangers}>
+      <details class="card panel">
+        <summary>Edit <span class="hint">definition, ${dangers}</span></summary>
+        <${DefinitionForm} ...${definition} />
         <div class="line">${questions.map((question) => html`<${Question} ...${question} />`)}</div>
-      <//>
+      </details>
       ${live && html`<${Freshness} live=${live} />`}
     <//>`
 }

@@ -2,10 +2,11 @@
 
 import { useRef } from 'preact/hooks'
 import { Freshness } from '/live.js'
-import { html } from '/page.js'
+import { html, sized } from '/page.js'
+import { First } from './first.js'
 import * as parts from './parts.js'
 
-const { addedText, addressOf, List, Moving, Name, NameLink, quoted, Time } = parts
+const { addedText, Elsewhere, List, Name, NameLink, numberText, quoted, Time, Value } = parts
 
 /** Namespaces on a page: each takes a statement or two. */
 const NAMESPACES = 20
@@ -40,13 +41,12 @@ export const homeView = {
       html`<${Time} at=${counters?.nodes[0]?.updatedAt} never="–" />`,
       timeZone,
     ]
-    const empty = html`
-      Nothing has been counted or numbered yet. <a href=${addressOf({ namespace: 'default' })}>Open the namespace default</a>,
-      and create a counter or a sequence.`
+    const isEmpty = data.connection?.nodes.length === 0 && !address.after && !address.before
+    if (isEmpty) return html`<${First} />`
     return html`
       <${MovingCounters} namespaces=${data.connection?.nodes ?? []} />
       <h3>Namespaces</h3>
-      <${List} ...${{ address, rowOf, empty, ...data }} caption="Namespaces"
+      <${List} ...${{ address, rowOf, ...data }} caption="Namespaces"
         columns=${[['Namespace'], ['Last change', 'amount'], ['Time zone of new names', 'wide']]} />`
   },
 }
@@ -70,27 +70,30 @@ function MovingCounters({ namespaces }) {
       <li class="card" key=${id}>
         <p><${NameLink} namespace=${namespace} counter=${name} text=${name} /></p>
         <p class="line hint ends"><${Name} text=${namespace} /><${Time} at=${updatedAt} /></p>
-        <p class="value"><${Moving} value=${value} /></p>
+        <${Value} value=${value} />
         <svg aria-hidden="true" height="32" viewBox="0 0 24 100" preserveAspectRatio="none">${hours.map(barOf)}</svg>
         <p class="hint">${valueIn == null ? '\u00a0' : `${addedText(valueIn)} today`}</p>
       </li>`
   }
   if (nodes.length === 0) return null
+  const [longest] = nodes
+    .map(({ value }) => numberText(value))
+    .sort((one, other) => other.length - one.length)
   return html`
-    <ul class="list tiles moving" aria-label="Counters that changed last">${nodes.map(tileOf)}</ul>
+    <ul class="list tiles moving" style=${sized(longest)} aria-label="Counters that changed last">${nodes.map(tileOf)}</ul>
     <${Freshness} live=${live} />`
 }
 
 /** Items of each kind that a search shows in a namespace. */
 const FOUND = 6
 
-const SEARCH = `query Search($prefix: String!, ${parts.PAGE_VARIABLES}) {
-  named: namespaces(prefix: $prefix, first: ${FOUND}) { nodes { id name } }
+const SEARCH = `query Search(${parts.NAME_VARIABLES}, ${parts.PAGE_VARIABLES}) {
+  named: namespaces(${parts.NAME_ARGUMENTS}, first: ${FOUND}) { nodes { id name } }
   namespaces(${parts.PAGE_ARGUMENTS}) {
     nodes {
       name
-      counters(prefix: $prefix, first: ${FOUND}) { nodes { id name value } }
-      sequences(prefix: $prefix, first: ${FOUND}) { nodes { id name } }
+      counters(${parts.NAME_ARGUMENTS}, first: ${FOUND}) { nodes { id name value } }
+      sequences(${parts.NAME_ARGUMENTS}, first: ${FOUND}) { nodes { id name } }
     }
     ${parts.PAGE_INFO}
   }
@@ -107,34 +110,26 @@ function connectionIn({ named, namespaces }) {
 }
 
 export const searchView = {
-  title: 'Names that start with',
-  named: 'prefix',
-  async read({ prefix, ...page }, signal) {
-    // Names are compared exactly: those that begin with the other case are meant, too.
-    const [first = ''] = prefix
-    const other = first === first.toUpperCase() ? first.toLowerCase() : first.toUpperCase()
-    const prefixes = new Set([prefix, other + prefix.slice(first.length)])
-    const search = (prefix) =>
-      parts.readList(SEARCH, { prefix, ...parts.pageIn(page, NAMESPACES) }, signal, connectionIn)
-    const answers = await Promise.all([...prefixes].map(search))
-    const [{ connection, refusal }] = answers
-    const nodes = answers.flatMap((answer) => answer.connection?.nodes ?? [])
-    return { connection: connection && { ...connection, nodes }, refusal }
-  },
+  title: 'Names that contain',
+  named: 'contains',
+  read: ({ contains, ...page }, signal) =>
+    parts.readList(SEARCH, { contains, ...parts.pageIn(page, NAMESPACES) }, signal, connectionIn),
   View({ address, data }) {
+    const { contains } = address
     const rowOf = ({ name, kind, value, namespace }) => [
       html`<${NameLink} ...${{ namespace, [kind]: name }} text=${name} />`,
-      value === undefined ? kind : parts.numberText(value),
+      value === undefined ? kind : numberText(value),
       namespace !== undefined &&
-        html`<${NameLink} namespace=${namespace} prefix=${address.prefix} text=${namespace} />`,
+        html`<${NameLink} ...${{ namespace, contains, list: listOf[kind] }} text=${namespace} />`,
     ]
-    const { prefix } = address
+    const links = [
+      [`the namespace ${quoted(contains)}`, { namespace: contains }],
+      [`the counter ${quoted(contains)} in default`, { namespace: 'default', counter: contains }],
+    ]
     return html`
       <${List} ...${{ address, rowOf, ...data }} caption="Found" columns=${[['Name'], ['Value', 'amount'], ['Namespace']]} />
-      <p class="muted">
-        At most ${FOUND} of each namespace are shown. Names need no creation: open ${' '}
-        <a href=${addressOf({ namespace: prefix })}>the namespace ${quoted(prefix)}</a> or ${' '}
-        <a href=${addressOf({ namespace: 'default', counter: prefix })}>the counter ${quoted(prefix)} in default</a>.
-      </p>`
+      <${Elsewhere} links=${links}>At most ${FOUND} of each kind are shown in a namespace: open it for more.<//>`
   },
 }
+
+const listOf = { sequence: 'sequences' }

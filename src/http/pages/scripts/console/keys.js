@@ -2,6 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { Copyable, client, html } from '/page.js'
+import { WAYS } from '/useIt.js'
 import { Field, MutationForm, Question } from './forms.js'
 import * as parts from './parts.js'
 
@@ -66,21 +67,24 @@ function validityText({ expiresAt, revokedAt }) {
 
 const SCOPES = {
   READ: 'queries and live values',
-  ADD: 'additions of up to the limit below',
-  NUMBER: 'numbers of sequences, up to the limit below; reservations',
+  ADD: 'additions, up to a limit',
+  NUMBER: 'numbers of sequences, up to a limit; reservations',
   WRITE: 'any change of values, resets, deletion',
   DEFINE: 'definitions',
   ADMIN: 'everything, also API keys',
 }
 
 const FIELDS = {
-  'grants.0.namespace': ['Namespace', { placeholder: 'every one' }],
-  'grants.0.prefix': ['Names that start with', { placeholder: 'any' }],
-  'grants.0.names': ['Or exactly these names', { kind: 'lines', hint: 'One on each line.' }],
-  origins: ['Origins of pages', { kind: 'lines', hint: 'Such as https://shop.example. Empty: for servers.' }],
-  'grants.0.maxDelta': ['Limit of ADD', { kind: 'number', value: '1' }],
-  'grants.0.maxCount': ['Limit of NUMBER', { kind: 'number', value: '1' }],
-  'grants.0.onceOnly': [
+  origins: [
+    'Origins of your pages',
+    { kind: 'lines', hint: 'Such as https://shop.example, one on each line.' },
+  ],
+  namespace: ['Namespace', { placeholder: 'every namespace' }],
+  names: ['Exactly these names', { kind: 'lines', hint: 'One on each line. Empty: every name.' }],
+  prefix: ['Or names that start with', { placeholder: 'any' }],
+  maxDelta: ['Limit of ADD', { kind: 'number', value: '1' }],
+  maxCount: ['Limit of NUMBER', { kind: 'number', value: '1' }],
+  onceOnly: [
     'Once per subject',
     { kind: 'check', hint: 'Counts only for a subject. Pages need it to read or take back a count.' },
   ],
@@ -89,35 +93,70 @@ const FIELDS = {
   expiresAt: ['Valid until', { type: 'datetime-local', hint: 'In your time zone. Empty: until revoked.' }],
 }
 
+const OF_A_KEY = ['origins', 'documents', 'perMinute', 'expiresAt']
+
+/** What a key may be for: what to know about it, the scopes to choose from, and the fields that it begins with. */
+const PURPOSES = {
+  'For a page': [
+    'Everybody can read it there, so it works on your pages only.',
+    ['READ', 'ADD', 'NUMBER'],
+    ['origins', 'namespace', 'names'],
+  ],
+  'For a server': ['Your programs keep it secret. No page can use it.', Object.keys(SCOPES), ['namespace']],
+}
+
 function CreateForm({ done }) {
-  const [secret, setSecret] = useState()
+  const [purpose, setPurpose] = useState()
+  const [created, setCreated] = useState()
+  const isPage = purpose === 'For a page'
   function argsOf({ label, origins, documents, perMinute, expiresAt, namespace, ...others }) {
     const { names, prefix, maxDelta, maxCount, onceOnly, ...checks } = others
     const scopes = Object.keys(SCOPES).filter((scope) => checks[scope])
     const limits = { namespace: namespace || null, names, prefix, maxDelta, maxCount, onceOnly }
     // The field has the local time, as has Date without a zone.
     const end = expiresAt === '' ? null : new Date(expiresAt).toISOString()
-    const limited = { origins, documents, perMinute, expiresAt: end }
+    const limited = { origins: isPage ? (origins ?? []) : null, documents, perMinute, expiresAt: end }
     return { label, grants: [{ scopes: scopes.map(Symbol), ...limits }], ...limited }
   }
-  function created({ secret, key }) {
-    setSecret(secret)
+  function show({ secret, key }, { elements }) {
+    const [name] = elements.names.value.trim().split('\n')
+    const counter = {
+      namespace: elements.namespace.value || 'default',
+      name: name || `${elements.prefix.value}visitors`,
+    }
+    const mayCount = ['ADD', 'WRITE', 'ADMIN'].some((scope) => elements[scope]?.checked)
+    const text = WAYS[isPage ? '<nth-count>' : 'curl']({ ...counter, hasKey: true })
+    setCreated({ secret, lines: mayCount && text.replace(/nth_…|\$NTH_KEY/, secret) })
     done()
     return `Created: ${key.prefix}…`
   }
-  const scopeOf = ([scope, meaning]) => html`
-    <label><input type="checkbox" name=${scope} /> <strong>${scope}</strong> ${meaning}</label>`
-  const fieldOf = ([argument, [label, more]]) =>
-    html`<${Field} id=${argument.split('.').pop()} ...${{ argument, label, ...more }} />`
+  const choiceOf = ([name, [about]]) => html`
+    <div>
+      <button type="button" class=${name === purpose ? '' : 'quiet'} aria-pressed=${name === purpose} onClick=${() => setPurpose(name)}>${name}</button>
+      <p class="hint">${about}</p>
+    </div>`
+  const argumentOf = (id) => (OF_A_KEY.includes(id) ? id : `grants.0.${id}`)
+  const fieldOf = (id) =>
+    html`<${Field} ...${{ id, label: FIELDS[id][0], ...FIELDS[id][1] }} argument=${argumentOf(id)} />`
+  const formOf = ([, scopes, fields]) => {
+    const others = Object.keys(FIELDS).filter((id) => id !== 'origins' && !fields.includes(id))
+    const scopeOf = (scope) => html`
+      <label><input type="checkbox" name=${scope} defaultChecked=${/READ|ADD/.test(scope)} /> <strong>${scope}</strong> ${SCOPES[scope]}</label>`
+    return html`
+      <${MutationForm} key=${purpose} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${show} initial=${created}>
+        <${Field} id="label" label="Label" hint="What it is for." maxlength="191" />
+        <div class="tiles">${fields.map(fieldOf)}</div>
+        <${Field} id="scopes" label="It may" argument="grants.0.scopes">
+          <div class="tiles">${scopes.map(scopeOf)}</div>
+        <//>
+        <details><summary>More limits</summary><div class="tiles">${others.map(fieldOf)}</div></details>
+      <//>`
+  }
   return html`
     <${Section} title="Create a key">
-      <${MutationForm} submit="Create the key" mutation="createApiKey" argsOf=${argsOf} selection="secret key { prefix }" done=${created} initial=${secret}>
-        <${Field} id="label" label="Label" hint="What it is for." maxlength="191" />
-        <${Field} id="scopes" label="Scopes" argument="grants.0.scopes">
-          <div class="tiles columns">${Object.entries(SCOPES).map(scopeOf)}</div>
-        <//>
-        <div class="tiles columns">${Object.entries(FIELDS).map(fieldOf)}</div>
-      <//>
-      ${secret !== undefined && html`<${Copyable} text=${secret} label="Copy the key now: it is not shown again." button="Copy the key" />`}
+      <div class="tiles">${Object.entries(PURPOSES).map(choiceOf)}</div>
+      ${purpose && formOf(PURPOSES[purpose])}
+      ${created && html`<${Copyable} text=${created.secret} label="Copy the key now: it is not shown again." button="Copy the key" />`}
+      ${created?.lines && html`<${Copyable} text=${created.lines} label="To paste" button="Copy the lines" />`}
     <//>`
 }

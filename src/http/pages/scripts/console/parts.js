@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useLive } from '/live.js'
-import { client, html, isRefused, noteRefusal, number } from '/page.js'
+import { client, html, isRefused, noteRefusal, number, sized } from '/page.js'
 
 /** The parts of the present address, all of them texts: `view`, `namespace`, `list`, `counter`, `sequence`, … */
 export const readAddress = () => Object.fromEntries(new URLSearchParams(location.search))
@@ -22,12 +22,22 @@ export function go(parts, isInstead = false) {
 /** Goes elsewhere from what was deleted, unless the person has gone already. */
 export const leave = (kind, name, parts) => readAddress()[kind] === name && go(parts)
 
+/** A name that nobody would see: of spaces, and of what has neither width nor ink. */
+const INVISIBLE = /^[\p{Z}\p{Cf}\p{Cn}\p{Default_Ignorable_Code_Point}\u2800]+$/u
+
+/** A name to be seen: an invisible one with escapes, as in GraphQL and JSON. */
+export const seen = (name) =>
+  INVISIBLE.test(name)
+    ? name.replace(/./g, (unit) => `\\u${unit.charCodeAt().toString(16).padStart(4, '0')}`)
+    : name
+
 /** What a caller named, as it is written: its spaces are seen, and its direction doesn't reorder the text around it. */
-export const Name = ({ text }) => html`<bdi class="name">${text}</bdi>`
+export const Name = ({ text }) =>
+  html`<bdi class="name">${INVISIBLE.test(text) ? html`<em>${seen(text)}</em>` : text}</bdi>`
 export const NameLink = ({ text, ...parts }) => html`<a href=${addressOf(parts)}><${Name} text=${text} /></a>`
 
 /** A name within a sentence, isolated from its direction as in an element `bdi`. */
-export const quoted = (name) => `“\u2068${name}\u2069”`
+export const quoted = (name) => `“\u2068${seen(name)}\u2069”`
 
 export const numberText = (value) => (value == null ? '–' : number(value))
 export const addedText = (value) => (value > 0 ? '+' : '') + numberText(value)
@@ -37,6 +47,10 @@ export function Moving({ value }) {
   const [first] = useState(value)
   return html`<span key=${value} class=${value === first ? undefined : 'moved'}>${numberText(value)}</span>`
 }
+
+/** The same as the one large number of its place. */
+export const Value = ({ value }) =>
+  html`<p class="value" style=${sized(numberText(value))}><${Moving} value=${value} /></p>`
 
 const time = { hour: '2-digit', minute: '2-digit' }
 const date = { day: 'numeric', month: 'short' }
@@ -84,6 +98,10 @@ export const rightsText = (grants) => grants.map(grantText).join('; ') || 'do no
 export const Section = ({ title, children }) =>
   html`<section class="card panel" aria-label=${title}><h3>${title}</h3>${children}</section>`
 
+/** Which names a list has: arguments, and their declarations as variables. */
+export const NAME_VARIABLES = '$prefix: String! = "", $contains: String! = ""'
+export const NAME_ARGUMENTS = 'prefix: $prefix, contains: $contains'
+
 /** Arguments of a list, and their declarations as variables. */
 export const PAGE_VARIABLES = '$first: Int, $after: String, $last: Int, $before: String'
 export const PAGE_ARGUMENTS = 'first: $first, after: $after, last: $last, before: $before'
@@ -99,19 +117,30 @@ export async function readList(query, variables, signal, connectionIn) {
     return { connection: connectionIn(await client.query(query, variables, { signal })) }
   } catch (error) {
     if (!isRefused(error)) throw error
+    // Whoever may not search all names may search those that start with a text.
+    const { contains, ...others } = variables
+    const started = contains && (await readList(query, { ...others, prefix: contains }, signal, connectionIn))
     // Of what all namespaces have, those are shown that the key allows.
-    const connection = error.data && connectionIn(error.data)
+    const allowed = error.data && connectionIn(error.data)
+    if (started?.connection) {
+      const nodes = [...(allowed?.nodes ?? []), ...started.connection.nodes]
+      const byId = new Map(nodes.map((node) => [node.id ?? node.name, node]))
+      return { ...started, connection: { ...started.connection, nodes: [...byId.values()] } }
+    }
     if (!error.data?.namespaces) noteRefusal(error)
-    return { connection, refusal: error }
+    return { connection: allowed, refusal: error }
   }
 }
 
 /** `rowOf` returns the cells of an item; `columns` are pairs of heading and class; `empty` says why there is nothing. */
 export function List({ address, caption, columns, connection, refusal, rowOf, empty }) {
-  if (!connection) return html`<p class="none">${refusal ? refusal.message : empty}</p>`
+  // Beside the field for a key stands why there is none.
+  if (!connection) return html`<p class="none">${!refusal && empty}</p>`
   const { nodes, pageInfo } = connection
   const isFirst = address.after === undefined && address.before === undefined
-  const reason = address.prefix === undefined ? empty : `Nothing starts with ${quoted(address.prefix)}.`
+  const { contains } = address
+  const range = pageInfo.hasNextPage ? ' among these names. The next page searches more of them' : ''
+  const reason = contains === undefined ? empty : `Nothing contains ${quoted(contains)}${range}.`
   const cellOf = (cell, index) => html`<td class=${columns[index + 1][1]}>${cell}</td>`
   const itemOf = (node) => {
     const [head, ...cells] = rowOf(node)
@@ -132,7 +161,7 @@ export function List({ address, caption, columns, connection, refusal, rowOf, em
       <tbody>${nodes.map(itemOf)}</tbody>
     </table>`
   return html`
-    ${nodes.length > 0 ? table : html`<p class="none">${isFirst ? reason : 'Nothing is on this page any more.'}</p>`}
+    ${nodes.length > 0 ? table : html`<p class="none">${isFirst || contains !== undefined ? reason : 'Nothing is on this page any more.'}</p>`}
     ${links.length > 0 && html`<nav class="line links" aria-label="Pages of the list">${links}</nav>`}`
 }
 
@@ -145,37 +174,32 @@ export function useTyped(text = '') {
   return field
 }
 
-/** A form that searches by the beginning of names, sorts by `orders`, and goes to where `open` says a name is. */
-export function NameForm({ address, orders, hint, open }) {
-  const field = useTyped(address.prefix)
-  function submit(event) {
+/** How long to wait after a letter before names are searched, in milliseconds. */
+const SEARCH_AFTER_MS = 200
+
+/** A field whose text `show` searches, as somebody types: the first time as a step, then instead of the last text. */
+export function Search({ label, text, show }) {
+  const timer = useRef()
+  const field = useTyped(text)
+  function search(event) {
     event.preventDefault()
-    const { prefix, order } = event.currentTarget.closest('form').elements
-    if (event.submitter?.value === 'open')
-      return prefix.value === '' ? prefix.focus() : go(open(prefix.value))
-    // The API sorts whole namespaces only.
-    const isSorted = order && prefix.value === '' && order.value !== orders[0][0]
-    const search = { prefix: prefix.value || undefined, order: isSorted ? order.value : undefined }
-    go({ ...address, ...search, after: undefined, before: undefined })
+    clearTimeout(timer.current)
+    const act = () => show(field.current.value || undefined, text !== undefined)
+    timer.current = setTimeout(act, event.type === 'submit' ? 0 : SEARCH_AFTER_MS)
   }
-  const order = () => html`
-    <div class="field">
-      <label for="order">Order</label>
-      <select id="order" value=${address.order ?? orders[0][0]} onChange=${submit} aria-describedby="order-hint">
-        ${orders.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
-      </select>
-      <p class="hint" id="order-hint">Search results are in the order of names.</p>
-    </div>`
   return html`
-    <form class="line" role="search" aria-label="Names in the list" onSubmit=${submit}>
-      <div class="field">
-        <label for="prefix">Name, or its beginning</label>
-        <input type="search" id="prefix" ref=${field} maxlength="191" autocomplete="off" spellcheck=${false} />
-        <p class="hint">${hint}</p>
-      </div>
-      <button class="quiet">Search</button>
-      ${open && html`<button class="quiet" value="open">Open</button>`} ${orders && order()}
+    <form role="search" aria-label=${label} onSubmit=${search} onInput=${search}>
+      <input type="search" ref=${field} aria-label=${label} placeholder=${label} maxlength="191" autocomplete="off" spellcheck=${false} />
     </form>`
+}
+
+/** Links to what has the name that was searched, whether it exists or not. */
+export function Elsewhere({ links, children }) {
+  const linkOf = ([text, address], index) => [
+    index > 0 && ' or ',
+    html`<a href=${addressOf(address)}>${text}</a>`,
+  ]
+  return html`<div class="muted">${children} Names need no creation: open ${links.map(linkOf)}.</div>`
 }
 
 /** How often a visible page reads what no subscription sends, in milliseconds. */

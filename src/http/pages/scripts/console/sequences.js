@@ -1,37 +1,36 @@
 // The sequences of a namespace, and one of them: its groups, its reservations, its definition, and what can be done to it.
 
 import { client, html, useKept } from '/page.js'
-import { DefinitionForm, Detail, Field, MutationForm } from './forms.js'
+import { Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
 
-const { List, Name, NameForm, NameLink, quoted, Section, Time } = parts
+const { Elsewhere, go, List, Name, NameLink, quoted, Search, Section, Time } = parts
 
-const SEQUENCES = `query Sequences($name: String!, $prefix: String!, ${parts.PAGE_VARIABLES}) {
+const SEQUENCES = `query Sequences($name: String!, ${parts.NAME_VARIABLES}, ${parts.PAGE_VARIABLES}) {
   namespace(name: $name) {
-    sequences(prefix: $prefix, ${parts.PAGE_ARGUMENTS}) { nodes { name format gapless createdAt } ${parts.PAGE_INFO} }
+    sequences(${parts.NAME_ARGUMENTS}, ${parts.PAGE_ARGUMENTS}) { nodes { name format gapless createdAt } ${parts.PAGE_INFO} }
   }
 }`
 
 export const sequencesView = {
   title: 'Sequences of',
   named: 'namespace',
-  read({ namespace: name, prefix = '', ...page }, signal) {
-    const variables = { name, prefix, ...parts.pageIn(page) }
+  read({ namespace: name, contains, ...page }, signal) {
+    const variables = { name, contains, ...parts.pageIn(page) }
     return parts.readList(SEQUENCES, variables, signal, ({ namespace }) => namespace?.sequences)
   },
   View({ address, data }) {
-    const { namespace } = address
+    const { namespace, contains } = address
     const rowOf = ({ name, format, gapless, createdAt }) => [
       html`<${NameLink} namespace=${namespace} sequence=${name} text=${name} />`,
       [format === null ? 'the number' : html`<${Name} text=${format} />`, gapless && ', gapless'],
       html`<${Time} at=${createdAt} />`,
     ]
     return html`
-      <${NameForm} address=${address} hint="Open also takes a new name: a sequence is created on first use."
-        open=${(sequence) => ({ namespace, sequence })} />
       <${List} ...${{ address, rowOf, ...data }} caption="Sequences"
         columns=${[['Sequence'], ['Format'], ['Created', 'amount']]}
-        empty="No sequence was used or defined in this namespace." />`
+        empty="No sequence was used or defined in this namespace. Type a name above to open it: it is created on first use." />
+      ${contains && html`<${Elsewhere} links=${[[`the sequence ${quoted(contains)}`, { namespace, sequence: contains }]]} />`}`
   },
 }
 
@@ -39,10 +38,10 @@ const DEFINITION = 'startValue step minValue maxValue cycle format restartEvery 
 const GROUP = 'id name revision lastFormatted nextFormatted updatedAt'
 const RESERVATION = 'id formatted state expiresAt'
 
-const SEQUENCE = `query Sequence($name: String!, $namespace: String!, $prefix: String!, ${parts.PAGE_VARIABLES}) {
+const SEQUENCE = `query Sequence($name: String!, $namespace: String!, ${parts.NAME_VARIABLES}, ${parts.PAGE_VARIABLES}) {
   sequence(name: $name, namespace: $namespace) {
     id createdAt ${DEFINITION}
-    groups(prefix: $prefix, ${parts.PAGE_ARGUMENTS}) { nodes { ${GROUP} } ${parts.PAGE_INFO} }
+    groups(${parts.NAME_ARGUMENTS}, ${parts.PAGE_ARGUMENTS}) { nodes { ${GROUP} } ${parts.PAGE_INFO} }
   }
 }`
 
@@ -56,8 +55,8 @@ const KEPT = 50
 export const sequenceView = {
   title: 'Sequence',
   named: 'sequence',
-  read: ({ namespace, sequence: name, prefix = '', ...page }, signal) =>
-    client.query(SEQUENCE, { namespace, name, prefix, ...parts.pageIn(page) }, { signal }),
+  read: ({ namespace, sequence: name, contains, ...page }, signal) =>
+    client.query(SEQUENCE, { namespace, name, contains, ...parts.pageIn(page) }, { signal }),
   View({ address, data: { sequence }, readAgain }) {
     const { namespace, sequence: name, group } = address
     const [reserved, setReserved] = useKept(`reservations of ${sequence.id}`, [])
@@ -104,12 +103,14 @@ export const sequenceView = {
       text: 'Its definition, all its groups and reservations are deleted, and can’t be restored. Its numbers restart.',
       done: () => parts.leave('sequence', name, { namespace, list: 'sequences' }),
     }
+    const definition = {
+      ...{ definition: sequence, mutation: 'defineSequence', selection: DEFINITION, fields: FIELDS },
+      saved: readAgain,
+    }
     return html`
-      <${Detail} panel=${panel} live=${nodes.length > 0 && live} dangers="Restart or delete" questions=${[restart, deletion]}>
+      <${Detail} ...${{ panel, definition }} live=${nodes.length > 0 && live} questions=${[restart, deletion]}>
         ${sequence.gapless && html`<${Reservations} nodes=${reservations} show=${show} />`}
         <${Section} title="Groups"><${Groups} ...${{ address, groups }} isGapless=${sequence.gapless} /><//>
-        <${DefinitionForm} definition=${sequence} mutation="defineSequence" selection=${DEFINITION}
-          fields=${FIELDS} saved=${readAgain} />
       <//>`
   },
 }
@@ -171,10 +172,15 @@ function Groups({ address, groups, isGapless }) {
     html`<${Name} text=${nextFormatted ?? 'exhausted'} />`,
     html`<${Time} at=${updatedAt} />`,
   ]
+  const { contains, ...others } = address
+  const show = (text, isInstead) =>
+    go({ ...others, contains: text, after: undefined, before: undefined }, isInstead)
+  const { hasNextPage, hasPreviousPage } = groups.pageInfo
+  const hasMore = hasNextPage || hasPreviousPage || contains !== undefined
   return html`
-    <${NameForm} address=${address} />
+    ${hasMore && html`<${Search} label="Find a group" text=${contains} show=${show} />`}
     <${List} ...${{ address, rowOf }} connection=${groups} caption="Groups"
-      columns=${[['Group'], [last], [next], ['Last issued', 'amount wide']]} empty="No number was issued yet." />`
+      columns=${[['Group'], [last], [next, 'wide'], ['Last issued', 'amount wide']]} empty="No number was issued yet." />`
 }
 
 const EVERY = { '': 'Never', HOUR: 'Hourly', DAY: 'Daily', WEEK: 'Weekly', MONTH: 'Monthly', YEAR: 'Yearly' }
