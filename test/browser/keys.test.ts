@@ -61,6 +61,7 @@ it('takes a key in GraphiQL, for its tab only', async () => {
   await run('ANONYMOUS')
   await window.getByLabel('API key').fill(ADMIN_KEY)
   await window.getByLabel('API key').press('Enter')
+  await window.getByText('This server asks for an API key.').waitFor({ state: 'hidden' })
   await run('ADMIN')
   expect(await window.getByLabel('API key').inputValue()).toBe(ADMIN_KEY)
   expect(await window.evaluate(() => localStorage.getItem('nth-key'))).toBeNull()
