@@ -18,7 +18,8 @@ interface Message {
 }
 
 /** Statements that set up a connection or keep it, and those of the background. */
-const BESIDE_FLUSHES = /set (session|statement)|max_execution_time|^show |^do 0$|^kill |leaderboard|lost_commits/
+const BESIDE_FLUSHES =
+  /set (session|statement)|max_execution_time|^show |^do 0$|^kill |leaderboard|lost_commits/
 
 /**
  * Collects what flushes of this process send, in that order, by mysql2's own tracing. Prepared statements have their values
