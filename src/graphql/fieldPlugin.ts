@@ -157,7 +157,10 @@ function limited({ kind }: Field, resolve: Resolver): Resolver {
 function gated(field: Field, resolve: Resolver): Resolver {
   if (!ROOTS.includes(field.kind)) return resolve
   const lists = listsIn(field)
-  const areIds = lists.some(({ type }) => 'type' in type && 'ref' in type.type && type.type.ref === 'ID')
+  // A reference of Pothos to the scalar, which has a name.
+  const areIds = lists.some(
+    ({ type }) => 'type' in type && 'ref' in type.type && (type.type.ref as { name?: string }).name === 'ID',
+  )
   return (parent, args, context, info) => {
     let items = 0
     for (const { name } of lists) items += args[name]?.length ?? 0

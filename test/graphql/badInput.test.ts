@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { withoutRounding } from '../../src/rules/jsonNumbers.ts'
+import { upTo } from '../support/client/client.ts'
 import { startService } from '../support/server/service.ts'
 
 const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'
@@ -395,4 +396,12 @@ it('reports 200 of the errors below its fields, and null for each', async () => 
   expect(errors.map(({ path }) => path)).toEqual(
     Array.from({ length: 200 }, (_, index) => ['counters', index, 'history']),
   )
+})
+
+it('charges lists of ids before they are decoded', async () => {
+  const { send } = await startService()
+  const ids = upTo(500).map((index) => Buffer.from(`Counter:default\nc${index}`).toString('base64url'))
+  const fields = upTo(15).map((index) => `a${index}: nodes(ids: $ids) { id }`)
+  const { errors } = await send(`query ($ids: [ID!]!) { ${fields.join(' ')} }`, { ids })
+  expect(errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
 })
