@@ -264,7 +264,7 @@ function include<Row extends { id: number }, Operation>(
 
 function workOnCounter(work: CounterRowWork, { approach, at, context }: BatchOptions): CounterWork {
   const { row, operations, hasClaim, wantsRevision, wantsPeriodValues, isMissed } = work
-  const { slots, minValue, maxValue } = row.definition
+  const { slots, minValue, maxValue, maxIn } = row.definition
   let sum = 0
   let raise = 0
   let volume = 0
@@ -285,7 +285,7 @@ function workOnCounter(work: CounterRowWork, { approach, at, context }: BatchOpt
   const running = context.runningPeriods(row.definition, at.getTime())
   const isFaulty = isMissed || running === UNKNOWN_PERIODS
   const wasRefused = approach.kind !== 'quick' && approach.lockedPath.has(row.id)
-  const mayRefuse = isFaulty || minValue !== null || maxValue !== null || wasRefused
+  const mayRefuse = isFaulty || minValue !== null || maxValue !== null || maxIn.length > 0 || wasRefused
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more. The lock on the first one also protects the subjects.
   if (slots > 1 && isSmall && !mayRefuse) {

@@ -1,7 +1,7 @@
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, groupBy, integer, list, orNull } from '../mysql/sql.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
-import type { Definition, TrackedPeriod } from '../rules/counter.ts'
+import type { Definition, PeriodLimit, TrackedPeriod } from '../rules/counter.ts'
 import {
   addInPeriod,
   type ColumnWrite,
@@ -14,7 +14,7 @@ import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** The columns that store a definition, with their values. */
 export function definitionColumns(definition: Definition): Record<string, string> {
-  const { minValue, maxValue, overflow, slots, oncePer, timeZone, periods } = definition
+  const { minValue, maxValue, overflow, maxIn, slots, oncePer, timeZone, periods } = definition
   return {
     min_value: orNull(minValue, integer),
     max_value: orNull(maxValue, integer),
@@ -22,7 +22,7 @@ export function definitionColumns(definition: Definition): Record<string, string
     slots: integer(slots),
     once_per: periodCode(oncePer),
     time_zone: bytes(timeZone),
-    periods: bytes(periodsText(periods)),
+    periods: bytes(periodsText(periods, maxIn)),
   }
 }
 
@@ -46,12 +46,15 @@ export function periodCoded(code: number | null): Period | null {
   return found
 }
 
-/** The column `periods`: `HOUR:90,DAY,MONTH@1793491200000`. */
-export function periodsText(periods: readonly TrackedPeriod[]): string {
+/**
+ * The column `periods`: `HOUR:90,DAY<20,MONTH@1793491200000`. Versions that don't know limits refuse a counter with one.
+ */
+export function periodsText(periods: readonly TrackedPeriod[], maxIn: readonly PeriodLimit[] = []): string {
   return periods
     .map(({ period, keepDays, since }) => {
       const days = keepDays === null ? '' : `:${keepDays}`
-      return period + days + (since === null ? '' : `@${since}`)
+      const limit = maxIn.find((each) => each.period === period)
+      return period + days + (since === null ? '' : `@${since}`) + (limit ? `<${limit.max}` : '')
     })
     .join(',')
 }

@@ -7,6 +7,7 @@ import {
   type DefinitionChange,
   MAX_KEEP_DAYS,
   MAX_SLOTS,
+  type PeriodLimit,
   type RetentionChange,
 } from '../rules/counter.ts'
 import { claimOf, keyFault } from '../rules/idempotency.ts'
@@ -116,8 +117,17 @@ export const names = listOf(nameFault, 1, MAX_ITEMS, 'items')
 export const changes = listOf(({ name }: CounterDelta) => nameFault(name), 1, MAX_CHANGES, 'changes', 'name')
 
 /** The other checks depend on the current definition. */
-export const definition: Check<DefinitionChange> = ({ slots, ...retention }) =>
-  faultAt(['slots'], rangeFault(slots, 1, MAX_SLOTS)) ?? retentionFault(retention)
+export const definition: Check<DefinitionChange> = ({ slots, maxIn, ...retention }) =>
+  faultAt(['slots'], rangeFault(slots, 1, MAX_SLOTS)) ?? limitsFault(maxIn ?? []) ?? retentionFault(retention)
+
+function limitsFault(maxIn: readonly PeriodLimit[]): Fault | undefined {
+  for (const [index, { period, max }] of maxIn.entries()) {
+    if (max < 0) return { message: 'must not be negative', path: ['maxIn', index, 'max'] }
+    if (maxIn.findIndex((limit) => limit.period === period) < index)
+      return { message: `repeats ${period}`, path: ['maxIn', index, 'period'] }
+  }
+  return undefined
+}
 
 export const namespaceDefinition: Check<NamespaceChange> = ({ leaderboards, ...retention }) => {
   const periods = leaderboards ?? []

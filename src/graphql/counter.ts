@@ -3,7 +3,14 @@ import type { CounterValue } from '../repository/counterReads.ts'
 import { DEFAULT_BUCKETS, MAX_BUCKETS, type Total } from '../repository/history.ts'
 import type { Nth } from '../repository/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../rules/calendar.ts'
-import { type PeriodChoice, type Retention, type TrackedPeriod, UNBOUNDED } from '../rules/counter.ts'
+import {
+  type PeriodChoice,
+  type PeriodLimit,
+  type Retention,
+  type TrackedPeriod,
+  UNBOUNDED,
+} from '../rules/counter.ts'
+import { assertInvariant } from '../rules/errors.ts'
 import { joinNames } from '../rules/names.ts'
 import * as checks from './arguments.ts'
 import { keyOf } from './arguments.ts'
@@ -33,6 +40,25 @@ export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod'
     }),
 })
 
+interface LimitState extends PeriodLimit {
+  used: number
+  resetsAt: Date
+}
+
+const PeriodLimitRef = builder.objectRef<LimitState>('PeriodLimit').implement({
+  description: 'How much may be added to a counter in each period.',
+  fields: (t) =>
+    exposed(t, {
+      period: [Period, 'The period.'],
+      max: ['SafeInt', 'How much may be added in each such period.'],
+      used: [
+        'SafeInt',
+        'The total of the current period, as `valueIn`: subtractions give back, and a reset does not change it. It may be above `max` if the limit was set later.',
+      ],
+      resetsAt: ['DateTime', 'When the current period ends.'],
+    }),
+})
+
 const Bucket = builder.objectRef<Total>('Bucket').implement({
   description: 'The total of one period, such as a bar of a chart.',
   fields: (t) =>
@@ -50,6 +76,14 @@ export const TrackedPeriodInput = builder.inputRef<PeriodChoice>('TrackedPeriodI
     keepDays: t.int({
       description: 'How many days to keep a total after its period ends, 1 to 36 500. Null means forever.',
     }),
+  }),
+})
+
+export const PeriodLimitInput = builder.inputRef<PeriodLimit>('PeriodLimitInput').implement({
+  description: 'How much may be added in each period.',
+  fields: (t) => ({
+    period: t.field({ type: Period, required: true, description: 'The period.' }),
+    max: t.field({ type: 'SafeInt', required: true, description: 'How much may be added in each, from 0.' }),
   }),
 })
 
@@ -101,6 +135,26 @@ builder.node(Counter, {
       args: { period },
       resolve: (counter, { period }, context, info) =>
         context.nth.counters.valueIn(counter, period, historyCharge(context, info), context.owner),
+    }),
+    limits: t.field({
+      type: [PeriodLimitRef],
+      description: 'Its limits by period, as in `maxIn` of its definition, finest first.',
+      resolve: (counter, _, context, info) =>
+        Promise.all(
+          (counter.definition?.maxIn ?? []).map(async ({ period, max }) => {
+            const charge = historyCharge(context, info)
+            const totals = await context.nth.counters.history(
+              counter,
+              period,
+              { last: 1 },
+              charge,
+              context.owner,
+            )
+            const [current] = totals ?? []
+            assertInvariant(current !== undefined, 'a period with a limit is tracked')
+            return { period, max, used: current.value, resetsAt: new Date(current.end) }
+          }),
+        ),
     }),
     history: t.field({
       type: [Bucket],

@@ -21,6 +21,7 @@ import {
   countersArguments,
   Overflow,
   Period,
+  PeriodLimitInput,
   period,
   TrackedPeriodInput,
   withZone,
@@ -270,10 +271,18 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
       type: 'SafeInt',
       description: 'The highest allowed value. By default, there is none.',
     }),
-    overflow: t.field({ type: Overflow, description: 'What happens at a bound. The default is REJECT.' }),
+    overflow: t.field({
+      type: Overflow,
+      description: 'What happens at a bound, or at a limit of `maxIn`. The default is REJECT.',
+    }),
+    maxIn: t.field({
+      type: [PeriodLimitInput],
+      description:
+        'How much may be added in each period of its time zone. Each must be one of its `periods`. A limit refuses additions only, also where it is below what is used. By default, there are none.',
+    }),
     slots: t.int({
       description:
-        'The number of rows to spread the value over, 1 to 1024. The default is 1. With more, the numbers of callers are not unique, and bounds are not possible.',
+        'The number of rows to spread the value over, 1 to 1024. The default is 1. With more, the numbers of callers are not unique, and bounds and limits are not possible.',
     }),
     oncePer: t.field({
       type: Period,

@@ -218,7 +218,7 @@ async function ownsReservation({ caller, nth }: Context, scope: Scope, token: st
 
 /** Fields with the state of what a mutation returns; the others are its definition, or what the mutation set. */
 const countStateOf: Record<string, ReturnType<typeof countSelected>> = {
-  Counter: countSelected('value', 'valueIn', 'history', 'revision', 'createdAt', 'updatedAt'),
+  Counter: countSelected('value', 'valueIn', 'limits', 'history', 'revision', 'createdAt', 'updatedAt'),
   Sequence: countSelected('group', 'groups', 'createdAt'),
   SequenceGroup: countSelected('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
 }

@@ -108,9 +108,14 @@ export function refuseInSubscription({ fieldName, operation }: GraphQLResolveInf
 }
 
 /** The periods whose totals an operation may select: all that it mentions, as an event too many does no harm. */
-export function selectedPeriods({ document, variableValues }: ExecutionArgs): Period[] {
+export function selectedPeriods({ document, variableValues }: ExecutionArgs): readonly Period[] {
   const mentioned = new Set(Object.values(variableValues ?? {}))
-  visit(document, { EnumValue: ({ value }) => void mentioned.add(value) })
+  const fields = new Set<string>()
+  visit(document, {
+    EnumValue: ({ value }) => void mentioned.add(value),
+    Field: ({ name }) => void fields.add(name.value),
+  })
+  if (fields.has('limits')) return PERIODS
   return PERIODS.filter((period) => mentioned.has(period))
 }
 
@@ -136,6 +141,7 @@ export const SMALL = 500
  */
 const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
+  ['limits', 20],
   ['place', 20],
   ['changeOf', 20],
   ['numbersOf', 20],

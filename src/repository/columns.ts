@@ -6,6 +6,7 @@ import { PERIODS } from '../rules/calendar.ts'
 import {
   type CounterState,
   type Definition,
+  type PeriodLimit,
   type TrackedPeriod,
   UNBOUNDED,
   unwritten,
@@ -68,13 +69,13 @@ export function stateIn(row: StateRow): CounterState {
   }
 }
 
-/** Cached definitions without bounds. Most counters share a few. */
+/** Cached definitions, without bounds. Most counters share a few. */
 const unbounded = new LRUCache<string, Definition>({
   max: 1000,
   memoMethod(text) {
     const [slots, once, timeZone = '', periods = ''] = text.split(' ')
     const kept = { slots: Number(slots), oncePer: periodCoded(Number(once)) }
-    return { ...UNBOUNDED, ...kept, timeZone, periods: parsePeriods(periods) }
+    return { ...UNBOUNDED, ...kept, timeZone, ...parsePeriods(periods) }
   },
 })
 
@@ -86,14 +87,17 @@ export function definitionIn(row: DefinitionRow): Definition {
 }
 
 /** Parses the column `periods`. */
-export function parsePeriods(text: string): TrackedPeriod[] {
-  if (text === '') return []
-  return text.split(',').map((tracked) => {
-    const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(tracked) ?? []
+export function parsePeriods(text: string) {
+  const periods: TrackedPeriod[] = []
+  const maxIn: PeriodLimit[] = []
+  for (const tracked of text === '' ? [] : text.split(',')) {
+    const [, name, days, since, max] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?(?:<(\d+))?$/.exec(tracked) ?? []
     const period = PERIODS.find((each) => each === name)
     if (!period) throw new Error(`Unknown period in the database: "${tracked}"`)
-    return { period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null }
-  })
+    periods.push({ period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null })
+    if (max) maxIn.push({ period, max: Number(max) })
+  }
+  return { periods, maxIn }
 }
 
 function overSlots(sum: string, column: string): string {

@@ -233,7 +233,7 @@ async function sweepGroup(
   context: JobContext,
   counters: readonly [TrackedCounterRow, ...TrackedCounterRow[]],
 ): Promise<void> {
-  const periods = parsePeriods(counters[0].periods.toString('latin1'))
+  const { periods } = parsePeriods(counters[0].periods.toString('latin1'))
   const ids = list(counters, ({ id }) => integer(id))
   for (const period of PERIODS) {
     const kept = periods.find((tracked) => tracked.period === period)

@@ -168,5 +168,5 @@ export function leaderboardsIn(column: Buffer): Period[] {
 
 /** Parses the columns of a retention. */
 export function retentionOf(timeZone: Buffer, periods: Buffer): Retention {
-  return { timeZone: timeZone.toString('latin1'), periods: parsePeriods(periods.toString('latin1')) }
+  return { timeZone: timeZone.toString('latin1'), periods: parsePeriods(periods.toString('latin1')).periods }
 }

@@ -3,20 +3,29 @@ import { assertInvariant, NthError } from './errors.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
 export interface Definition extends Bounds, Retention {
+  /** How much may be added in a period: each tracked, at most once, finest first. */
+  maxIn: readonly PeriodLimit[]
   /** Rows that its value is split across. 1: returned numbers are exact. */
   slots: number
   /** The period in which a subject counts once; null: once ever. */
   oncePer: Period | null
 }
 
+export interface PeriodLimit {
+  period: Period
+  /** Additions are refused that would make the total of the period higher, or stop there. */
+  max: number
+}
+
 /** What a definition has besides its retention. */
-type Limits = Bounds & Pick<Definition, 'slots' | 'oncePer'>
+type Limits = Bounds & Pick<Definition, 'maxIn' | 'slots' | 'oncePer'>
 
 /** The default definition, without retention. */
 export const UNBOUNDED: Limits = {
   minValue: null,
   maxValue: null,
   overflow: 'REJECT',
+  maxIn: [],
   slots: 1,
   oncePer: null,
 }
@@ -62,7 +71,12 @@ export const DEFAULT_RETENTION: Retention = {
 export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
   return chosen
     .map(({ period, keepDays = null }) => ({ period, keepDays, since: null }))
-    .toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period))
+    .toSorted(finestFirst)
+}
+
+/** The order of periods, and of what belongs to them. */
+export function finestFirst(a: { period: Period }, b: { period: Period }): number {
+  return PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period)
 }
 
 /**
@@ -77,15 +91,17 @@ function changedDefinition(
 ): Definition | NthError {
   const changed = withChange<Limits>(present, change, UNBOUNDED)
   const { minValue, maxValue, slots } = changed
+  const maxIn = changed.maxIn.toSorted(finestFirst)
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
     const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
     const message = `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
-  if (slots > 1 && (minValue !== null || maxValue !== null)) {
-    const bound = change.maxValue == null ? 'minValue' : 'maxValue'
-    const argument = `definition.${change.slots === undefined ? bound : 'slots'}`
-    const message = `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`
+  const bound = maxValue === null ? minValue !== null && 'minValue' : 'maxValue'
+  const limited = bound || (maxIn.length > 0 && 'maxIn')
+  if (slots > 1 && limited) {
+    const argument = `definition.${change.slots === undefined ? limited : 'slots'}`
+    const message = `A counter with ${slots} slots cannot have bounds or limits, as no slot holds the total value. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
   const beyond = crossed(changed, value)
@@ -105,7 +121,13 @@ function changedDefinition(
     const since = before ? before.since && Math.min(before.since, start) : start
     return { ...wanted, since }
   })
-  return { ...changed, timeZone, periods }
+  const untracked = maxIn.find((limit) => !periods.some(({ period }) => period === limit.period))
+  if (untracked) {
+    const argument = change.maxIn == null ? 'definition.periods' : 'definition.maxIn'
+    const message = `${untracked.period} has a limit in maxIn, so it must be one of the periods. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument })
+  }
+  return { ...changed, maxIn, timeZone, periods }
 }
 
 /** Allowed values. Null: unbounded. */
@@ -285,11 +307,11 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
   if (fault && !fault.allowed.includes(operation.kind)) return fault.error
   switch (operation.kind) {
     case 'add':
-      return add(row, operation.delta)
+      return add(row, operation.delta, at)
     case 'countOnce':
       return countOnce(row, operation.subject, at)
     case 'uncount':
-      return uncount(row, operation.subject)
+      return uncount(row, operation.subject, at)
     case 'set':
       return set(row, operation.to, operation.expected, operation.newSalt)
     case 'raise':
@@ -320,16 +342,34 @@ export function applyAll(
   return results
 }
 
-function add(row: RowState, delta: number): CounterResult | NthError {
+function add(row: RowState, delta: number, at: Date): CounterResult | NthError {
   const { value: previous, definition } = row
   const value = previous + delta
   const beyond = crossed(definition, value)
-  if (beyond && definition.overflow === 'REJECT')
-    return limitReached(`${previous} plus ${delta}`, beyond, previous)
-  if (beyond) return addWithin(row, beyond.limit, beyond.limit - previous)
+  const exceeded = definition.maxIn.length > 0 ? exceededLimits(row, delta) : []
+  if (definition.overflow === 'SATURATE' && (beyond || exceeded.length > 0)) {
+    const rooms = exceeded.map(({ max, used }) => Math.max(0, max - used))
+    const applied = Math.min(beyond ? beyond.limit - previous : delta, ...rooms)
+    return addWithin(row, previous + applied, applied)
+  }
+  if (beyond) return limitReached(`${previous} plus ${delta}`, beyond, previous)
+  if (exceeded.length > 0) return periodLimitReached(row, delta, exceeded, at)
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
   if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
   return outOfRange(`${previous} plus ${delta}`, previous)
+}
+
+interface PeriodUse extends PeriodLimit {
+  /** The total of the current period. */
+  used: number
+}
+
+/** The limits that an addition would exceed. */
+function exceededLimits({ definition, periodTotals }: RowState, delta: number): PeriodUse[] {
+  if (delta <= 0) return []
+  return definition.maxIn
+    .map((limit) => ({ ...limit, used: periodTotals?.[limit.period] ?? 0 }))
+    .filter(({ max, used }) => used + delta > max)
 }
 
 /** Adds, unless the total of a current period would leave the safe range. */
@@ -353,7 +393,7 @@ function countOnce(row: RowState, subject: string, at: Date): CounterResult | Nt
   const subjects = subjectsOf(row)
   const first = subjects.get(subject)
   if (first) return repeatedCount(first)
-  const result = add(row, 1)
+  const result = add(row, 1, at)
   if (result instanceof NthError || result.appliedDelta === 0) return result
   subjects.set(subject, { value: result.value, at, valuesIn: result.valuesIn ?? {} })
   return result
@@ -364,12 +404,12 @@ export function repeatedCount({ value, valuesIn, at: countedAt }: FirstCount): C
   return { value, previousValue: value - 1, appliedDelta: 0, valuesIn, countedAt }
 }
 
-function uncount(row: RowState, subject: string): CounterResult | NthError {
+function uncount(row: RowState, subject: string, at: Date): CounterResult | NthError {
   const subjects = subjectsOf(row)
   const { value } = row
   if (!subjects.has(subject)) return { value, previousValue: value, appliedDelta: 0, isUncounted: true }
   subjects.delete(subject)
-  const result = add(row, -1)
+  const result = add(row, -1, at)
   // Nobody may stay counted for good, as where a reset has left nothing to subtract.
   return result instanceof NthError ? become(row, value, 0) : result
 }
@@ -446,6 +486,21 @@ function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>)
 function outOfRange(what: string, value: number): NthError {
   const message = `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`
   return new NthError('OUT_OF_RANGE', message, { value })
+}
+
+/** Of several limits, the error is that of the period that ends last: before that, no other makes room. */
+function periodLimitReached(
+  { value, definition }: RowState,
+  delta: number,
+  exceeded: readonly PeriodUse[],
+  at: Date,
+): NthError {
+  const calendar = calendarOf(definition.timeZone)
+  const ends = exceeded.map((use) => ({ ...use, end: calendar.bucketAt(use.period, at.getTime()).end }))
+  const [{ period, max, used, end }] = ends.toSorted((a, b) => b.end - a.end) as [(typeof ends)[0]]
+  const resetsAt = new Date(end).toISOString()
+  const message = `Limit reached: ${used} plus ${delta} is above the maximum of ${max} in each ${period}. This one ends at ${resetsAt}. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { limit: max, value, period, used, resetsAt })
 }
 
 function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { PERIODS, type Period, timeZoneNamed } from './calendar.ts'
-import { crossed, MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
+import { crossed, finestFirst, MAX_KEEP_DAYS, MAX_SLOTS, type TrackedPeriod } from './counter.ts'
 import { NthError } from './errors.ts'
 import { parseFormat } from './format.ts'
 import { type Fault, nameFault, textFault } from './names.ts'
@@ -114,15 +114,17 @@ const trackedPeriods = distinct(
     since: instant.nullable().transform((at) => at?.getTime() ?? null),
   }),
   ({ period }) => period,
-).transform((tracked): readonly TrackedPeriod[] =>
-  tracked.toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period)),
-)
+).transform((tracked): readonly TrackedPeriod[] => tracked.toSorted(finestFirst))
 
 const counterDefinition = z
   .strictObject({
     minValue: integerOrNull,
     maxValue: integerOrNull,
     overflow: z.enum(['REJECT', 'SATURATE']),
+    // Missing if there are none, as earlier versions don't know it.
+    maxIn: distinct(z.strictObject({ period, max: integer.nonnegative() }), ({ period }) => period)
+      .readonly()
+      .default([]),
     slots: between(1, MAX_SLOTS),
     // Earlier versions don't write it.
     oncePer: period.nullable().default(null),
@@ -134,8 +136,13 @@ const counterDefinition = z
     'minValue must not exceed maxValue',
   )
   .refine(
-    ({ minValue, maxValue, slots }) => slots === 1 || (minValue === null && maxValue === null),
-    'a counter with slots cannot have bounds',
+    ({ minValue, maxValue, maxIn, slots }) =>
+      slots === 1 || (minValue === null && maxValue === null && maxIn.length === 0),
+    'a counter with slots cannot have bounds or limits',
+  )
+  .refine(
+    ({ maxIn, periods }) => maxIn.every((limit) => periods.some(({ period }) => period === limit.period)),
+    'the periods of maxIn must be tracked',
   )
 
 const sequenceDefinition = z

@@ -4,7 +4,7 @@ export const errorCodes = {
     'An argument is invalid. `argument` is its path, such as `changes.3.delta`. `limit` is the limit that it exceeds, and `position` the place of a fault in a format.',
   NOT_FOUND: 'There is no reservation, API key or trusted document with this ID.',
   LIMIT_REACHED:
-    'The change would exceed a bound. `limit` is the bound, and `value` the current value. In `incrementMany`, `index` is the position of the change, starting at 0.',
+    'The change would exceed a bound. `limit` is the bound, and `value` the current value. If it is a limit of `maxIn`, `period` is its period, `used` the total of the current one, and `resetsAt` the end of it. In `incrementMany`, `index` is the position of the change, starting at 0.',
   OUT_OF_RANGE: 'A number would leave the range of SafeInt. `value` is the current value.',
   CONFLICT:
     'The counter is not as the caller expected. `value` is its current value, and `revision` its current revision. Nothing was changed. Or what is stored of a counter or sequence group was deleted from the database by hand: the message names the mutation to call.',
@@ -49,6 +49,10 @@ export interface ErrorDetails {
   lastValue?: number
   /** State of the reservation. */
   state?: string
+  /** Period of the limit, and the total and the end of the current one. */
+  period?: string
+  used?: number
+  resetsAt?: string
   /** Index of the refused change, from 0. */
   index?: number
   /** Pause before a retry, in milliseconds. */

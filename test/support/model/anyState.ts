@@ -65,6 +65,7 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
           .sample(['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const, random.below(5))
           .map((period) => ({ period, keepDays: pick([null, 30, 100]) })),
       }),
+    () => counters.define(key(), { maxIn: [{ period: 'DAY', max: random.below(30) }] }),
     () => counters.define(key(), { oncePer: pick([null, 'DAY', 'MONTH']) }),
     ...Array.from({ length: 3 }, () => () => counters.countOnce(key(), pick(SUBJECTS))),
     () => counters.uncount(key(), pick(SUBJECTS)),
