@@ -171,11 +171,13 @@ it('serves a whole page in one stream: counters, sequence groups and reservation
   expect(changed).toContainEqual({ __typename: 'Reservation', formatted: 'I-1', state: 'RELEASED' })
 })
 
-it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }'])(
+it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }', 'limits { used }'])(
   'sends counters in which a selected period has ended, though nobody changed them: %s',
   async (field) => {
     const clock = turnedClock('2026-03-01T09:59:00Z')
     const { url, ask } = await startFront({ now: clock.now })
+    const limit = '{ maxIn: [{ period: HOUR, max: 5 }] }'
+    await ask(`mutation { defineCounter(name: "a", definition: ${limit}) { name } }`)
     await ask(increment('a'))
     const selecting = (fields: string) =>
       subscribe(url, `subscription { counters(names: ["a", "b"]) { name value ${fields} } }`)

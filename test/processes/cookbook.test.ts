@@ -239,13 +239,18 @@ it('calls each number of a line once, by several clerks, and only those that wer
 
 it('keeps a quota that many use at once, and one that was raised or lowered', async () => {
   const { url } = await startService()
-  type Use = (customer: string, amount: number, quota: number) => Promise<number | undefined>
-  const { use } = await importRecipe<{ use: Use }>(url, 'quota.mjs')
-  const left = await inParallel(30, 60, () => use('Umbrella', 50, 1000))
-  const granted = left.filter((rest) => rest !== undefined)
-  expect(sorted(granted)).toEqual(upTo(20).map((n) => 50 * (n - 1)))
-  expect([await use('Umbrella', 50, 1050), await use('Umbrella', 1, 1050)]).toEqual([0, undefined])
-  expect(await use('Umbrella', 1, 900)).toBeUndefined()
+  interface Quota {
+    define(customer: string, quota: number): Promise<unknown>
+    use(customer: string, amount: number): Promise<number | undefined>
+  }
+  const { define, use } = await importRecipe<Quota>(url, 'quota.mjs')
+  await define('Umbrella', 1000)
+  const used = await inParallel(30, 60, () => use('Umbrella', 50))
+  expect(sorted(used.filter((total) => total !== undefined))).toEqual(upTo(20).map((n) => 50 * n))
+  await define('Umbrella', 1050)
+  expect([await use('Umbrella', 50), await use('Umbrella', 1)]).toEqual([1050, undefined])
+  await define('Umbrella', 900)
+  expect(await use('Umbrella', 1)).toBeUndefined()
 })
 
 it('counts one vote of each voter', async () => {

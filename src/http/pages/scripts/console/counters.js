@@ -88,7 +88,7 @@ const COUNTER = `query Counter($name: String!, $namespace: String!) {
 const LIVE_COUNTER = `subscription LiveCounter($ids: [ID!]!, $period: Period!, $last: Int!) {
   nodes(ids: $ids) {
     ... on Counter {
-      ${STATE} timeZone today: valueIn(period: DAY) month: valueIn(period: MONTH)
+      ${STATE} timeZone limits { period max used resetsAt } today: valueIn(period: DAY) month: valueIn(period: MONTH)
       history(period: $period, last: $last) { start value }
     }
   }
@@ -104,14 +104,17 @@ export const counterView = {
     const { periods, timeZone: definedZone } = counter
     const variables = { period, last: CHARTS[period].last, periods, definedZone }
     const { live, nodes } = parts.useNodes(LIVE_COUNTER, [counter], variables)
-    const [{ value, today, month, createdAt, updatedAt, timeZone, history }] = nodes
+    const [{ value, today, month, createdAt, updatedAt, timeZone, limits, history }] = nodes
     const changed = ({ value, previousValue, appliedDelta }) =>
       `${numberText(value)}: ${numberText(appliedDelta)} added to ${numberText(previousValue)}.`
     const totals = Object.entries({ today, 'this month': month }).filter(([, total]) => total != null)
+    const limitOf = ({ period, max, used, resetsAt }) => html`
+      <p>${numberText(used)} of ${numberText(max)} ${thisPeriod(period)}, until <${Time} at=${resetsAt} />.</p>`
     const times = html`Created <${Time} at=${createdAt} />, last change <${Time} at=${updatedAt} />.`
     const panel = html`
       <${parts.Value} value=${value} />
       <p class="muted">${totals.map(([when, total]) => `${addedText(total)} ${when}`).join(', ') || '\u00a0'}</p>
+      ${limits?.map(limitOf)}
       <${Places} ...${{ namespace, name }} />
       <p class="muted">${createdAt === null ? 'Neither written nor defined yet: it is created on first use.' : times}</p>
       <div class="line tries">
