@@ -1,4 +1,5 @@
-import type { CounterOperation, FirstCount, RowState } from '../rules/counter.ts'
+import type { RowState } from '../rules/addition.ts'
+import type { CounterOperation, FirstCount } from '../rules/counter.ts'
 import { type NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
 import {

@@ -1,4 +1,6 @@
-import { apply, applyAll, lostValue, RowState, zoneFault } from '../rules/counter.ts'
+import { RowState } from '../rules/addition.ts'
+import { lostValue, zoneFault } from '../rules/counter.ts'
+import { apply, applyAll } from '../rules/counterOperations.ts'
 import { assertInvariant, NthError } from '../rules/errors.ts'
 import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
 import { totalOf, UNKNOWN_PERIODS } from '../rules/periods.ts'

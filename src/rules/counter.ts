@@ -1,5 +1,5 @@
 import { calendarOf, PERIODS, type Period, unknownZone } from './calendar.ts'
-import { assertInvariant, NthError } from './errors.ts'
+import { NthError } from './errors.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
 export interface Definition extends Bounds, Retention {
@@ -83,7 +83,7 @@ export function finestFirst(a: { period: Period }, b: { period: Period }): numbe
  * The definition of a counter with a value after a change at an instant; an error if it is invalid. Null retention
  * counts as unchanged: `Counters.define` has replaced it.
  */
-function changedDefinition(
+export function changedDefinition(
   present: Definition,
   change: DefinitionChange,
   value: number,
@@ -138,7 +138,7 @@ export interface Bounds {
   overflow: 'REJECT' | 'SATURATE'
 }
 
-type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
+export type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
 
 /** The bound that a value crosses; undefined: none. */
 export function crossed(
@@ -254,7 +254,7 @@ export interface FirstCount {
 }
 
 /** What is wrong with a stored counter, and which kinds of operations cure it or work all the same. */
-interface CounterFault {
+export interface CounterFault {
   error: NthError
   allowed: readonly CounterOperation['kind'][]
 }
@@ -271,240 +271,7 @@ export function lostValue(): CounterFault {
   return { error: new NthError('CONFLICT', message), allowed: ['set', 'delete'] }
 }
 
-/** State of a counter's row while operations are applied to it in order. What it refers to never changes. */
-export class RowState {
-  value = 0
-  definition: Definition
-  /** Totals of the tracked periods; undefined: not read, as they are not needed. */
-  periodTotals: PeriodValues | undefined
-  /** The operations' subjects that have counted. No all-or-nothing call, which may be undone, has a subject. */
-  subjects: Map<string, FirstCount> | undefined
-  /** Number of operations that added to its value or set it. */
-  counted = 0
-  /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
-  added = 0n
-  /** Revision before all operations; undefined: not requested. */
-  revision: number | undefined
-  /** How much the operations raise it. */
-  raised = 0
-  isDefined = false
-  isDeleted = false
-  /** Whether it was never written or defined, which only `raise` needs to know. */
-  isNew = false
-  /** Undefined: no subject is forgotten. */
-  newSalt: string | undefined
-  /** Why only some kinds of operations are possible; undefined: all are. */
-  fault: CounterFault | undefined
-
-  constructor(definition: Definition) {
-    this.definition = definition
-  }
-}
-
-/** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
-export function apply(row: RowState, operation: CounterOperation, at: Date): CounterResult | NthError {
-  const { fault } = row
-  if (fault && !fault.allowed.includes(operation.kind)) return fault.error
-  switch (operation.kind) {
-    case 'add':
-      return add(row, operation.delta, at)
-    case 'countOnce':
-      return countOnce(row, operation.subject, at)
-    case 'uncount':
-      return uncount(row, operation.subject, at)
-    case 'set':
-      return set(row, operation.to, operation.expected, operation.newSalt)
-    case 'raise':
-      return raise(row, operation.to, operation.change, at)
-    case 'define':
-      return define(row, operation.change, row.value, at)
-    case 'delete':
-      row.isDeleted = true
-      return { ...become(row, 0, null), definition: undefined, valuesIn: undefined }
-  }
-}
-
-/** Applies several additions: all or none. The error has the index of the refused one, and its row's value before. */
-export function applyAll(
-  changes: readonly { row: RowState; operation: CounterOperation }[],
-  at: Date,
-): CounterResult[] | NthError {
-  const before = changes.map(({ row }) => ({ ...row }))
-  const results: CounterResult[] = []
-  for (const [index, { row, operation }] of changes.entries()) {
-    const result = apply(row, operation, at)
-    if (result instanceof NthError) {
-      for (const [place, changed] of changes.entries()) Object.assign(changed.row, before[place])
-      return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
-    }
-    results.push(result)
-  }
-  return results
-}
-
-function add(row: RowState, delta: number, at: Date): CounterResult | NthError {
-  const { value: previous, definition } = row
-  const value = previous + delta
-  const beyond = crossed(definition, value)
-  const exceeded = definition.maxIn.length > 0 ? exceededLimits(row, delta) : []
-  if (definition.overflow === 'SATURATE' && (beyond || exceeded.length > 0)) {
-    const rooms = exceeded.map(({ max, used }) => Math.max(0, max - used))
-    const applied = Math.min(beyond ? beyond.limit - previous : delta, ...rooms)
-    return addWithin(row, previous + applied, applied)
-  }
-  if (beyond) return limitReached(`${previous} plus ${delta}`, beyond, previous)
-  if (exceeded.length > 0) return periodLimitReached(row, delta, exceeded, at)
-  // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
-  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
-  return outOfRange(`${previous} plus ${delta}`, previous)
-}
-
-interface PeriodUse extends PeriodLimit {
-  /** The total of the current period. */
-  used: number
-}
-
-/** The limits that an addition would exceed. */
-function exceededLimits({ definition, periodTotals }: RowState, delta: number): PeriodUse[] {
-  if (delta <= 0) return []
-  return definition.maxIn
-    .map((limit) => ({ ...limit, used: periodTotals?.[limit.period] ?? 0 }))
-    .filter(({ max, used }) => used + delta > max)
-}
-
-/** Adds, unless the total of a current period would leave the safe range. */
-function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
-  if (row.periodTotals) {
-    const totals: { [P in Period]?: number } = { ...row.periodTotals }
-    for (const period of PERIODS) {
-      const total = totals[period]
-      if (total === undefined) continue
-      totals[period] = total + delta
-      if (!Number.isSafeInteger(totals[period]))
-        return outOfRange(`The total of this ${period}, ${total}, plus ${delta}`, row.value)
-    }
-    row.periodTotals = totals
-    row.added += BigInt(delta)
-  }
-  return become(row, value, delta)
-}
-
-function countOnce(row: RowState, subject: string, at: Date): CounterResult | NthError {
-  const subjects = subjectsOf(row)
-  const first = subjects.get(subject)
-  if (first) return repeatedCount(first)
-  const result = add(row, 1, at)
-  if (result instanceof NthError || result.appliedDelta === 0) return result
-  subjects.set(subject, { value: result.value, at, valuesIn: result.valuesIn ?? {} })
-  return result
-}
-
 /** What a repeated call of a subject returns. */
 export function repeatedCount({ value, valuesIn, at: countedAt }: FirstCount): CounterResult {
   return { value, previousValue: value - 1, appliedDelta: 0, valuesIn, countedAt }
-}
-
-function uncount(row: RowState, subject: string, at: Date): CounterResult | NthError {
-  const subjects = subjectsOf(row)
-  const { value } = row
-  if (!subjects.has(subject)) return { value, previousValue: value, appliedDelta: 0, isUncounted: true }
-  subjects.delete(subject)
-  const result = add(row, -1, at)
-  // Nobody may stay counted for good, as where a reset has left nothing to subtract.
-  return result instanceof NthError ? become(row, value, 0) : result
-}
-
-function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
-  assertInvariant(subjects !== undefined, 'the subjects of a row were read with it')
-  return subjects
-}
-
-function set(row: RowState, to: number, expected?: Expected, newSalt?: string): CounterResult | NthError {
-  const { value, definition } = row
-  const conflict = expected && conflictWith(row, expected)
-  if (conflict) return conflict
-  const beyond = crossed(definition, to)
-  if (beyond) return limitReached(String(to), beyond, value)
-  row.newSalt = newSalt
-  return become(row, to, null)
-}
-
-function conflictWith(row: RowState, expected: Expected): NthError | undefined {
-  const present = { value: row.value, revision: revisionOf(row) }
-  if (expected.revision != null && row.definition.slots > 1) {
-    const message =
-      'A counter with several slots has no revision to compare with: use expectedValue. Nothing was changed.'
-    return new NthError('BAD_USER_INPUT', message, { argument: 'expectedRevision' })
-  }
-  for (const property of ['value', 'revision'] as const) {
-    const wanted = expected[property]
-    if (wanted == null || wanted === present[property]) continue
-    const message = `The ${property} is ${present[property]}, not ${wanted} as expected. Nothing was changed.`
-    return new NthError('CONFLICT', message, present)
-  }
-  return undefined
-}
-
-function raise(row: RowState, to: number, change: DefinitionChange | undefined, at: Date) {
-  const { value, definition, isNew } = row
-  if (!isNew) {
-    if (to > value) return set(row, to)
-    return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
-  }
-  const defined = change && define(row, change, to, at)
-  if (defined instanceof NthError) return defined
-  const result = set(row, to)
-  if (result instanceof NthError) return result
-  row.isNew = false
-  return { ...result, isNew }
-}
-
-/** @param value what the bounds must allow */
-function define(row: RowState, change: DefinitionChange, value: number, at: Date): CounterResult | NthError {
-  const definition = changedDefinition(row.definition, change, value, at.getTime())
-  if (definition instanceof NthError) return definition
-  row.definition = definition
-  row.isDefined = true
-  row.raised += 1
-  return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
-}
-
-function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
-  const { value: previousValue, definition, periodTotals: valuesIn } = row
-  row.value = value
-  row.counted += 1
-  // Adding 0 changes only the counter's time of update.
-  if (appliedDelta !== 0) row.raised += 1
-  return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
-}
-
-/** The revision after an operation; undefined: not requested. */
-function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
-  return revision === undefined ? undefined : revision + raised
-}
-
-function outOfRange(what: string, value: number): NthError {
-  const message = `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`
-  return new NthError('OUT_OF_RANGE', message, { value })
-}
-
-/** Of several limits, the error is that of the period that ends last: before that, no other makes room. */
-function periodLimitReached(
-  { value, definition }: RowState,
-  delta: number,
-  exceeded: readonly PeriodUse[],
-  at: Date,
-): NthError {
-  const calendar = calendarOf(definition.timeZone)
-  const ends = exceeded.map((use) => ({ ...use, end: calendar.bucketAt(use.period, at.getTime()).end }))
-  const [{ period, max, used, end }] = ends.toSorted((a, b) => b.end - a.end) as [(typeof ends)[0]]
-  const resetsAt = new Date(end).toISOString()
-  const message = `Limit reached: ${used} plus ${delta} is above the maximum of ${max} in each ${period}. This one ends at ${resetsAt}. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { limit: max, value, period, used, resetsAt })
-}
-
-function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {
-  const bound = side === 'maxValue' ? 'above the maximum' : 'below the minimum'
-  const message = `Limit reached: ${what} is ${bound} of ${limit}. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { limit, value })
 }

@@ -1,0 +1,129 @@
+import { calendarOf, PERIODS, type Period } from './calendar.ts'
+import {
+  type CounterFault,
+  type CounterResult,
+  type Crossed,
+  crossed,
+  type Definition,
+  type FirstCount,
+  type PeriodLimit,
+  type PeriodValues,
+} from './counter.ts'
+import { NthError } from './errors.ts'
+
+/** State of a counter's row while operations are applied to it in order. What it refers to never changes. */
+export class RowState {
+  value = 0
+  definition: Definition
+  /** Totals of the tracked periods; undefined: not read, as they are not needed. */
+  periodTotals: PeriodValues | undefined
+  /** The operations' subjects that have counted. No all-or-nothing call, which may be undone, has a subject. */
+  subjects: Map<string, FirstCount> | undefined
+  /** Number of operations that added to its value or set it. */
+  counted = 0
+  /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
+  added = 0n
+  /** Revision before all operations; undefined: not requested. */
+  revision: number | undefined
+  /** How much the operations raise it. */
+  raised = 0
+  isDefined = false
+  isDeleted = false
+  /** Whether it was never written or defined, which only `raise` needs to know. */
+  isNew = false
+  /** Undefined: no subject is forgotten. */
+  newSalt: string | undefined
+  /** Why only some kinds of operations are possible; undefined: all are. */
+  fault: CounterFault | undefined
+
+  constructor(definition: Definition) {
+    this.definition = definition
+  }
+}
+
+export function add(row: RowState, delta: number, at: Date): CounterResult | NthError {
+  const { value: previous, definition } = row
+  const value = previous + delta
+  const beyond = crossed(definition, value)
+  const exceeded = definition.maxIn.length > 0 ? exceededLimits(row, delta) : []
+  if (definition.overflow === 'SATURATE' && (beyond || exceeded.length > 0)) {
+    const rooms = exceeded.map(({ max, used }) => Math.max(0, max - used))
+    const applied = Math.min(beyond ? beyond.limit - previous : delta, ...rooms)
+    return addWithin(row, previous + applied, applied)
+  }
+  if (beyond) return limitReached(`${previous} plus ${delta}`, beyond, previous)
+  if (exceeded.length > 0) return periodLimitReached(row, delta, exceeded, at)
+  // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
+  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
+  return outOfRange(`${previous} plus ${delta}`, previous)
+}
+
+interface PeriodUse extends PeriodLimit {
+  /** The total of the current period. */
+  used: number
+}
+
+/** The limits that an addition would exceed. */
+function exceededLimits({ definition, periodTotals }: RowState, delta: number): PeriodUse[] {
+  if (delta <= 0) return []
+  return definition.maxIn
+    .map((limit) => ({ ...limit, used: periodTotals?.[limit.period] ?? 0 }))
+    .filter(({ max, used }) => used + delta > max)
+}
+
+/** Adds, unless the total of a current period would leave the safe range. */
+export function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
+  if (row.periodTotals) {
+    const totals: { [P in Period]?: number } = { ...row.periodTotals }
+    for (const period of PERIODS) {
+      const total = totals[period]
+      if (total === undefined) continue
+      totals[period] = total + delta
+      if (!Number.isSafeInteger(totals[period]))
+        return outOfRange(`The total of this ${period}, ${total}, plus ${delta}`, row.value)
+    }
+    row.periodTotals = totals
+    row.added += BigInt(delta)
+  }
+  return become(row, value, delta)
+}
+
+export function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
+  const { value: previousValue, definition, periodTotals: valuesIn } = row
+  row.value = value
+  row.counted += 1
+  // Adding 0 changes only the counter's time of update.
+  if (appliedDelta !== 0) row.raised += 1
+  return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
+}
+
+/** The revision after an operation; undefined: not requested. */
+export function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
+  return revision === undefined ? undefined : revision + raised
+}
+
+function outOfRange(what: string, value: number): NthError {
+  const message = `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`
+  return new NthError('OUT_OF_RANGE', message, { value })
+}
+
+/** Of several limits, the error is that of the period that ends last: before that, no other makes room. */
+function periodLimitReached(
+  { value, definition }: RowState,
+  delta: number,
+  exceeded: readonly PeriodUse[],
+  at: Date,
+): NthError {
+  const calendar = calendarOf(definition.timeZone)
+  const ends = exceeded.map((use) => ({ ...use, end: calendar.bucketAt(use.period, at.getTime()).end }))
+  const [{ period, max, used, end }] = ends.toSorted((a, b) => b.end - a.end) as [(typeof ends)[0]]
+  const resetsAt = new Date(end).toISOString()
+  const message = `Limit reached: ${used} plus ${delta} is above the maximum of ${max} in each ${period}. This one ends at ${resetsAt}. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { limit: max, value, period, used, resetsAt })
+}
+
+export function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {
+  const bound = side === 'maxValue' ? 'above the maximum' : 'below the minimum'
+  const message = `Limit reached: ${what} is ${bound} of ${limit}. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { limit, value })
+}
