@@ -6,6 +6,9 @@ import {
   crossed,
   type Definition,
   type FirstCount,
+  type Held,
+  type HoldPart,
+  NOTHING_HELD,
   type PeriodLimit,
   type PeriodValues,
 } from './counter.ts'
@@ -19,6 +22,10 @@ export class RowState {
   periodTotals: PeriodValues | undefined
   /** The operations' subjects that have counted. No all-or-nothing call, which may be undone, has a subject. */
   subjects: Map<string, FirstCount> | undefined
+  /** What is held, and the instant by which holds are judged; undefined: it was never held, or that is not needed. */
+  held: JudgedHeld | undefined
+  /** The parts of holds on it that operations are about, by token. */
+  parts = new Map<string, HoldPart>()
   /** Number of operations that added to its value or set it. */
   counted = 0
   /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
@@ -41,18 +48,24 @@ export class RowState {
   }
 }
 
+/** `at`: the database's clock, or a later instant by which a hold has been judged before, in milliseconds since 1970. */
+export type JudgedHeld = Held & { readonly at: number }
+
 export function add(row: RowState, delta: number, at: Date): CounterResult | NthError {
-  const { value: previous, definition } = row
+  const { value: previous, definition, held = NOTHING_HELD } = row
   const value = previous + delta
-  const beyond = crossed(definition, value)
+  const beyond = crossed(definition, value, held)
   const exceeded = definition.maxIn.length > 0 ? exceededLimits(row, delta) : []
   if (definition.overflow === 'SATURATE' && (beyond || exceeded.length > 0)) {
-    const rooms = exceeded.map(({ max, used }) => Math.max(0, max - used))
-    const applied = Math.min(beyond ? beyond.limit - previous : delta, ...rooms)
+    const rooms = exceeded.map(({ max, used }) => Math.max(0, max - used - held.up))
+    const room = beyond
+      ? beyond.limit - previous - (beyond.side === 'maxValue' ? held.up : -held.down)
+      : delta
+    const applied = Math.min(room, ...rooms)
     return addWithin(row, previous + applied, applied)
   }
-  if (beyond) return limitReached(`${previous} plus ${delta}`, beyond, previous)
-  if (exceeded.length > 0) return periodLimitReached(row, delta, exceeded, at)
+  const refusal = refusalOf(row, delta, at, beyond, exceeded)
+  if (refusal) return refusal
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
   if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
   return outOfRange(`${previous} plus ${delta}`, previous)
@@ -63,12 +76,24 @@ interface PeriodUse extends PeriodLimit {
   used: number
 }
 
+/** Why there is no room for an addition; undefined: there is. */
+export function refusalOf(
+  row: RowState,
+  delta: number,
+  at: Date,
+  beyond = crossed(row.definition, row.value + delta, row.held),
+  exceeded: readonly PeriodUse[] = exceededLimits(row, delta),
+): NthError | undefined {
+  if (beyond) return limitReached(`${row.value} plus ${delta}`, beyond, row.value)
+  return exceeded.length > 0 ? periodLimitReached(row, delta, exceeded, at) : undefined
+}
+
 /** The limits that an addition would exceed. */
-function exceededLimits({ definition, periodTotals }: RowState, delta: number): PeriodUse[] {
+function exceededLimits({ definition, periodTotals, held }: RowState, delta: number): PeriodUse[] {
   if (delta <= 0) return []
   return definition.maxIn
     .map((limit) => ({ ...limit, used: periodTotals?.[limit.period] ?? 0 }))
-    .filter(({ max, used }) => used + delta > max)
+    .filter(({ max, used }) => used + (held?.up ?? 0) + delta > max)
 }
 
 /** Adds, unless the total of a current period would leave the safe range. */
@@ -89,12 +114,12 @@ export function addWithin(row: RowState, value: number, delta: number): CounterR
 }
 
 export function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
-  const { value: previousValue, definition, periodTotals: valuesIn } = row
+  const { value: previousValue, definition, periodTotals: valuesIn, held } = row
   row.value = value
   row.counted += 1
   // Adding 0 changes only the counter's time of update.
   if (appliedDelta !== 0) row.raised += 1
-  return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
+  return { value, previousValue, appliedDelta, definition, valuesIn, held, revision: revisionOf(row) }
 }
 
 /** The revision after an operation; undefined: not requested. */
@@ -102,28 +127,38 @@ export function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'ra
   return revision === undefined ? undefined : revision + raised
 }
 
-function outOfRange(what: string, value: number): NthError {
+export function outOfRange(what: string, value: number): NthError {
   const message = `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`
   return new NthError('OUT_OF_RANGE', message, { value })
 }
 
 /** Of several limits, the error is that of the period that ends last: before that, no other makes room. */
 function periodLimitReached(
-  { value, definition }: RowState,
+  { value, definition, held }: RowState,
   delta: number,
   exceeded: readonly PeriodUse[],
   at: Date,
 ): NthError {
+  const { up } = held ?? NOTHING_HELD
   const calendar = calendarOf(definition.timeZone)
   const ends = exceeded.map((use) => ({ ...use, end: calendar.bucketAt(use.period, at.getTime()).end }))
   const [{ period, max, used, end }] = ends.toSorted((a, b) => b.end - a.end) as [(typeof ends)[0]]
   const resetsAt = new Date(end).toISOString()
-  const message = `Limit reached: ${used} plus ${delta} is above the maximum of ${max} in each ${period}. This one ends at ${resetsAt}. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { limit: max, value, period, used, resetsAt })
+  const message = `Limit reached: ${used} plus ${delta}${heldText(up)} is above the maximum of ${max} in each ${period}. This one ends at ${resetsAt}. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, {
+    limit: max,
+    value,
+    period,
+    used,
+    resetsAt,
+    ...(up > 0 && { held: up }),
+  })
 }
 
-export function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {
+const heldText = (held: number) => (held > 0 ? ` with ${held} held` : '')
+
+export function limitReached(what: string, { side, limit, held }: Crossed, value: number): NthError {
   const bound = side === 'maxValue' ? 'above the maximum' : 'below the minimum'
-  const message = `Limit reached: ${what} is ${bound} of ${limit}. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { limit, value })
+  const message = `Limit reached: ${what}${heldText(held)} is ${bound} of ${limit}. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { limit, value, ...(held > 0 && { held }) })
 }

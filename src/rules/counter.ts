@@ -9,6 +9,8 @@ export interface Definition extends Bounds, Retention {
   slots: number
   /** The period in which a subject counts once; null: once ever. */
   oncePer: Period | null
+  /** Whether it was ever held. Earlier versions, which would sell what is held, refuse such a counter. */
+  hasHolds: boolean
 }
 
 export interface PeriodLimit {
@@ -18,7 +20,7 @@ export interface PeriodLimit {
 }
 
 /** What a definition has besides its retention. */
-type Limits = Bounds & Pick<Definition, 'maxIn' | 'slots' | 'oncePer'>
+type Limits = Bounds & Pick<Definition, 'maxIn' | 'slots' | 'oncePer' | 'hasHolds'>
 
 /** The default definition, without retention. */
 export const UNBOUNDED: Limits = {
@@ -28,6 +30,7 @@ export const UNBOUNDED: Limits = {
   maxIn: [],
   slots: 1,
   oncePer: null,
+  hasHolds: false,
 }
 
 /** Which totals are kept besides a counter's value. New counters take their namespace's. */
@@ -88,9 +91,11 @@ export function changedDefinition(
   change: DefinitionChange,
   value: number,
   at: number,
+  held?: Held,
 ): Definition | NthError {
   const changed = withChange<Limits>(present, change, UNBOUNDED)
   const { minValue, maxValue, slots } = changed
+  const hasHolds = present.hasHolds || changed.hasHolds
   const maxIn = changed.maxIn.toSorted(finestFirst)
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
     const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
@@ -98,18 +103,20 @@ export function changedDefinition(
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
   const bound = maxValue === null ? minValue !== null && 'minValue' : 'maxValue'
-  const limited = bound || (maxIn.length > 0 && 'maxIn')
+  const limited = bound || (maxIn.length > 0 ? 'maxIn' : hasHolds && 'slots')
   if (slots > 1 && limited) {
     const argument = `definition.${change.slots === undefined ? limited : 'slots'}`
-    const message = `A counter with ${slots} slots cannot have bounds or limits, as no slot holds the total value. Nothing was changed.`
+    const message = `A counter with ${slots} slots cannot have bounds, limits or holds, as no slot holds the total value. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
-  const beyond = crossed(changed, value)
+  const beyond = crossed(changed, value, held)
   if (beyond) {
-    const { side, limit } = beyond
+    const { side, limit, held } = beyond
     const word = side === 'maxValue' ? 'above' : 'below'
-    const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
-    return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
+    const isHeld = held === 0 ? '' : ` with ${held} held`
+    const message = `The current value ${value}${isHeld} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
+    const details = { argument: `definition.${side}`, limit, value, ...(held > 0 && { held }) }
+    return new NthError('LIMIT_REACHED', message, details)
   }
   const timeZone = change.timeZone ?? present.timeZone
   const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
@@ -127,7 +134,7 @@ export function changedDefinition(
     const message = `${untracked.period} has a limit in maxIn, so it must be one of the periods. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
-  return { ...changed, maxIn, timeZone, periods }
+  return { ...changed, maxIn, hasHolds, timeZone, periods }
 }
 
 /** Allowed values. Null: unbounded. */
@@ -138,15 +145,27 @@ export interface Bounds {
   overflow: 'REJECT' | 'SATURATE'
 }
 
-export type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
+/** What open holds take of a counter, both from 0: the sum of the additions that are held, and that of the subtractions. */
+export interface Held {
+  readonly up: number
+  readonly down: number
+}
 
-/** The bound that a value crosses; undefined: none. */
+export const NOTHING_HELD: Held = { up: 0, down: 0 }
+
+/** A bound that is crossed, and how much of what it leaves is held. */
+export type Crossed = { side: 'minValue' | 'maxValue'; limit: number; held: number }
+
+/** The bound that a value crosses, with what is held; undefined: none. */
 export function crossed(
   { minValue, maxValue }: Pick<Bounds, 'minValue' | 'maxValue'>,
   value: number,
+  { up, down }: Held = NOTHING_HELD,
 ): Crossed | undefined {
-  if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
-  return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
+  if (maxValue !== null && value + up > maxValue) return { side: 'maxValue', limit: maxValue, held: up }
+  return minValue !== null && value - down < minValue
+    ? { side: 'minValue', limit: minValue, held: down }
+    : undefined
 }
 
 export interface CounterKey {
@@ -218,6 +237,16 @@ export type CounterOperation =
   | { kind: 'define'; change: DefinitionChange }
   /** Deletes the row. Later operations count in a new one. */
   | { kind: 'delete' }
+  | HoldOperation
+
+/** What an operation does to the part of a hold on a counter. All of a call are on the same hold, and on different counters. */
+export type HoldOperation = { readonly token: string } & (
+  | { readonly kind: 'hold'; readonly delta: number; readonly ttlMs: number; readonly longestMs: number }
+  /** Undefined: what is held. */
+  | { readonly kind: 'confirm'; readonly delta: number | undefined }
+  | { readonly kind: 'extend'; readonly ttlMs: number }
+  | { readonly kind: 'release' }
+)
 
 /** What a counter must still have for its value to be set. */
 export interface Expected {
@@ -236,6 +265,12 @@ export interface CounterResult {
   countedAt?: Date | undefined
   /** With `uncount`: the subject has not counted, so nothing was done. */
   isUncounted?: true | undefined
+  /** Whether an earlier call of the same hold returned this: when. */
+  repeatedAt?: Date | undefined
+  /** The part of the hold on this counter, after an operation on it. */
+  part?: HoldPart | undefined
+  /** What is held of the counter afterwards; undefined: not read, as it is not needed. */
+  held?: Held | undefined
   /** With `raise`: the counter was never written or defined before. */
   isNew?: true | undefined
   /** Definition of the row afterwards; undefined: it is deleted, or an earlier call changed it. */
@@ -245,6 +280,26 @@ export interface CounterResult {
 }
 
 export type PeriodValues = { readonly [P in Period]?: number }
+
+/** The part of a hold on a counter. Times are in milliseconds since 1970, by the database's clock. */
+export interface HoldPart {
+  /** Negative: a subtraction. */
+  readonly amount: number
+  readonly expiresAt: number
+  /** How far it can be extended. */
+  readonly latest: number
+  /** It has expired if it is RESERVED, and `expiresAt` has passed. */
+  readonly state: 'RESERVED' | 'CONFIRMED' | 'RELEASED'
+  /** What its confirmation was asked for, and returned. */
+  readonly confirmed?: Confirmation | undefined
+}
+
+export interface Confirmation
+  extends Pick<CounterResult, 'value' | 'previousValue' | 'appliedDelta' | 'valuesIn'> {
+  readonly delta: number
+  /** In milliseconds since 1970. */
+  readonly at: number
+}
 
 /** What a subject's call returned that counted. */
 export interface FirstCount {

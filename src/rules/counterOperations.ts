@@ -7,12 +7,25 @@ import {
   type DefinitionChange,
   type Expected,
   type FirstCount,
+  type Held,
+  type HoldPart,
   repeatedCount,
 } from './counter.ts'
 import { assertInvariant, NthError } from './errors.ts'
+import { confirm, extend, hold, release } from './holds.ts'
 
-/** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
-export function apply(row: RowState, operation: CounterOperation, at: Date): CounterResult | NthError {
+/**
+ * Applies an operation to a row's state at an instant. If it is refused, nothing changes, unless it is one on a hold, of
+ * which `applyAll` undoes all.
+ *
+ * @param heldAt instant by which a hold is made or extended
+ */
+export function apply(
+  row: RowState,
+  operation: CounterOperation,
+  at: Date,
+  heldAt = 0,
+): CounterResult | NthError {
   const { fault } = row
   if (fault && !fault.allowed.includes(operation.kind)) return fault.error
   switch (operation.kind) {
@@ -27,29 +40,54 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
     case 'raise':
       return raise(row, operation.to, operation.change, at)
     case 'define':
-      return define(row, operation.change, row.value, at)
+      return define(row, operation.change, row.value, at, row.held)
     case 'delete':
       row.isDeleted = true
       return { ...become(row, 0, null), definition: undefined, valuesIn: undefined }
+    case 'hold':
+      return hold(row, operation, at, heldAt)
+    case 'confirm':
+      return confirm(row, operation, at)
+    case 'extend':
+      return extend(row, operation, heldAt)
+    case 'release':
+      return release(row, operation)
   }
 }
 
-/** Applies several additions: all or none. The error has the index of the refused one, and its row's value before. */
-export function applyAll(
-  changes: readonly { row: RowState; operation: CounterOperation }[],
-  at: Date,
-): CounterResult[] | NthError {
-  const before = changes.map(({ row }) => ({ ...row }))
+type Changed = { row: RowState; operation: CounterOperation }
+
+/**
+ * Applies several additions, or operations on the parts of one hold: all or none. The error has the index of the refused one,
+ * and its row's value before.
+ */
+export function applyAll(changes: readonly Changed[], at: Date): CounterResult[] | NthError {
+  const before = changes.map(({ row, operation }) => ({
+    row: { ...row },
+    part: 'token' in operation ? row.parts.get(operation.token) : undefined,
+  }))
+  // One instant for all of a hold: no part of it may count as expired before another.
+  const heldAt = Math.max(...changes.map(({ row }) => row.held?.at ?? 0))
   const results: CounterResult[] = []
   for (const [index, { row, operation }] of changes.entries()) {
-    const result = apply(row, operation, at)
+    const result = apply(row, operation, at, heldAt)
     if (result instanceof NthError) {
-      for (const [place, changed] of changes.entries()) Object.assign(changed.row, before[place])
+      for (const [place, changed] of changes.entries()) undo(changed, before[place])
       return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
     }
     results.push(result)
   }
   return results
+}
+
+function undo(
+  { row, operation }: Changed,
+  before: { row: RowState; part: HoldPart | undefined } | undefined,
+) {
+  Object.assign(row, before?.row)
+  if (!('token' in operation)) return
+  if (before?.part) row.parts.set(operation.token, before.part)
+  else row.parts.delete(operation.token)
 }
 
 function countOnce(row: RowState, subject: string, at: Date): CounterResult | NthError {
@@ -78,10 +116,10 @@ function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
 }
 
 function set(row: RowState, to: number, expected?: Expected, newSalt?: string): CounterResult | NthError {
-  const { value, definition } = row
+  const { value, definition, held } = row
   const conflict = expected && conflictWith(row, expected)
   if (conflict) return conflict
-  const beyond = crossed(definition, to)
+  const beyond = crossed(definition, to, held)
   if (beyond) return limitReached(String(to), beyond, value)
   row.newSalt = newSalt
   return become(row, to, null)
@@ -117,9 +155,15 @@ function raise(row: RowState, to: number, change: DefinitionChange | undefined, 
   return { ...result, isNew }
 }
 
-/** @param value what the bounds must allow */
-function define(row: RowState, change: DefinitionChange, value: number, at: Date): CounterResult | NthError {
-  const definition = changedDefinition(row.definition, change, value, at.getTime())
+/** @param value what the bounds must allow, with what is held */
+function define(
+  row: RowState,
+  change: DefinitionChange,
+  value: number,
+  at: Date,
+  held?: Held,
+): CounterResult | NthError {
+  const definition = changedDefinition(row.definition, change, value, at.getTime(), held)
   if (definition instanceof NthError) return definition
   row.definition = definition
   row.isDefined = true

@@ -47,7 +47,11 @@ export interface ErrorDetails {
   /** The current revision of the counter. */
   revision?: number | undefined
   lastValue?: number
-  /** State of the reservation. */
+  /** What open holds take of a bound or a limit. */
+  held?: number
+  /** What an expired hold could still count. */
+  left?: number
+  /** State of the reservation or hold. */
   state?: string
   /** Period of the limit, and the total and the end of the current one. */
   period?: string
