@@ -131,7 +131,6 @@ const config = settings.transform((set, context) => {
   const { trustedProxies, jwtIssuer: issuer, jwtAudience: audience, jwtJwksUrl: jwksUrl, ...rest } = others
   const tokens = issuer && audience && jwksUrl ? { issuer, audience, jwksUrl } : undefined
   const limits = { anonymousPerMinute, browserPerMinute }
-  /** Who may call. */
   const access: AccessSettings = { adminKey, anonymous, ...limits, publicOrigin, trustedProxies, tokens }
   if (isUnprotected(access) && !isLoopback(set.host))
     context.addIssue({ code: 'custom', path: ['host'], message: exposed(set.host) })
@@ -217,7 +216,6 @@ export function readDatabaseConfig() {
   return readConfig({ ...process.env, HOST: '' })
 }
 
-/** A whole number within inclusive bounds. */
 function whole(
   lowest: number,
   highest: number,

@@ -30,7 +30,6 @@ the table nth_check in the database, and drops it again.
                          numbers are issued again, unless nth restore --advance has moved all numbers on.
 `
 
-/** `nth check`. */
 export async function run(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
@@ -45,7 +44,6 @@ export async function run(args: string[]): Promise<void> {
   await withHosts((hosts) => inspect(hosts, config, values['accept-lost-commits']))
 }
 
-/** What was found out about one thing. */
 interface Finding {
   level: 'ok' | 'warning' | 'error'
   message: string

@@ -218,14 +218,11 @@ function fieldsOf<Field>(
   return Object.fromEntries(entries)
 }
 
-/** A required name. */
 export const nameArgument = (description: string) => createArgument(description, nameFault)
 
-/** A namespace, or the default one. */
 export const namespaceArgument = (description: string) =>
   createArgument(description, nameFault, { defaultValue: 'default' })
 
-/** A text that may be empty, and is by default. */
 export const textArgument = (description: string) =>
   createArgument(description, textFault, { defaultValue: '' })
 
@@ -250,7 +247,6 @@ export const { idempotencyKey } = builder.args((t) => ({
   }),
 }))
 
-/** Argument of what counts a subject once. */
 export const { subject } = builder.args((t) => ({
   subject: t.string({
     description:
@@ -259,5 +255,4 @@ export const { subject } = builder.args((t) => ({
   }),
 }))
 
-/** Argument of what concerns a subject. */
 export const requiredSubject = (description: string) => createArgument(description, subjectFault)

@@ -21,10 +21,8 @@ type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
 
 const nameOf = ({ name }: { name: string }) => name
 
-/** The right to see the defaults of a namespace. */
 const toSeeDefaults = toReadIn(({ parent }) => parent.name, 'DEFINE')
 
-/** When a default is null. */
 const NULL_DEFAULTS = 'Null only if you may not see the defaults, or if they could not be read.'
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')

@@ -105,7 +105,6 @@ export function toReadIn(namespaceOf: (call: FieldCall) => string, other?: Scope
   }
 }
 
-/** A right to read what an argument `id` identifies. */
 export const onId: Right = {
   scope: 'READ',
   covers: 'the names in the id; for a reservation, its sequence',
@@ -195,7 +194,6 @@ function assertAllowed(caller: Caller, scope: Scope, target?: GrantTarget): unde
   if (!isAllowed(caller, scope, target)) throw refusal(caller, scope)
 }
 
-/** Checks the right to read what an id identifies. */
 function checkId(context: Context, id: string): undefined | Promise<Verdict> {
   const { caller } = context
   // The resolver rejects an invalid one.

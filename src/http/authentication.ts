@@ -19,7 +19,6 @@ import { createTokenCheck, type Identified, type TokenSettings } from './tokens.
 
 /** Who may call, as configured. */
 export interface AccessSettings {
-  /** The administrator's key. */
   adminKey?: string | undefined
   /** What callers without credentials may do, everywhere. */
   anonymous?: readonly Scope[] | undefined
@@ -110,7 +109,6 @@ interface AuthenticationOptions {
   rateLimits: RateLimits
 }
 
-/** Headers that a proxy adds. */
 const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
 
 /**
@@ -185,7 +183,6 @@ export function createAuthentication({
   }
 }
 
-/** Who sent a request. */
 class Requester implements Owner {
   /** The caller's identity, once it is established. */
   identity = 'unknown'

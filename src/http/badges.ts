@@ -76,7 +76,6 @@ const CSS_COLORS = `aliceblue antiquewhite aqua aquamarine azure beige bisque bl
   springgreen steelblue tan teal thistle tomato turquoise violet wheat white whitesmoke`
 const COLOR = new RegExp(`^(#?([\\da-f]{3}){1,2}|${`${SHIELDS_COLORS} ${CSS_COLORS}`.replace(/\s+/g, '|')})$`)
 const ORDINALS = new Intl.PluralRules('en', { type: 'ordinal' })
-/** Suffixes of English ordinals. */
 const SUFFIXES = { zero: 'th', one: 'st', two: 'nd', few: 'rd', many: 'th', other: 'th' }
 
 const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social'] as const
@@ -240,7 +239,6 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
   }
 }
 
-/** A part of the path of an address. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part)

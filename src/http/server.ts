@@ -84,7 +84,6 @@ export interface ListenOptions
   /** Origins whose pages may call, besides this machine's own on a loopback server. */
   allowedOrigins: readonly string[]
   access: AccessSettings
-  /** Maximum connections from one address. */
   maxConnectionsPerAddress: number
   /** Maximum streams of a caller from one address. */
   maxStreams: number

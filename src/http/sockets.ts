@@ -17,7 +17,6 @@ interface SocketsOptions extends SocketOptions {
   refuse(request: IncomingMessage): HttpError | undefined
 }
 
-/** Maximum parts in which a client may send a message. */
 const MAX_FRAGMENTS = 256
 /** Time for a client to answer that it closes, too. */
 const LINGER_MS = 1000

@@ -17,7 +17,6 @@ export interface ServerStatus {
   view: string
   /** How many members of the cluster work together with this server, and itself. */
   members: number
-  /** How many members it knows of. */
   knownMembers: number
   isReadOnly: boolean
   /** Whether it is a node of Galera that is behind the others, or that another node copies. */
@@ -74,7 +73,6 @@ const MEMBERS = `select member_id as id, member_state as state, member_role as r
 const DONOR = '2'
 const SYNCED = '4'
 
-/** Sends a statement, and returns its rows. */
 type Query = (statement: string) => Promise<unknown[]>
 
 /** Reads the status of a server, with statements that it answers in any state. */

@@ -117,7 +117,6 @@ interface PrivateServerOptions extends Pick<PrivateDatabaseOptions, 'directory' 
   program: ServerProgram
   /** The folder in `directory` that holds its data; its name begins with `data`. */
   data: string
-  /** Memory for its data, in MB. */
   memoryMb: number
 }
 

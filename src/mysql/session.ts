@@ -96,7 +96,6 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
     return {
       host,
       identity,
-      /** Whether the server is one node of a Galera cluster. */
       isGalera,
       /** Whether the server, or a proxy, prepares statements: false once it has refused to. */
       canPrepare: true,

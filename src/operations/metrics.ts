@@ -160,7 +160,6 @@ export function openMetrics(version: string) {
       sources = observed
     },
 
-    /** The present state, as plain objects. */
     read: async (): Promise<MetricState[]> => [...(await readOwn()), ...(await readProcess())],
 
     /** Counts no more. What was counted can still be read. */

@@ -97,7 +97,6 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     isReading = false
   }
 
-  /** Takes the look-ups of the next statement. */
   const takeBatch = () => Array.from({ length: MAX_READ }, () => lookups.take() ?? []).flat()
 
   async function load(hash: string, owner: Owner): Promise<ApiKey | undefined> {

@@ -24,7 +24,6 @@ import { repeat } from './jobs.ts'
 import { type ListedValue, type Place, readPlaces, tableOf, valueText } from './leaderboardBlocks.ts'
 import { copyToLeaderboard, noteRead, scanNamespace, withReaders } from './leaderboardSync.ts'
 
-/** A row of a leaderboard. */
 interface ListedRow {
   id: number
   namespace_id: number
@@ -179,7 +178,6 @@ async function readNeighbors(connection: PooledConnection, keys: readonly Neighb
   })
 }
 
-/** Reads what belongs to keys in one snapshot. */
 function inSnapshot<Key, State>(
   work: (connection: PooledConnection, keys: readonly Key[]) => Promise<State[]>,
   keys: readonly Key[],

@@ -26,9 +26,7 @@ export const BLOCK = 1000
 /** A block with more rows than these has doubled. */
 export const DOUBLE = 2 * BLOCK
 
-/** Below all values. */
 export const LOWEST = Number.MIN_SAFE_INTEGER
-/** Above all values. */
 const HIGHEST = Number.MAX_SAFE_INTEGER + 1
 
 /** The rows of a leaderboard from a value up to below another one. */
@@ -62,7 +60,6 @@ function keyOf({ namespaceId, periodKey }: Leaderboard): string {
   return `${integer(namespaceId)}, ${integer(periodKey)}`
 }
 
-/** Selects the blocks of a leaderboard. */
 function selectBlocks(leaderboard: Leaderboard, condition = 'true'): string {
   return `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters, 1 as isStored
        ${fromBlocksOf(leaderboard)} and ${condition}`

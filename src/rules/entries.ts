@@ -90,7 +90,6 @@ const total = z
   .transform((written) => BigInt(written))
   .refine((value) => value > -MAX_TOTAL && value < MAX_TOTAL, 'must be an integer of 64 bits')
 
-/** The total of each period. */
 const history = z
   .partialRecord(
     z.enum(PERIODS),
@@ -355,7 +354,6 @@ export type EntryType = Entry['type']
 
 export type EntryOf<Type extends EntryType> = Extract<Entry, { type: Type }>
 
-/** An entry, and where it is in its file. */
 export interface Placed {
   line: number
   entry: Entry

@@ -12,7 +12,6 @@ export interface Claim {
   fingerprint: string
 }
 
-/** The results stored under an idempotency key. */
 export interface StoredResults {
   claim: Claim
   at: Date
@@ -24,7 +23,6 @@ export interface EarlierResults extends StoredResults {
   ageMs: number
 }
 
-/** Maximum length of an idempotency key, in characters. */
 const MAX_KEY_LENGTH = 255
 
 const PRINTABLE = /^[\x20-\x7e]*$/
