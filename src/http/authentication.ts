@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { ApiKeys } from '../repository/apiKeys.ts'
+import type { Nth } from '../repository/nth.ts'
 import {
   type ApiKey,
   anonymous,
@@ -100,8 +100,8 @@ function takeKeys(request: IncomingMessage): string[] {
 }
 
 interface AuthenticationOptions {
-  settings: AccessSettings
-  apiKeys: Pick<ApiKeys, 'find'>
+  access: AccessSettings
+  nth: Pick<Nth, 'apiKeys'>
   /** Whether the server is reachable from this machine only. */
   onLoopback: boolean
   origins: Origins
@@ -116,14 +116,8 @@ const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
  * credentials that are wrong (401), or used by a page that may not (403), and if they can't be read (503): then nothing of
  * the request is executed.
  */
-export function createAuthentication({
-  settings,
-  apiKeys,
-  onLoopback,
-  origins,
-  clients,
-  rateLimits,
-}: AuthenticationOptions): Authenticate {
+export function createAuthentication(options: AuthenticationOptions): Authenticate {
+  const { access: settings, nth, onLoopback, origins, clients, rateLimits } = options
   const { adminKey, anonymousPerMinute, browserPerMinute, tokens } = settings
   const verify = tokens && createTokenCheck(tokens)
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
@@ -161,7 +155,7 @@ export function createAuthentication({
       if (!verify) throw invalidCredential()
       return verify(text).catch(rejectRequest)
     }
-    const key = apiKeys.find(text, hashed, owner)
+    const key = nth.apiKeys.find(text, hashed, owner)
     return key instanceof Promise ? key.then(identified, rejectRequest) : identified(key)
   }
 

@@ -146,35 +146,18 @@ export async function listen(options: ListenOptions) {
     notices,
   })
   const readBody = createBodyReader(server, { reserve, graceMs, unauthorizedMs })
-  const authenticate = createAuthentication({
-    settings: access,
-    apiKeys: nth.apiKeys,
-    onLoopback,
-    origins,
-    clients,
-    rateLimits,
-  })
+  const authenticate = createAuthentication({ access, nth, onLoopback, origins, clients, rateLimits })
+  const shared = { authenticate, clients, gate, notices }
   const maxBytes = heapBytes * STREAMS_SHARE
-  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, gate, notices })
+  const liveQueries = openLiveQueries(nth, { ...shared, maxStreams, maxBytes, heartbeatMs })
   const api = createApi({ nth, gate, notices, liveQueries, trustedOnly })
-  const { answerCall, subscribe } = createGraphqlHandler({
-    api,
-    readBody,
-    reserve,
-    release,
-    authenticate,
-    gate,
-    notices,
-  })
+  const { answerCall, subscribe } = createGraphqlHandler({ ...shared, api, readBody, reserve, release })
   const sockets = openSockets(server, {
+    ...shared,
     refuse: refuseUpgrade,
     subscribe,
-    authenticate,
     liveQueries,
     charge,
-    clients,
-    gate,
-    notices,
     initMs,
   })
   const answerBadge = createBadges(nth, authenticateReader, notices)
