@@ -77,15 +77,9 @@ export function openMetrics(version: string) {
     },
     'nth:wait': (durationMs: number) => waitDurations.observe(durationMs / MS),
     'nth:refusal': (limit: Limit) => refusals.set(limit, (refusals.get(limit) ?? 0) + 1),
-    'nth:retry': () => {
-      retries += 1
-    },
-    'nth:fence-read': () => {
-      fenceReads += 1
-    },
-    'nth:trip': () => {
-      trips += 1
-    },
+    'nth:retry': () => void retries++,
+    'nth:fence-read': () => void fenceReads++,
+    'nth:trip': () => void trips++,
   }
   // Each channel has messages of its own type.
   const subscribed = Object.entries(subscriptions) as [string, (message: unknown) => void][]

@@ -128,10 +128,6 @@ async function readListed<Key extends LeaderboardKey>(
   )
 }
 
-async function readPlacesOf(connection: PooledConnection, keys: readonly LeaderboardKey[]) {
-  return readPlaces(connection, await readListed(connection, keys))
-}
-
 interface NeighborsKey extends LeaderboardKey {
   above: number
   below: number
@@ -288,6 +284,8 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     return database.withRetry(owner, work, deadline)
   }
 
+  const readPlacesOf = async (connection: PooledConnection, keys: readonly LeaderboardKey[]) =>
+    readPlaces(connection, await readListed(connection, keys))
   const places = batchOwnReads<LeaderboardKey, LeaderboardKey & Place, null>(
     textOf,
     (keys, owner) => read(owner, keys, inSnapshot(readPlacesOf, keys)),

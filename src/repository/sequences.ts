@@ -68,14 +68,10 @@ import { openSubjects } from './subjects.ts'
 
 const TOKEN_BYTES = 16
 
-export function openSequences({
-  database,
-  definitions,
-  rows,
-  groupCommit,
-  retentionIn,
-  now,
-}: OperationDependencies<SequenceGroupKey, SequenceGroupRow> & { definitions: Database }) {
+export function openSequences(
+  dependencies: OperationDependencies<SequenceGroupKey, SequenceGroupRow> & { definitions: Database },
+) {
+  const { database, definitions, rows, groupCommit, retentionIn, now } = dependencies
   const { read, readMany } = batchReads(keyText, joined(database, readSequences), unused)
   const readStates = joined(database, readStatesOfGroups)
   const groups = batchReads(sequenceGroupKeyText, (keys: readonly SequenceGroupKey[]) =>
