@@ -221,11 +221,8 @@ export class GraphqlSocket {
     const operation = new Operation(this, id)
     if (Math.max(this.#operations.size, this.#opening) >= MAX_OPERATIONS) {
       const message = `A WebSocket may have at most ${MAX_OPERATIONS} operations. Complete one first.`
-      const error = new NthError('RATE_LIMITED', message, {
-        limit: MAX_OPERATIONS,
-        retryAfterMs: RETRY_AFTER_MS,
-      })
-      return void operation.refuse(errorsOf(error))
+      const details = { limit: MAX_OPERATIONS, retryAfterMs: RETRY_AFTER_MS }
+      return void operation.refuse(errorsOf(new NthError('RATE_LIMITED', message, details)))
     }
     this.#operations.set(id, operation)
     void this.#open(operation, payload, length).catch((error) => this.refuse(error))

@@ -196,12 +196,8 @@ function text(name: string): Promise<string> {
 
 function fixedPage(name: string, content: string | Buffer, pageHeaders = headers): StaticPage {
   const identity = Buffer.from(content)
-  return {
-    type: typeOf(name),
-    forms: { identity },
-    tag: hash('sha1', identity, 'base64url'),
-    headers: pageHeaders,
-  }
+  const tag = hash('sha1', identity, 'base64url')
+  return { type: typeOf(name), forms: { identity }, tag, headers: pageHeaders }
 }
 
 function typeOf(name: string): string {

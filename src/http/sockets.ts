@@ -41,10 +41,8 @@ export function openSockets(server: Server, options: SocketsOptions) {
   })
 
   webSockets.on('wsClientError', ({ message }, socket) => {
-    endWith(
-      socket as Socket,
-      new HttpError(400, 'BAD_REQUEST', `This is no WebSocket handshake: ${message}.`),
-    )
+    const error = new HttpError(400, 'BAD_REQUEST', `This is no WebSocket handshake: ${message}.`)
+    endWith(socket as Socket, error)
   })
 
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
