@@ -72,11 +72,8 @@ export class PooledConnection extends Connection {
 
   #limited(statement: string, until: number): string {
     const leftMs = until - performance.now()
-    const text = limitSelects(
-      statement,
-      Math.max(leftMs - ABORT_EARLIER_MS, SHORTEST_SELECT_MS),
-      this.#values,
-    )
+    const limitMs = Math.max(leftMs - ABORT_EARLIER_MS, SHORTEST_SELECT_MS)
+    const text = limitSelects(statement, limitMs, this.#values)
     if (leftMs < SHORTEST_SELECT_MS && text !== statement)
       throw unavailable('The time for this is over; nothing was done.')
     return text

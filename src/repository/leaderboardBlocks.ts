@@ -77,18 +77,12 @@ function selectUndivided(leaderboard: Leaderboard): string {
 }
 
 /** Reads blocks, each leaderboard's in the order of their values. The end of the last one that is selected is unknown. */
-async function readBlocks(
-  connection: PooledConnection,
-  selects: readonly string[],
-): Promise<Map<string, LeaderboardBlock[]>> {
+async function readBlocks(connection: PooledConnection, selects: readonly string[]) {
   const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(connection, selects)
-  const sorted = groupBy(
-    rows.toSorted((a, b) => a.from - b.from),
-    keyOf,
-  )
+  const ordered = rows.toSorted((a, b) => a.from - b.from)
   const withEnds = (blocks: readonly Omit<LeaderboardBlock, 'end'>[]) =>
     blocks.map((block, index) => ({ end: blocks[index + 1]?.from ?? HIGHEST, ...block }))
-  return new Map([...sorted].map(([key, blocks]) => [key, withEnds(blocks)]))
+  return new Map([...groupBy(ordered, keyOf)].map(([key, blocks]) => [key, withEnds(blocks)]))
 }
 
 /** A value on a leaderboard, in one of its orders. */

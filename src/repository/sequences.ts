@@ -326,11 +326,7 @@ export async function readSequenceGroups(
 }
 
 /** Creates sequence groups, each of another name, and their sequences where missing. */
-async function createSequenceGroups(
-  connection: Connection,
-  keys: readonly SequenceGroupKey[],
-  at: Date,
-): Promise<void> {
+async function createSequenceGroups(connection: Connection, keys: readonly SequenceGroupKey[], at: Date) {
   const groups: string[] = []
   for (const siblings of groupBy(keys, sequenceText).values()) {
     const { namespace, sequence } = siblings[0]
