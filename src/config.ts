@@ -38,12 +38,8 @@ const database = z.string().transform((text, context) => {
   }
 })
 
-const url = z
-  .string()
-  .refine(
-    (text) => /^https?:\/\//.test(text) && URL.canParse(text),
-    'must be a URL such as https://nth.example',
-  )
+const isUrl = (text: string) => /^https?:\/\//.test(text) && URL.canParse(text)
+const url = z.string().refine(isUrl, 'must be a URL such as https://nth.example')
 
 // Nothing else can be sent in a header.
 const adminKey = z
@@ -216,16 +212,12 @@ export function readDatabaseConfig() {
   return readConfig({ ...process.env, HOST: '' })
 }
 
-function whole(
-  lowest: number,
-  highest: number,
-  rule = `must be a whole number from ${lowest} to ${highest}`,
-) {
+function whole(min: number, max: number, rule = `must be a whole number from ${min} to ${max}`) {
   return z
     .string()
     .regex(/^\d{1,15}$/, rule)
     .transform(Number)
-    .refine((number) => number >= lowest && number <= highest, rule)
+    .refine((number) => number >= min && number <= max, rule)
 }
 
 /** A variable with one of two words, of which the first is the default. Its value: whether it is the second. */

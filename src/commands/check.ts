@@ -31,10 +31,8 @@ the table nth_check in the database, and drops it again.
 `
 
 export async function run(args: string[]): Promise<void> {
-  const { values } = parseArgs({
-    args,
-    options: { 'accept-lost-commits': { type: 'boolean', default: false } },
-  })
+  const options = { 'accept-lost-commits': { type: 'boolean', default: false } } as const
+  const { values } = parseArgs({ args, options })
   // Throws an error with a line for each invalid variable.
   const config = readConfig()
   report('configuration', ok('all variables are valid'))

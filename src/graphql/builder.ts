@@ -46,13 +46,10 @@ export const builder = new SchemaBuilder<{
       description:
         'Returns up to 500 objects by their IDs, in the requested order, with null for each that does not exist.',
       // Pothos resolves each of them by itself, which costs as much as another item.
-      resolve: (_, { ids }, context, info, resolveNodes) =>
-        chargedList(
-          context,
-          info,
-          ids.flatMap(({ id }) => [id.length, 0]),
-          () => resolveNodes(ids),
-        ),
+      resolve(_, { ids }, context, info, resolveNodes) {
+        const lengths = ids.flatMap(({ id }) => [id.length, 0])
+        return chargedList(context, info, lengths, () => resolveNodes(ids))
+      },
       args: { ids: { description: 'IDs that the API returned.', extensions: { check: checks.ids } } },
     },
     pageInfoTypeOptions: { description: 'The position of a page in its list.' },

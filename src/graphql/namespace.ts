@@ -1,5 +1,6 @@
 import type { NamespaceState } from '../repository/namespaces.ts'
 import type { Nth } from '../repository/nth.ts'
+import type { PageByName } from '../rules/counter.ts'
 import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { builder, namespaceArgument, orNull, parts } from './builder.ts'
@@ -80,14 +81,10 @@ builder.node(Namespace, {
         },
         async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
           const { nth, owner } = context
-          if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(
-              args,
-              context,
-              info,
-              (page) => nth.counters.list(name, page, owner),
-              nameOf,
-            )
+          if (orderBy === 'NAME_ASC') {
+            const list = (page: PageByName) => nth.counters.list(name, page, owner)
+            return pageByName<CounterSource>(args, context, info, list, nameOf)
+          }
           const periodKey = await periodKeyIn(name, { period, at }, nth)
           return periodKey === undefined
             ? null

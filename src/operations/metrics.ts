@@ -192,11 +192,8 @@ class Distribution {
       count += this.#counts[index] ?? 0
       return { suffix: '_bucket', labels: { le, ...labels }, value: count }
     })
-    return [
-      ...buckets,
-      { suffix: '_sum', labels, value: this.#sum },
-      { suffix: '_count', labels, value: count },
-    ]
+    const sum = { suffix: '_sum', labels, value: this.#sum }
+    return [...buckets, sum, { suffix: '_count', labels, value: count }]
   }
 }
 
