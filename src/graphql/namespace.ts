@@ -14,7 +14,7 @@ import {
 } from './counter.ts'
 import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
 import { listedByName, namesArguments, pageByName } from './lists.ts'
-import { none, on, PREFIXED, toReadIn } from './rights.ts'
+import { none, on, onAllNames, PREFIXED, toReadIn } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace as read, or its name. What isn't known is read on demand. */
@@ -174,7 +174,7 @@ builder.mutationField('defineNamespace', (t) =>
   t.field({
     type: Namespace,
     extensions: {
-      right: on('DEFINE', 'all names of the namespace', ({ args }) => ({ namespace: args.name, prefix: '' })),
+      right: onAllNames('DEFINE', ({ args }) => args.name),
       audited: ({ name }: NamespaceState) => ({ namespace: name, name: undefined }),
     },
     description: 'Sets the defaults for new counters and sequences in a namespace.',

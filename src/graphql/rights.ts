@@ -62,6 +62,11 @@ export function on(scope: Scope, covers: string, targetOf?: (call: FieldCall) =>
   return { scope, covers, check: ({ caller }, call) => assertAllowed(caller, scope, targetOf?.(call)) }
 }
 
+/** A right on all names of a namespace. */
+export function onAllNames(scope: Scope, namespaceOf: (call: FieldCall) => string): Right {
+  return on(scope, 'all names of the namespace', (call) => ({ namespace: namespaceOf(call), prefix: '' }))
+}
+
 export const admin = on('ADMIN', 'everything')
 
 /** A right on the name in the arguments. A state in the result also requires READ, before anything is changed. */

@@ -14,10 +14,8 @@ const AUTHORIZATION = /(?:^|,)\s*authorization\s*(?:,|$)/i
 
 const VARY: HeaderList = ['vary', 'Origin']
 
-const EXPOSED: HeaderList = [
-  'access-control-expose-headers',
-  'RateLimit, RateLimit-Policy, Retry-After, X-Request-Id',
-]
+const READABLE = 'RateLimit, RateLimit-Policy, Retry-After, X-Request-Id'
+const EXPOSED: HeaderList = ['access-control-expose-headers', READABLE]
 
 /** The client and the element: the same for everyone, so that the pages of any origin may load them. */
 const SHARED_MODULE = /^\/(?:client|nth)\.js(?:\?|$)/

@@ -152,14 +152,8 @@ export async function listen(options: ListenOptions) {
   const liveQueries = openLiveQueries(nth, { ...shared, maxStreams, maxBytes, heartbeatMs })
   const api = createApi({ nth, gate, notices, liveQueries, trustedOnly })
   const { answerCall, subscribe } = createGraphqlHandler({ ...shared, api, readBody, reserve, release })
-  const sockets = openSockets(server, {
-    ...shared,
-    refuse: refuseUpgrade,
-    subscribe,
-    liveQueries,
-    charge,
-    initMs,
-  })
+  const socketOptions = { ...shared, subscribe, liveQueries, charge, initMs }
+  const sockets = openSockets(server, refuseUpgrade, socketOptions)
   const answerBadge = createBadges(nth, authenticateReader, notices)
 
   /** Authenticates as `authenticate` does, but refuses keys that are bound to documents: badges and metrics have none. */

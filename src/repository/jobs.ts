@@ -195,10 +195,8 @@ async function* pagesOf<Row extends { id: number }>(
 ): AsyncGenerator<Row[]> {
   let last: number | undefined = 0
   while (last !== undefined && shouldContinue()) {
-    const page: Row[] = await database.select<Row>(
-      JOBS,
-      `${selection} and id > ${integer(last)} order by id limit ${PAGE}`,
-    )
+    const following = `${selection} and id > ${integer(last)} order by id limit ${PAGE}`
+    const page: Row[] = await database.select<Row>(JOBS, following)
     yield page
     last = page.at(-1)?.id
   }

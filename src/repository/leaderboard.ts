@@ -320,11 +320,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
      * The places of entries that follow each other on a leaderboard. Read are the place of the first value, which entries
      * before them may have, too, and the place of the second value, from which the entries behind it are counted.
      */
-    async placesOf(
-      entries: readonly LeaderboardEntry[],
-      lowestFirst: boolean,
-      owner = JOINED,
-    ): Promise<(number | null)[]> {
+    async placesOf(entries: readonly LeaderboardEntry[], lowestFirst: boolean, owner = JOINED) {
       const values = entries.map(({ listedValue }) => listedValue)
       const second = values.findIndex((value) => value !== values[0])
       const firsts = [0, second].flatMap((index) => entries[index] ?? [])

@@ -289,10 +289,8 @@ async function fillLeaderboards(context: JobContext): Promise<void> {
 const IS_UNFILLED = 'n.leaderboards <> n.filled_leaderboards'
 
 function readUnfilled({ database }: JobContext) {
-  return database.select<{ id: number; leaderboards: Buffer }>(
-    JOBS,
-    `select n.id, n.leaderboards from namespace n where ${IS_UNFILLED}`,
-  )
+  const unfilled = `select n.id, n.leaderboards from namespace n where ${IS_UNFILLED}`
+  return database.select<LockedNamespace>(JOBS, unfilled)
 }
 
 /** Ids per statement of a scan: takes about 20 ms. */

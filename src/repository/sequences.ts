@@ -68,6 +68,8 @@ import { openSubjects } from './subjects.ts'
 
 const TOKEN_BYTES = 16
 
+type Raise = Omit<Extract<SequenceOperation, { kind: 'raise' }>, 'kind'> & { isTrial: boolean }
+
 export function openSequences(
   dependencies: OperationDependencies<SequenceGroupKey, SequenceGroupRow> & { definitions: Database },
 ) {
@@ -178,13 +180,7 @@ export function openSequences(
      *   reserved numbers in it; CONFLICT, UNAVAILABLE, OUTCOME_UNKNOWN
      * @throws {MissingRow} if it doesn't exist, in a trial
      */
-    async raise(
-      key: SequenceGroupKey,
-      {
-        isTrial,
-        ...raise
-      }: Omit<Extract<SequenceOperation, { kind: 'raise' }>, 'kind'> & { isTrial: boolean },
-    ) {
+    async raise(key: SequenceGroupKey, { isTrial, ...raise }: Raise) {
       const missingRows = isTrial ? 'fail' : 'create'
       const applied = await change(key, { kind: 'raise', ...raise }, { isTrial, missingRows })
       return resultAs('raise', applied).outcome
@@ -381,8 +377,5 @@ async function readReservations(connection: Connection, tokens: readonly { token
   join namespace n on n.id = s.namespace_id
  where r.${isToken(tokens.map(tokenOf))}`,
   )
-  return rows.map((row): Reservation & { group: SequenceGroupKey } => ({
-    ...reservationIn(row),
-    group: keyIn(row),
-  }))
+  return rows.map((row) => ({ ...reservationIn(row), group: keyIn(row) }))
 }
