@@ -44,10 +44,8 @@ export interface ErrorDetails {
   position?: number
   /** The current value, which the refused call did not change. */
   value?: number
-  /** The current revision of the counter. */
   revision?: number | undefined
   lastValue?: number
-  /** State of the reservation. */
   state?: string
   /** Period of the limit, and the total and the end of the current one. */
   period?: string
@@ -77,7 +75,6 @@ export class NthError extends Error {
     this.details = details
   }
 
-  /** The `extensions` of this error in a response. */
   get extensions(): Record<string, unknown> {
     return { code: this.code, ...this.details, ...(RETRYABLE.includes(this.code) && { retryable: true }) }
   }
