@@ -35,7 +35,6 @@ interface ServerOptions {
 }
 
 interface AppOptions extends Omit<ServerOptions, 'targets'> {
-  /** Aborts the startup. */
   signal: AbortSignal
 }
 
@@ -76,7 +75,6 @@ export async function startApp(options: AppOptions) {
     }
     signal.throwIfAborted()
     if (isUnprotected(access)) notices.info(OPEN)
-    /** Whether callers without credentials may count. */
     const isOpen = isAllowed(callerWithoutCredentials(access, isLoopback(address)), 'ADD')
     /** `data` is where the data is, for display. `drain` fails `/ready`, so that proxies use other processes. */
     return { url: front.url, workers, data, isOpen, drain: front.drain, close }

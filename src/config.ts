@@ -38,12 +38,8 @@ const database = z.string().transform((text, context) => {
   }
 })
 
-const url = z
-  .string()
-  .refine(
-    (text) => /^https?:\/\//.test(text) && URL.canParse(text),
-    'must be a URL such as https://nth.example',
-  )
+const isUrl = (text: string) => /^https?:\/\//.test(text) && URL.canParse(text)
+const url = z.string().refine(isUrl, 'must be a URL such as https://nth.example')
 
 // Nothing else can be sent in a header.
 const adminKey = z
@@ -131,7 +127,6 @@ const config = settings.transform((set, context) => {
   const { trustedProxies, jwtIssuer: issuer, jwtAudience: audience, jwtJwksUrl: jwksUrl, ...rest } = others
   const tokens = issuer && audience && jwksUrl ? { issuer, audience, jwksUrl } : undefined
   const limits = { anonymousPerMinute, browserPerMinute }
-  /** Who may call. */
   const access: AccessSettings = { adminKey, anonymous, ...limits, publicOrigin, trustedProxies, tokens }
   if (isUnprotected(access) && !isLoopback(set.host))
     context.addIssue({ code: 'custom', path: ['host'], message: exposed(set.host) })
@@ -217,17 +212,12 @@ export function readDatabaseConfig() {
   return readConfig({ ...process.env, HOST: '' })
 }
 
-/** A whole number within inclusive bounds. */
-function whole(
-  lowest: number,
-  highest: number,
-  rule = `must be a whole number from ${lowest} to ${highest}`,
-) {
+function whole(min: number, max: number, rule = `must be a whole number from ${min} to ${max}`) {
   return z
     .string()
     .regex(/^\d{1,15}$/, rule)
     .transform(Number)
-    .refine((number) => number >= lowest && number <= highest, rule)
+    .refine((number) => number >= min && number <= max, rule)
 }
 
 /** A variable with one of two words, of which the first is the default. Its value: whether it is the second. */

@@ -13,10 +13,8 @@ directory. It works while Nth runs, too. The file has what nth export writes, tr
 results of idempotency keys. nth restore of this version or a later one reads it into any database.
 `
 
-/** The file in the directory of a backup. */
 export const BACKUP_FILE = 'nth.jsonl'
 
-/** `nth backup`. */
 export async function run(args: string[]): Promise<void> {
   const [directory, ...rest] = parseArgs({ args, allowPositionals: true }).positionals
   if (directory === undefined) throw new Error('Give the directory of the backup; see --help.')

@@ -30,12 +30,9 @@ the table nth_check in the database, and drops it again.
                          numbers are issued again, unless nth restore --advance has moved all numbers on.
 `
 
-/** `nth check`. */
 export async function run(args: string[]): Promise<void> {
-  const { values } = parseArgs({
-    args,
-    options: { 'accept-lost-commits': { type: 'boolean', default: false } },
-  })
+  const options = { 'accept-lost-commits': { type: 'boolean', default: false } } as const
+  const { values } = parseArgs({ args, options })
   // Throws an error with a line for each invalid variable.
   const config = readConfig()
   report('configuration', ok('all variables are valid'))
@@ -45,7 +42,6 @@ export async function run(args: string[]): Promise<void> {
   await withHosts((hosts) => inspect(hosts, config, values['accept-lost-commits']))
 }
 
-/** What was found out about one thing. */
 interface Finding {
   level: 'ok' | 'warning' | 'error'
   message: string
@@ -155,10 +151,8 @@ async function checkRights({ connection, target }: Inspected): Promise<Finding> 
     return ok('the user may create, change and read tables')
   } catch (error) {
     await removeTrial()
-    const isMigrated = await compareMigrations(target).then(
-      ({ missing }) => missing.length === 0,
-      () => false,
-    )
+    const compared = await compareMigrations(target).catch(() => undefined)
+    const isMigrated = compared?.missing.length === 0
     if (!isMigrated || !hasErrorNumber(error, ...DENIED)) return failed(explained(error))
   }
   try {

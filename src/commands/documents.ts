@@ -24,10 +24,8 @@ A manifest is JSON as tools for clients write it: GraphQL Code Generator and Rel
 Apollo (apollo-persisted-query-manifest). All documents must be valid; an ID can't get another text.
 `
 
-/** Documents that are listed at once. */
 const PAGE = 50
 
-/** `nth documents`. */
 export async function run(args: string[]): Promise<void> {
   const [command, argument, ...rest] = parseArgs({ args, allowPositionals: true }).positionals
   if (command === undefined) return void process.stdout.write(USAGE)

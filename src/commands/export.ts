@@ -22,7 +22,6 @@ const LEFT_OUT = {
   csv: 'The export has only the values of counters, and the last numbers of sequence groups in their present periods.',
 }
 
-/** `nth export`. */
 export async function run(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,

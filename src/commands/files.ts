@@ -29,11 +29,8 @@ export async function writeFile(path: string, texts: AsyncIterable<string>, mode
 
 /** A link that leads nowhere is not free, either. */
 async function assertFree(path: string): Promise<void> {
-  const isTaken = await lstat(path).then(
-    () => true,
-    () => false,
-  )
-  if (isTaken) throw new Error(`${path} exists; give the name of a new file.`)
+  const present = await lstat(path).catch(() => undefined)
+  if (present) throw new Error(`${path} exists; give the name of a new file.`)
 }
 
 async function synchronise(path: string): Promise<void> {

@@ -40,7 +40,6 @@ The exit code is 1 if a number was refused.
 const OVERWRITE = `--overwrite is gone: nth import only raises numbers. To lower one, call reset or restartSequence; to change a definition,
 defineCounter or defineSequence; to take over everything, nth restore into an empty database.`
 
-/** `nth import`. */
 export async function run(args: string[]): Promise<void> {
   const { values, positionals } = parseArgs({
     args,

@@ -39,7 +39,6 @@ while Nth runs, too.
   --expires <time>      when it becomes invalid, such as 2027-01-31T00:00:00Z (never)
 `
 
-/** `nth keys`. */
 export async function run(args: string[]): Promise<void> {
   const { values, positionals } = parseArgs({
     args,
@@ -106,7 +105,6 @@ export async function run(args: string[]): Promise<void> {
   })
 }
 
-/** The option of each part of a grant. */
 const OPTIONS: Record<string, string> = {
   scopes: '--allow',
   namespace: '--namespace',
@@ -129,7 +127,6 @@ function whole(option: string, text: string, max = Number.MAX_SAFE_INTEGER): num
   throw new Error(`${option} must be a whole number from 1${limit}; it is "${text}".`)
 }
 
-/** Runs work on the API keys of the configured database. */
 async function withApiKeys(work: (keys: ApiKeys) => Promise<void>): Promise<void> {
   await withPool(async (database) => {
     const keys = openApiKeys(database, database, () => new Date(), notices)

@@ -9,7 +9,6 @@ Applies the migrations that the database of DATABASE_URL lacks, or else the priv
 the servers of a database may have a user who may not change tables. It works while Nth runs, too.
 `
 
-/** `nth migrate`. */
 export async function run(args: string[]): Promise<void> {
   parseArgs({ args })
   await withHosts(async (hosts) => {

@@ -16,6 +16,7 @@ import type {
   Writes,
 } from './batch.ts'
 import type { Applied, Call, RowOperation } from './call.ts'
+import { changesHolds } from './holdStatements.ts'
 
 export type Decision =
   /** What to write, and the result of each call if that is committed, in the order of the calls. */
@@ -72,7 +73,7 @@ export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decisi
   for (const write of states.counters.values()) {
     const { work, before, after } = write
     if (before.isAdded && states.refused.has(work.row.id)) refused.push(work.row.id)
-    if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push(write)
+    if (!before.isAdded && (after.counted > 0 || after.isDefined || changesHolds(write))) counters.push(write)
   }
   const sequenceGroups = [...states.sequenceGroups.values()].filter(
     ({ after }) => after.changes.isMoved || after.changes.reservations.size > 0,
@@ -117,7 +118,7 @@ function stateIn<State>(states: ReadonlyMap<number, { after: State }>, id: numbe
 }
 
 function stateOf({ row, running }: CounterWork, before: CounterReading): RowState {
-  const { value, revision, periods, subjects, isLost, isNew } = before
+  const { value, revision, periods, subjects, held, parts, isLost, isNew } = before
   const state = new RowState(row.definition)
   state.value = value
   state.revision = revision
@@ -125,6 +126,8 @@ function stateOf({ row, running }: CounterWork, before: CounterReading): RowStat
   if (isLost) state.fault = lostValue()
   else if (running === UNKNOWN_PERIODS) state.fault = zoneFault(row.definition.timeZone)
   if (subjects) state.subjects = new Map(subjects)
+  state.held = held
+  if (parts) state.parts = new Map(parts)
   if (periods) state.periodTotals = Object.fromEntries(periods.map((each) => [each.period, totalOf(each)]))
   return state
 }

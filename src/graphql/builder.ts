@@ -46,13 +46,10 @@ export const builder = new SchemaBuilder<{
       description:
         'Returns up to 500 objects by their IDs, in the requested order, with null for each that does not exist.',
       // Pothos resolves each of them by itself, which costs as much as another item.
-      resolve: (_, { ids }, context, info, resolveNodes) =>
-        chargedList(
-          context,
-          info,
-          ids.flatMap(({ id }) => [id.length, 0]),
-          () => resolveNodes(ids),
-        ),
+      resolve(_, { ids }, context, info, resolveNodes) {
+        const lengths = ids.flatMap(({ id }) => [id.length, 0])
+        return chargedList(context, info, lengths, () => resolveNodes(ids))
+      },
       args: { ids: { description: 'IDs that the API returned.', extensions: { check: checks.ids } } },
     },
     pageInfoTypeOptions: { description: 'The position of a page in its list.' },
@@ -218,14 +215,11 @@ function fieldsOf<Field>(
   return Object.fromEntries(entries)
 }
 
-/** A required name. */
 export const nameArgument = (description: string) => createArgument(description, nameFault)
 
-/** A namespace, or the default one. */
 export const namespaceArgument = (description: string) =>
   createArgument(description, nameFault, { defaultValue: 'default' })
 
-/** A text that may be empty, and is by default. */
 export const textArgument = (description: string) =>
   createArgument(description, textFault, { defaultValue: '' })
 
@@ -250,7 +244,6 @@ export const { idempotencyKey } = builder.args((t) => ({
   }),
 }))
 
-/** Argument of what counts a subject once. */
 export const { subject } = builder.args((t) => ({
   subject: t.string({
     description:
@@ -259,5 +252,4 @@ export const { subject } = builder.args((t) => ({
   }),
 }))
 
-/** Argument of what concerns a subject. */
 export const requiredSubject = (description: string) => createArgument(description, subjectFault)

@@ -30,7 +30,6 @@ export interface Context {
   spentValues?: number
   /** Receives `spentValues`, if the caller requested the cost. */
   cost?: { values: number } | undefined
-  /** Errors below root fields, so far. */
   errorsBelow?: number
 }
 

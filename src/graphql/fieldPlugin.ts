@@ -116,7 +116,6 @@ function elementwise(field: Field, resolve: Resolver, check: CheckEach): Resolve
   }
 }
 
-/** The list arguments of a field. */
 function listsIn({ args }: Field) {
   return Object.values(args).filter(({ type }) => type.kind === 'List')
 }

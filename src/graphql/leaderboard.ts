@@ -9,7 +9,7 @@ import { addEnum, builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Counter, type CounterSource, Period } from './counter.ts'
 import { connectionOf, type LeaderboardPosition, leaderboardCursors, STATEMENT_COST } from './lists.ts'
-import { on } from './rights.ts'
+import { onAllNames } from './rights.ts'
 import { chargeApart, chargeList, refuseInSubscription, room } from './selections.ts'
 
 export const CounterOrder = addEnum('CounterOrder', 'The order of a list of counters.', {
@@ -109,10 +109,7 @@ export function edgesOf(
   }))
 }
 
-const toSeeOthers = on('READ', 'all names of the namespace', ({ parent }) => ({
-  namespace: parent.namespace,
-  prefix: '',
-}))
+const toSeeOthers = onAllNames('READ', ({ parent }) => parent.namespace)
 
 export const instantIn = (zone: string) =>
   `An instant in the period, by the time zone of the ${zone}. The default is now. The last 12 periods before that are kept.`

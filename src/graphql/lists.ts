@@ -149,11 +149,8 @@ function createCursors<Position>(
       if (cursor === undefined) return undefined
       const position = positionIn(Buffer.from(cursor, 'base64url').toString('utf8').slice(prefix.length))
       if (position !== undefined && encode(position) === cursor) return position
-      throw new NthError(
-        'BAD_USER_INPUT',
-        `Argument "${argument}" is not a cursor of this list. Use a cursor from another page in the same order.`,
-        { argument },
-      )
+      const message = `Argument "${argument}" is not a cursor of this list. Use a cursor from another page in the same order.`
+      throw new NthError('BAD_USER_INPUT', message, { argument })
     },
   }
 }

@@ -1,5 +1,6 @@
 import type { NamespaceState } from '../repository/namespaces.ts'
 import type { Nth } from '../repository/nth.ts'
+import type { PageByName } from '../rules/counter.ts'
 import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
 import { builder, namespaceArgument, orNull, parts } from './builder.ts'
@@ -13,7 +14,7 @@ import {
 } from './counter.ts'
 import { CounterEdge, CounterOrder, instantIn, pageOfLeaderboard, periodKeyIn } from './leaderboard.ts'
 import { listedByName, namesArguments, pageByName } from './lists.ts'
-import { none, on, PREFIXED, toReadIn } from './rights.ts'
+import { none, on, onAllNames, PREFIXED, toReadIn } from './rights.ts'
 import { Sequence } from './sequence.ts'
 
 /** A namespace as read, or its name. What isn't known is read on demand. */
@@ -21,10 +22,8 @@ type NamespaceSource = Pick<NamespaceState, 'name'> & Partial<NamespaceState>
 
 const nameOf = ({ name }: { name: string }) => name
 
-/** The right to see the defaults of a namespace. */
 const toSeeDefaults = toReadIn(({ parent }) => parent.name, 'DEFINE')
 
-/** When a default is null. */
 const NULL_DEFAULTS = 'Null only if you may not see the defaults, or if they could not be read.'
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
@@ -82,14 +81,10 @@ builder.node(Namespace, {
         },
         async resolve({ name }, { orderBy, period, at, ...args }, context, info) {
           const { nth, owner } = context
-          if (orderBy === 'NAME_ASC')
-            return pageByName<CounterSource>(
-              args,
-              context,
-              info,
-              (page) => nth.counters.list(name, page, owner),
-              nameOf,
-            )
+          if (orderBy === 'NAME_ASC') {
+            const list = (page: PageByName) => nth.counters.list(name, page, owner)
+            return pageByName<CounterSource>(args, context, info, list, nameOf)
+          }
           const periodKey = await periodKeyIn(name, { period, at }, nth)
           return periodKey === undefined
             ? null
@@ -179,7 +174,7 @@ builder.mutationField('defineNamespace', (t) =>
   t.field({
     type: Namespace,
     extensions: {
-      right: on('DEFINE', 'all names of the namespace', ({ args }) => ({ namespace: args.name, prefix: '' })),
+      right: onAllNames('DEFINE', ({ args }) => args.name),
       audited: ({ name }: NamespaceState) => ({ namespace: name, name: undefined }),
     },
     description: 'Sets the defaults for new counters and sequences in a namespace.',

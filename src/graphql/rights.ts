@@ -62,6 +62,11 @@ export function on(scope: Scope, covers: string, targetOf?: (call: FieldCall) =>
   return { scope, covers, check: ({ caller }, call) => assertAllowed(caller, scope, targetOf?.(call)) }
 }
 
+/** A right on all names of a namespace. */
+export function onAllNames(scope: Scope, namespaceOf: (call: FieldCall) => string): Right {
+  return on(scope, 'all names of the namespace', (call) => ({ namespace: namespaceOf(call), prefix: '' }))
+}
+
 export const admin = on('ADMIN', 'everything')
 
 /** A right on the name in the arguments. A state in the result also requires READ, before anything is changed. */
@@ -105,7 +110,6 @@ export function toReadIn(namespaceOf: (call: FieldCall) => string, other?: Scope
   }
 }
 
-/** A right to read what an argument `id` identifies. */
 export const onId: Right = {
   scope: 'READ',
   covers: 'the names in the id; for a reservation, its sequence',
@@ -195,7 +199,6 @@ function assertAllowed(caller: Caller, scope: Scope, target?: GrantTarget): unde
   if (!isAllowed(caller, scope, target)) throw refusal(caller, scope)
 }
 
-/** Checks the right to read what an id identifies. */
 function checkId(context: Context, id: string): undefined | Promise<Verdict> {
   const { caller } = context
   // The resolver rejects an invalid one.

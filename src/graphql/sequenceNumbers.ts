@@ -16,7 +16,6 @@ import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from '.
 import { charge, chargeSubject, costOfText, countSelected, room } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
-/** Longest reservation, in seconds: a day. */
 const MAX_TTL_S = 86_400
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */

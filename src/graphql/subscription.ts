@@ -9,7 +9,7 @@ import { builder, namespaceArgument } from './builder.ts'
 import type { Context } from './context.ts'
 import { Counter, type CounterSource, countersArguments, Period } from './counter.ts'
 import { CounterEdge, CounterOrder, edgesOf } from './leaderboard.ts'
-import { on, onIds, onName, onNames } from './rights.ts'
+import { onAllNames, onIds, onName, onNames } from './rights.ts'
 import { chargedList } from './selections.ts'
 import { group, SequenceGroup, sequenceArguments } from './sequence.ts'
 import { ReservationRef } from './sequenceNumbers.ts'
@@ -30,10 +30,7 @@ function subscribe(): AsyncIterable<Changed> {
   throw new Error('Subscriptions are executed event by event')
 }
 
-const toReadAll = on('READ', 'all names of the namespace', ({ args: { namespace } }) => ({
-  namespace,
-  prefix: '',
-}))
+const toReadAll = onAllNames('READ', ({ args }) => args.namespace)
 
 builder.subscriptionFields((t) => ({
   counters: t.field({

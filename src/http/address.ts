@@ -33,12 +33,9 @@ export async function probe(host: string, port: number, prefix: Prefix = ''): Pr
   await once(server, 'close')
   if (port === 0) return free
   const socket = connect(port, free.address)
-  const isTaken = await once(socket, 'connect').then(
-    () => true,
-    () => false,
-  )
+  const taken = await once(socket, 'connect').catch(() => undefined)
   socket.destroy()
-  if (isTaken) throw new Error(reason({ code: 'EADDRINUSE' }, host, port, prefix))
+  if (taken) throw new Error(reason({ code: 'EADDRINUSE' }, host, port, prefix))
   return { ...free, port }
 }
 

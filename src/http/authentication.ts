@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { ApiKeys } from '../repository/apiKeys.ts'
+import type { Nth } from '../repository/nth.ts'
 import {
   type ApiKey,
   anonymous,
@@ -19,7 +19,6 @@ import { createTokenCheck, type Identified, type TokenSettings } from './tokens.
 
 /** Who may call, as configured. */
 export interface AccessSettings {
-  /** The administrator's key. */
   adminKey?: string | undefined
   /** What callers without credentials may do, everywhere. */
   anonymous?: readonly Scope[] | undefined
@@ -101,8 +100,8 @@ function takeKeys(request: IncomingMessage): string[] {
 }
 
 interface AuthenticationOptions {
-  settings: AccessSettings
-  apiKeys: Pick<ApiKeys, 'find'>
+  access: AccessSettings
+  nth: Pick<Nth, 'apiKeys'>
   /** Whether the server is reachable from this machine only. */
   onLoopback: boolean
   origins: Origins
@@ -110,7 +109,6 @@ interface AuthenticationOptions {
   rateLimits: RateLimits
 }
 
-/** Headers that a proxy adds. */
 const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
 
 /**
@@ -118,14 +116,8 @@ const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
  * credentials that are wrong (401), or used by a page that may not (403), and if they can't be read (503): then nothing of
  * the request is executed.
  */
-export function createAuthentication({
-  settings,
-  apiKeys,
-  onLoopback,
-  origins,
-  clients,
-  rateLimits,
-}: AuthenticationOptions): Authenticate {
+export function createAuthentication(options: AuthenticationOptions): Authenticate {
+  const { access: settings, nth, onLoopback, origins, clients, rateLimits } = options
   const { adminKey, anonymousPerMinute, browserPerMinute, tokens } = settings
   const verify = tokens && createTokenCheck(tokens)
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
@@ -163,7 +155,7 @@ export function createAuthentication({
       if (!verify) throw invalidCredential()
       return verify(text).catch(rejectRequest)
     }
-    const key = apiKeys.find(text, hashed, owner)
+    const key = nth.apiKeys.find(text, hashed, owner)
     return key instanceof Promise ? key.then(identified, rejectRequest) : identified(key)
   }
 
@@ -185,7 +177,6 @@ export function createAuthentication({
   }
 }
 
-/** Who sent a request. */
 class Requester implements Owner {
   /** The caller's identity, once it is established. */
   identity = 'unknown'

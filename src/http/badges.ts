@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { makeBadge } from 'badge-maker'
+import cssColors from 'color-name'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { Notices } from '../operations/log.ts'
@@ -62,21 +63,9 @@ export const BADGE_PATH = /^\/badge\/(counter|sequence)\/([^/]*)\/(.*)\.(svg|jso
 /** Colors that Shields names, some of them otherwise than CSS, and those of CSS (Color 4, 6.1). */
 const SHIELDS_COLORS =
   'brightgreen green yellowgreen yellow orange red blue grey gray lightgrey lightgray success important critical informational inactive'
-const CSS_COLORS = `aliceblue antiquewhite aqua aquamarine azure beige bisque black blanchedalmond blueviolet brown burlywood
-  cadetblue chartreuse chocolate coral cornflowerblue cornsilk crimson cyan darkblue darkcyan darkgoldenrod darkgray darkgreen
-  darkgrey darkkhaki darkmagenta darkolivegreen darkorange darkorchid darkred darksalmon darkseagreen darkslateblue
-  darkslategray darkslategrey darkturquoise darkviolet deeppink deepskyblue dimgray dimgrey dodgerblue firebrick floralwhite
-  forestgreen fuchsia gainsboro ghostwhite gold goldenrod greenyellow honeydew hotpink indianred indigo ivory khaki lavender
-  lavenderblush lawngreen lemonchiffon lightblue lightcoral lightcyan lightgoldenrodyellow lightgreen lightpink lightsalmon
-  lightseagreen lightskyblue lightslategray lightslategrey lightsteelblue lightyellow lime limegreen linen magenta maroon
-  mediumaquamarine mediumblue mediumorchid mediumpurple mediumseagreen mediumslateblue mediumspringgreen mediumturquoise
-  mediumvioletred midnightblue mintcream mistyrose moccasin navajowhite navy oldlace olive olivedrab orangered orchid
-  palegoldenrod palegreen paleturquoise palevioletred papayawhip peachpuff peru pink plum powderblue purple rebeccapurple
-  rosybrown royalblue saddlebrown salmon sandybrown seagreen seashell sienna silver skyblue slateblue slategray slategrey snow
-  springgreen steelblue tan teal thistle tomato turquoise violet wheat white whitesmoke`
-const COLOR = new RegExp(`^(#?([\\da-f]{3}){1,2}|${`${SHIELDS_COLORS} ${CSS_COLORS}`.replace(/\s+/g, '|')})$`)
+const COLORS = [...SHIELDS_COLORS.split(' '), ...Object.keys(cssColors)]
+const COLOR = new RegExp(`^(#?([\\da-f]{3}){1,2}|${COLORS.join('|')})$`)
 const ORDINALS = new Intl.PluralRules('en', { type: 'ordinal' })
-/** Suffixes of English ordinals. */
 const SUFFIXES = { zero: 'th', one: 'st', two: 'nd', few: 'rd', many: 'th', other: 'th' }
 
 const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social'] as const
@@ -187,15 +176,8 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
       const { lastFormatted } = await nth.sequences.readSequenceGroup({ namespace, sequence: name, group })
       return { label, message: lastFormatted ?? 'none', ...appearance }
     }
-    const {
-      period,
-      left,
-      label = name,
-      format,
-      locale,
-      ordinal,
-      ...appearance
-    } = parse(counterParameters, request)
+    const given = parse(counterParameters, request)
+    const { period, left, label = name, format, locale, ordinal, ...appearance } = given
     const counter = await nth.counters.read({ namespace, name })
     const { format: write } = new Intl.NumberFormat([locale, 'en'], { notation: format ?? 'standard' })
     if (left) {
@@ -240,7 +222,6 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
   }
 }
 
-/** A part of the path of an address. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part)

@@ -96,7 +96,6 @@ export class Clients {
     this.#maxConnections = maxConnections
   }
 
-  /** The client that sent a request. */
   of(request: IncomingMessage): Client {
     const { remoteAddress = '' } = request.socket
     const forwarded = this.#hasProxies ? request.headers['x-forwarded-for'] : undefined

@@ -176,11 +176,7 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
     rootFields: fieldsIn(operation.selectionSet, fragmentsOf(document)).length,
 
     /** Errors without `data`: the variables were rejected, and nothing was executed. */
-    execute(
-      context: object,
-      variables: GraphQLParams['variables'],
-      rootValue?: unknown,
-    ): ExecutionResult | Promise<ExecutionResult> {
+    execute(context: object, variables: GraphQLParams['variables'], rootValue?: unknown) {
       // Compiled code accepts a list as an object, and creates an error for each wrong item.
       return variableFault(variables) ? REJECTED : compiled.query(rootValue, context, variables)
     },

@@ -105,8 +105,8 @@ export function rejectWrite(response: ServerResponse, path: string): void {
   sendError(response, methodError('GET, HEAD', `${path} is read-only; use GET or HEAD.`))
 }
 
-export function sendText(response: ServerResponse, type: string, text: string): void {
-  response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
+export function sendText(response: ServerResponse, type: string, text: string, status = 200, headers = {}) {
+  response.writeHead(status, { ...headers, 'content-type': type, 'content-length': Buffer.byteLength(text) })
   response.end(text)
 }
 
@@ -117,12 +117,7 @@ export function sendError(response: ServerResponse, error: HttpError, type = 'ap
   // The rest of the request may still arrive.
   if (status === 408) response.shouldKeepAlive = false
   response.setHeader(...NOT_CACHED)
-  response.writeHead(status, {
-    ...headers,
-    'content-type': `${type}; charset=utf-8`,
-    'content-length': Buffer.byteLength(text),
-  })
-  response.end(text)
+  sendText(response, `${type}; charset=utf-8`, text, status, headers)
 }
 
 /** Statuses of the codes with which a whole request is refused; others are 400. */
@@ -181,10 +176,8 @@ export function maskError(error: unknown): GraphQLError {
   if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {
     const http = cause instanceof HttpError && { http: { status: cause.status, headers: cause.headers } }
-    return located(error, cause.message, {
-      originalError: cause,
-      extensions: { ...cause.extensions, ...http },
-    })
+    const extensions = { ...cause.extensions, ...http }
+    return located(error, cause.message, { originalError: cause, extensions })
   }
   const argument = isGraphQLError(cause) ? rejectedArgument(cause) : undefined
   if (isGraphQLError(cause) && argument !== undefined) {
@@ -239,10 +232,7 @@ function innermost(error: unknown): unknown {
 }
 
 /** Adds BAD_USER_INPUT and the argument to the errors of validation about values of the wrong type. */
-export function withArguments(
-  document: DocumentNode,
-  errors: readonly GraphQLError[],
-): readonly GraphQLError[] {
+export function withArguments(document: DocumentNode, errors: readonly GraphQLError[]) {
   const paths = argumentPaths(document)
   for (const error of errors) {
     const [node] = error.nodes ?? []

@@ -75,16 +75,10 @@ const LONG_RESPONSE = 1_000_000
 export type GraphqlHandler = ReturnType<typeof createGraphqlHandler>
 
 /** Creates the functions that answer requests to the API. */
-export function createGraphqlHandler({
-  api: { yoga, cache, executeCompiled, persistedQueries },
-  readBody,
-  reserve,
-  release,
-  authenticate,
-  gate,
-  notices,
-}: HandlerOptions) {
-  const { getResultForParams, fetchAPI, logger } = yoga
+export function createGraphqlHandler({ api, ...options }: HandlerOptions) {
+  const { readBody, reserve, release, authenticate, gate, notices } = options
+  const { cache, executeCompiled, persistedQueries } = api
+  const { getResultForParams, fetchAPI, logger } = api.yoga
 
   return { answerCall, subscribe }
 

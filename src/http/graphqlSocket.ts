@@ -36,7 +36,6 @@ export interface SocketOptions extends Pick<GraphqlHandler, 'subscribe'>, Pick<C
   initMs: number
 }
 
-/** Maximum operations of a WebSocket. */
 const MAX_OPERATIONS = 200
 /** Maximum length of an operation's id, in characters: each of its messages has it. */
 const MAX_ID_LENGTH = 256
@@ -61,7 +60,6 @@ const CLOSE_CODES: Partial<Record<number, number>> = {
 
 const INVALID = 'The message is not valid.'
 
-/** A WebSocket with its operations. */
 export class GraphqlSocket {
   readonly #webSocket: WebSocket
   readonly #request: IncomingMessage
@@ -113,7 +111,6 @@ export class GraphqlSocket {
     return this.#disconnect !== undefined
   }
 
-  /** Sends a message, in JSON. Returns false if the client hasn't read it yet; then `onRead` is called when it has. */
   send(json: string, onRead?: () => void): boolean {
     return this.#flow.send(json, onRead)
   }
@@ -122,7 +119,6 @@ export class GraphqlSocket {
     this.#flow.keepAlive(pauseMs)
   }
 
-  /** Ends it; its client connects again. */
   break(): void {
     this.close(GOING_AWAY, 'Nth is shutting down.')
   }
@@ -225,11 +221,8 @@ export class GraphqlSocket {
     const operation = new Operation(this, id)
     if (Math.max(this.#operations.size, this.#opening) >= MAX_OPERATIONS) {
       const message = `A WebSocket may have at most ${MAX_OPERATIONS} operations. Complete one first.`
-      const error = new NthError('RATE_LIMITED', message, {
-        limit: MAX_OPERATIONS,
-        retryAfterMs: RETRY_AFTER_MS,
-      })
-      return void operation.refuse(errorsOf(error))
+      const details = { limit: MAX_OPERATIONS, retryAfterMs: RETRY_AFTER_MS }
+      return void operation.refuse(errorsOf(new NthError('RATE_LIMITED', message, details)))
     }
     this.#operations.set(id, operation)
     void this.#open(operation, payload, length).catch((error) => this.refuse(error))

@@ -149,7 +149,6 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     return query
   }
 
-  /** Closes a live query that has no streams. */
   function closeUnused({ key, bytes, document, isUsed, close }: LiveQuery): void {
     if (isUsed()) return
     close()

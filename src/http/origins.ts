@@ -7,7 +7,6 @@ const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
 /** How long a browser may cache that it was allowed to call, in seconds. */
 const MAX_AGE_S = '7200'
 
-/** Maximum number of rejected origins that are reported. */
 const MAX_REPORTED = 20
 
 /** In a list of the names of headers. */
@@ -15,11 +14,8 @@ const AUTHORIZATION = /(?:^|,)\s*authorization\s*(?:,|$)/i
 
 const VARY: HeaderList = ['vary', 'Origin']
 
-/** Headers that pages of other origins may read. */
-const EXPOSED: HeaderList = [
-  'access-control-expose-headers',
-  'RateLimit, RateLimit-Policy, Retry-After, X-Request-Id',
-]
+const READABLE = 'RateLimit, RateLimit-Policy, Retry-After, X-Request-Id'
+const EXPOSED: HeaderList = ['access-control-expose-headers', READABLE]
 
 /** The client and the element: the same for everyone, so that the pages of any origin may load them. */
 const SHARED_MODULE = /^\/(?:client|nth)\.js(?:\?|$)/

@@ -9,7 +9,6 @@ import { schema } from '../graphql/schema.ts'
 
 const ENCODINGS = ['br', 'gzip', 'identity'] as const
 
-/** Static content. */
 interface StaticPage {
   type: string
   /** The content by its encoding. That of `gzip` is made when it is first sent, if there is one of `identity`. */
@@ -108,7 +107,6 @@ export async function readPages() {
     /** The page at a path, with or without a trailing slash. */
     at: (path: string) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
 
-    /** Says that there is no page at a path. */
     notFound(path: string): StaticPage {
       const html = notFound.replace('<!-- path -->', () => escaped(path))
       return framed(path, html)
@@ -198,12 +196,8 @@ function text(name: string): Promise<string> {
 
 function fixedPage(name: string, content: string | Buffer, pageHeaders = headers): StaticPage {
   const identity = Buffer.from(content)
-  return {
-    type: typeOf(name),
-    forms: { identity },
-    tag: hash('sha1', identity, 'base64url'),
-    headers: pageHeaders,
-  }
+  const tag = hash('sha1', identity, 'base64url')
+  return { type: typeOf(name), forms: { identity }, tag, headers: pageHeaders }
 }
 
 function typeOf(name: string): string {

@@ -160,7 +160,9 @@ export function openPersistedQueries({ cache, trusted, trustedOnly }: PersistedQ
      */
     resolve(params: SentParams, caller: Caller, type: JsonType): GraphQLParams | Promise<GraphQLParams> {
       const allowed = caller.key?.documents
-      const isBound = allowed != null || (trustedOnly && !isAdministrator(caller))
+      // Whoever could add documents may run any: by the administrator's key, or another with ADMIN.
+      const isBound =
+        allowed != null || (trustedOnly && (caller.kind === 'ANONYMOUS' || !isUnrestricted(caller)))
       const sent = params.extensions?.persistedQuery
       // Nearly all requests.
       if (!isBound && sent == null && !('documentId' in params) && !('doc_id' in params)) return params
@@ -193,11 +195,6 @@ export function openPersistedQueries({ cache, trusted, trustedOnly }: PersistedQ
       return { ...rest, query: text }
     },
   }
-}
-
-/** Whether a caller could add documents: by the administrator's key, or another with ADMIN. */
-function isAdministrator(caller: Caller): boolean {
-  return caller.kind !== 'ANONYMOUS' && isUnrestricted(caller)
 }
 
 /** The error of a caller who may run trusted documents only, and requests something else. */

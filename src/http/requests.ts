@@ -37,7 +37,8 @@ export class RequestNote implements RequestMeasure {
 
   /** The one that it was sent with, or a new one. */
   get id(): string {
-    this.#id ??= givenId(this.#request) ?? randomUUID()
+    const given = this.#request.headers[ID_HEADER]
+    this.#id ??= typeof given === 'string' && GIVEN_ID.test(given) ? given : randomUUID()
     return this.#id
   }
 
@@ -58,11 +59,7 @@ export class RequestNote implements RequestMeasure {
 
 /** Header of a request with an ID, and of each response with an error. */
 export const ID_HEADER = 'x-request-id'
-
-function givenId({ headers }: IncomingMessage): string | undefined {
-  const given = headers[ID_HEADER]
-  return typeof given === 'string' && /^[\w.:+/=-]{1,128}$/.test(given) ? given : undefined
-}
+const GIVEN_ID = /^[\w.:+/=-]{1,128}$/
 
 /** Whether a client already has what a response would send (RFC 9110, 13.1.2). */
 export function hasTag({ headers }: IncomingMessage, tag: string): boolean {
@@ -112,7 +109,7 @@ export function idempotencyKeyIn({ req }: ServerContext): string | undefined {
 /** Rejects a mutation, before it is executed, if it isn't clear what its key is for. Queries ignore the header. */
 export function assertKeyHeader(
   args: ExecutionArgs,
-  operation: OperationDefinitionNode,
+  { variableDefinitions = [] }: OperationDefinitionNode,
   fields: readonly FieldNode[],
 ): void {
   const context = contextOf(args)
@@ -127,11 +124,7 @@ export function assertKeyHeader(
     throw rejected(`The header Idempotency-Key requires an operation with one field. ${advice}`)
   }
   const { schema, variableValues } = args
-  const { coerced = {} } = getVariableValues(
-    schema,
-    operation.variableDefinitions ?? [],
-    variableValues ?? {},
-  )
+  const { coerced = {} } = getVariableValues(schema, variableDefinitions, variableValues ?? {})
   for (const field of fields) {
     const { value: name } = field.name
     const declared = schema.getMutationType()?.getFields()[name]

@@ -20,6 +20,8 @@ export interface StreamFormat {
   complete: string
 }
 
+const eventOf = (json: string) => `event: next\ndata: ${json}\n\n`
+
 /**
  * Server-sent events, as the protocol GraphQL over SSE has them in its mode of distinct connections:
  * https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
@@ -27,15 +29,11 @@ export interface StreamFormat {
 const EVENTS: StreamFormat = {
   contentType: `${EVENT_STREAM}; charset=utf-8`,
   start: '',
-  next: eventOfResult,
-  failure: eventOfResult,
+  next: eventOf,
+  failure: eventOf,
   heartbeat: ':\n\n',
   // Browsers ignore events without data.
   complete: 'event: complete\ndata:\n\n',
-}
-
-function eventOfResult(json: string): string {
-  return `event: next\ndata: ${json}\n\n`
 }
 
 /**

@@ -84,7 +84,6 @@ export interface ListenOptions
   /** Origins whose pages may call, besides this machine's own on a loopback server. */
   allowedOrigins: readonly string[]
   access: AccessSettings
-  /** Maximum connections from one address. */
   maxConnectionsPerAddress: number
   /** Maximum streams of a caller from one address. */
   maxStreams: number
@@ -147,37 +146,14 @@ export async function listen(options: ListenOptions) {
     notices,
   })
   const readBody = createBodyReader(server, { reserve, graceMs, unauthorizedMs })
-  const authenticate = createAuthentication({
-    settings: access,
-    apiKeys: nth.apiKeys,
-    onLoopback,
-    origins,
-    clients,
-    rateLimits,
-  })
+  const authenticate = createAuthentication({ access, nth, onLoopback, origins, clients, rateLimits })
+  const shared = { authenticate, clients, gate, notices }
   const maxBytes = heapBytes * STREAMS_SHARE
-  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, gate, notices })
+  const liveQueries = openLiveQueries(nth, { ...shared, maxStreams, maxBytes, heartbeatMs })
   const api = createApi({ nth, gate, notices, liveQueries, trustedOnly })
-  const { answerCall, subscribe } = createGraphqlHandler({
-    api,
-    readBody,
-    reserve,
-    release,
-    authenticate,
-    gate,
-    notices,
-  })
-  const sockets = openSockets(server, {
-    refuse: refuseUpgrade,
-    subscribe,
-    authenticate,
-    liveQueries,
-    charge,
-    clients,
-    gate,
-    notices,
-    initMs,
-  })
+  const { answerCall, subscribe } = createGraphqlHandler({ ...shared, api, readBody, reserve, release })
+  const socketOptions = { ...shared, subscribe, liveQueries, charge, initMs }
+  const sockets = openSockets(server, refuseUpgrade, socketOptions)
   const answerBadge = createBadges(nth, authenticateReader, notices)
 
   /** Authenticates as `authenticate` does, but refuses keys that are bound to documents: badges and metrics have none. */

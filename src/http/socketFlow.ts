@@ -4,7 +4,6 @@ import type { WebSocket } from 'ws'
 import { BYTES_A_CHUNK, HEAP_BYTES_A_BYTE } from './body.ts'
 import { overloaded } from './errors.ts'
 
-/** What is done with messages. */
 interface MessageHandler {
   /** Whether a message may be handled at all. */
   isValid(message: Buffer, isBinary: boolean): boolean
@@ -43,7 +42,6 @@ export class SocketFlow {
   #control: { frames: number; ping: Buffer | undefined } | undefined
   #lastPing = performance.now()
   #hasAnswered = true
-  /** Called when the client has read what was sent. */
   readonly #onRead: (() => void)[] = []
 
   /** @param socket which carries the WebSocket */
@@ -178,7 +176,6 @@ export class SocketFlow {
   }
 }
 
-/** Memory of a message that waits for its turn, in bytes. */
 function bytesOf({ length }: Buffer): number {
   return length * HEAP_BYTES_A_BYTE + BYTES_A_MESSAGE
 }

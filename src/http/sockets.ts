@@ -12,12 +12,9 @@ import { endWith } from './connections.ts'
 import { HttpError } from './errors.ts'
 import { GraphqlSocket, type SocketOptions } from './graphqlSocket.ts'
 
-interface SocketsOptions extends SocketOptions {
-  /** Why a request may not open a WebSocket; undefined: it may. */
-  refuse(request: IncomingMessage): HttpError | undefined
-}
+/** Why a request may not open a WebSocket; undefined: it may. */
+type Refuse = (request: IncomingMessage) => HttpError | undefined
 
-/** Maximum parts in which a client may send a message. */
 const MAX_FRAGMENTS = 256
 /** Time for a client to answer that it closes, too. */
 const LINGER_MS = 1000
@@ -26,7 +23,7 @@ const LINGER_MS = 1000
 const CLOSE_OPTIONS = { closeTimeout: LINGER_MS }
 
 /** Serves WebSockets on a server. */
-export function openSockets(server: Server, options: SocketsOptions) {
+export function openSockets(server: Server, refuse: Refuse, options: SocketOptions) {
   const open = new Set<GraphqlSocket>()
   const webSockets = new WebSocketServer({
     noServer: true,
@@ -42,10 +39,8 @@ export function openSockets(server: Server, options: SocketsOptions) {
   })
 
   webSockets.on('wsClientError', ({ message }, socket) => {
-    endWith(
-      socket as Socket,
-      new HttpError(400, 'BAD_REQUEST', `This is no WebSocket handshake: ${message}.`),
-    )
+    const error = new HttpError(400, 'BAD_REQUEST', `This is no WebSocket handshake: ${message}.`)
+    endWith(socket as Socket, error)
   })
 
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
@@ -53,7 +48,7 @@ export function openSockets(server: Server, options: SocketsOptions) {
     const socket = stream as Socket
     if (request.headers.upgrade?.toLowerCase() !== 'websocket') return readAgain(server, request, head)
     const credential = takeCredential(request)
-    const error = credential instanceof HttpError ? credential : options.refuse(request)
+    const error = credential instanceof HttpError ? credential : refuse(request)
     if (error) return endWith(socket, error)
     webSockets.handleUpgrade(request, socket, head, (webSocket) => {
       const opened = new GraphqlSocket(webSocket, request, credential as Credential | undefined, options)

@@ -58,13 +58,11 @@ export class Stream {
     return false
   }
 
-  /** Ends the subscription with an error. */
   fail(error: NthError): void {
     this.#sink?.fail(error)
     this.close()
   }
 
-  /** Ends it without saying that it is complete: clients connect again. */
   break(): void {
     this.#sink?.break(this.state === 'ready')
     this.close()

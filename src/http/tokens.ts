@@ -80,10 +80,8 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings) {
     cooldownDuration: RETRY_MS,
     [customFetch]: patientFetch(),
   })
-  const remembered = new LRUCache<string, Identified & { expiresAtMs: number }>({
-    max: MAX_REMEMBERED,
-    ttl: REMEMBERED_MS,
-  })
+  const bounds = { max: MAX_REMEMBERED, ttl: REMEMBERED_MS }
+  const remembered = new LRUCache<string, Identified & { expiresAtMs: number }>(bounds)
   let refreshedAt = performance.now()
 
   /**

@@ -1,7 +1,6 @@
 import type { ResultSetHeader } from 'mysql2'
 import type { Connection as DriverConnection } from 'mysql2/promise'
 
-/** A connection to a server. */
 export class Connection {
   protected readonly driver: DriverConnection
 

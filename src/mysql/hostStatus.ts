@@ -17,7 +17,6 @@ export interface ServerStatus {
   view: string
   /** How many members of the cluster work together with this server, and itself. */
   members: number
-  /** How many members it knows of. */
   knownMembers: number
   isReadOnly: boolean
   /** Whether it is a node of Galera that is behind the others, or that another node copies. */
@@ -74,7 +73,6 @@ const MEMBERS = `select member_id as id, member_state as state, member_role as r
 const DONOR = '2'
 const SYNCED = '4'
 
-/** Sends a statement, and returns its rows. */
 type Query = (statement: string) => Promise<unknown[]>
 
 /** Reads the status of a server, with statements that it answers in any state. */
@@ -122,19 +120,13 @@ function galeraStatus(values: Values): ClusterStatus {
   const value = (name: string) => values.get(name) ?? ''
   const state = value('wsrep_local_state')
   const members = Number(value('wsrep_cluster_size'))
+  const [cluster, view] = [value('wsrep_cluster_state_uuid'), value('wsrep_cluster_conf_id')]
   let problem: string | undefined
   if (value('wsrep_cluster_status') !== 'Primary' || value('wsrep_ready') !== 'ON')
     problem = 'it has left its Galera cluster'
   else if (state !== DONOR && state !== SYNCED)
     problem = `it is not yet in its Galera cluster (${value('wsrep_local_state_comment')})`
-  return {
-    cluster: value('wsrep_cluster_state_uuid'),
-    view: value('wsrep_cluster_conf_id'),
-    members,
-    knownMembers: members,
-    isBehind: state !== SYNCED,
-    problem,
-  }
+  return { cluster, view, members, knownMembers: members, isBehind: state !== SYNCED, problem }
 }
 
 function groupStatus(group: string, all: Member[], ownId: string): ClusterStatus {
@@ -143,15 +135,9 @@ function groupStatus(group: string, all: Member[], ownId: string): ClusterStatus
   let problem: string | undefined
   if (state !== 'ONLINE') problem = `it is not in its replication group (${state})`
   else if (role !== 'PRIMARY') problem = 'it is a secondary of its replication group'
-  const view = online.map(({ id }) => id).sort()
-  return {
-    cluster: group,
-    view: view.join(' '),
-    members: online.length,
-    knownMembers: all.length,
-    isBehind: false,
-    problem,
-  }
+  const ids = online.map(({ id }) => id).sort()
+  const counts = { members: online.length, knownMembers: all.length }
+  return { cluster: group, view: ids.join(' '), ...counts, isBehind: false, problem }
 }
 
 function explainMissingRight(error: Error): never {

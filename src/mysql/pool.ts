@@ -253,9 +253,7 @@ export class Database {
       this.#open += 1
       // Not in its types. It has no event of its own for each way in which it ends.
       const { stream } = connection as unknown as { stream: Duplex }
-      stream.once('close', () => {
-        this.#open -= 1
-      })
+      stream.once('close', () => void this.#open--)
       const { incarnation } = this.#options.failover ?? {}
       opened.set(connection, new PooledConnection(connection.promise(), host, incarnation))
     })

@@ -16,7 +16,6 @@ const SHORTEST_SELECT_MS = 50
 /** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
 const IDLE_TRANSACTION_S = 3
 
-/** The statements that begin and end a transaction. */
 export const BEGIN = [`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`, 'start transaction']
 /** Begins a transaction that locks nothing, and reads everything as of this instant. */
 export const BEGIN_SNAPSHOT = [
@@ -73,11 +72,8 @@ export class PooledConnection extends Connection {
 
   #limited(statement: string, until: number): string {
     const leftMs = until - performance.now()
-    const text = limitSelects(
-      statement,
-      Math.max(leftMs - ABORT_EARLIER_MS, SHORTEST_SELECT_MS),
-      this.#values,
-    )
+    const limitMs = Math.max(leftMs - ABORT_EARLIER_MS, SHORTEST_SELECT_MS)
+    const text = limitSelects(statement, limitMs, this.#values)
     if (leftMs < SHORTEST_SELECT_MS && text !== statement)
       throw unavailable('The time for this is over; nothing was done.')
     return text
@@ -124,7 +120,6 @@ export class PooledConnection extends Connection {
     return this.driver.ping()
   }
 
-  /** Gives it back to the pool. */
   release(): void {
     this.driver.release()
   }

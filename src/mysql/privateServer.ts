@@ -117,7 +117,6 @@ interface PrivateServerOptions extends Pick<PrivateDatabaseOptions, 'directory' 
   program: ServerProgram
   /** The folder in `directory` that holds its data; its name begins with `data`. */
   data: string
-  /** Memory for its data, in MB. */
   memoryMb: number
 }
 
@@ -338,12 +337,7 @@ function temporaryFolder(path: string): string {
   return `${path}.tmp`
 }
 
-async function run(
-  program: ServerProgram,
-  args: string[],
-  input: string,
-  signal: AbortSignal,
-): Promise<void> {
+async function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal) {
   const [command, ...words] = program.command
   const running = execute(command, [...words, ...args], { signal })
   // The program may exit before it has read everything; exit code and stderr show why.

@@ -32,12 +32,8 @@ export class FailedStatement extends Error {
 
 /** @throws the reason why it can't be opened */
 export async function openSession(host: Host, { timeLimitMs, idleLimitS }: SessionOptions) {
-  const options = connectionOptions(host.target, timeLimitMs)
-  const connection = createConnection({
-    ...options,
-    multipleStatements: true,
-    maxPreparedStatements: MAX_PREPARED,
-  })
+  const options = { ...connectionOptions(host.target, timeLimitMs), multipleStatements: true }
+  const connection = createConnection({ ...options, maxPreparedStatements: MAX_PREPARED })
   let isOpen = true
   let maxStatement = Number.POSITIVE_INFINITY
   const markClosed = () => {
@@ -96,7 +92,6 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
     return {
       host,
       identity,
-      /** Whether the server is one node of a Galera cluster. */
       isGalera,
       /** Whether the server, or a proxy, prepares statements: false once it has refused to. */
       canPrepare: true,

@@ -71,10 +71,8 @@ function parseOne(text: string): Target {
   if (ssl !== 'true' && (authorities === undefined || ssl === 'false')) return target
   // The driver doesn't compare addresses with certificates.
   if (isIP(host)) throw new Error(`needs the host name of the certificate, instead of ${host}, to use TLS`)
-  return {
-    ...target,
-    ssl: { verifyIdentity: true, ...(authorities && { ca: readAuthorities(authorities) }) },
-  }
+  const trusted = authorities && { ca: readAuthorities(authorities) }
+  return { ...target, ssl: { verifyIdentity: true, ...trusted } }
 }
 
 function decoded(text: string): string {

@@ -186,10 +186,7 @@ function pastPrefix(prefix: string): string {
 }
 
 /** Groups values by a key, in the order of each group's first value. */
-export function groupBy<Key, Value>(
-  values: readonly Value[],
-  keyOf: (value: Value) => Key,
-): Map<Key, [Value, ...Value[]]> {
+export function groupBy<Key, Value>(values: readonly Value[], keyOf: (value: Value) => Key) {
   const groups = new Map<Key, [Value, ...Value[]]>()
   for (const value of values) {
     const key = keyOf(value)

@@ -10,7 +10,6 @@ interface Measure<Message> {
   publish(message: Message): void
 }
 
-/** Limits that refuse requests. */
 export const LIMITS = [
   'connections',
   'memory',

@@ -77,15 +77,9 @@ export function openMetrics(version: string) {
     },
     'nth:wait': (durationMs: number) => waitDurations.observe(durationMs / MS),
     'nth:refusal': (limit: Limit) => refusals.set(limit, (refusals.get(limit) ?? 0) + 1),
-    'nth:retry': () => {
-      retries += 1
-    },
-    'nth:fence-read': () => {
-      fenceReads += 1
-    },
-    'nth:trip': () => {
-      trips += 1
-    },
+    'nth:retry': () => void retries++,
+    'nth:fence-read': () => void fenceReads++,
+    'nth:trip': () => void trips++,
   }
   // Each channel has messages of its own type.
   const subscribed = Object.entries(subscriptions) as [string, (message: unknown) => void][]
@@ -103,7 +97,7 @@ export function openMetrics(version: string) {
     const sizesOf = (size: 'rows' | 'bytes') =>
       tables.map(({ name: table, [size]: value }) => ({ value, labels: { table } }))
     const build = [{ value: 1, labels: { version } }]
-    const counters: Described = {
+    const counters = metricsOf('counter', {
       nth_requests_total: [
         'Requests to the API that were answered, by the kind of operation (none: refused before that was known) and the code of the first error (OK: none). A subscription counts when it is opened',
         answered,
@@ -112,8 +106,8 @@ export function openMetrics(version: string) {
       nth_fence_reads_total: ['Commits without a clear answer, which were looked up', fenceReads],
       nth_database_round_trips_total: ['Texts of statements sent to the database', trips],
       nth_refusals_total: ['Requests and fields refused by a limit', refused],
-    }
-    const histograms: Described = {
+    })
+    const histograms = metricsOf('histogram', {
       nth_request_duration_seconds: ['Time to answer a request, by the kind of operation', durations],
       nth_flush_operations: ['Operations in a committed transaction', flushOperations.values()],
       nth_flush_duration_seconds: [
@@ -124,8 +118,8 @@ export function openMetrics(version: string) {
         'Time that a change waited for its answer, including the transaction',
         waitDurations.values(),
       ],
-    }
-    const gauges: Described = {
+    })
+    const gauges = metricsOf('gauge', {
       nth_pending_changes: ['Changes that wait for their answer (sum of all workers)', pending],
       nth_watched_names: ['Names that subscriptions watch (sum of all workers)', watched],
       nth_subscribers: ['Open subscriptions (sum of all workers)', sources?.subscribers() ?? 0],
@@ -146,12 +140,8 @@ export function openMetrics(version: string) {
         'max',
       ],
       nth_build_info: ['Always 1; the version is a label (of the first worker)', build, 'first'],
-    }
-    return [
-      ...metricsOf('counter', counters),
-      ...metricsOf('histogram', histograms),
-      ...metricsOf('gauge', gauges),
-    ]
+    })
+    return [...counters, ...histograms, ...gauges]
   }
 
   return {
@@ -160,7 +150,6 @@ export function openMetrics(version: string) {
       sources = observed
     },
 
-    /** The present state, as plain objects. */
     read: async (): Promise<MetricState[]> => [...(await readOwn()), ...(await readProcess())],
 
     /** Counts no more. What was counted can still be read. */
@@ -199,11 +188,8 @@ class Distribution {
       count += this.#counts[index] ?? 0
       return { suffix: '_bucket', labels: { le, ...labels }, value: count }
     })
-    return [
-      ...buckets,
-      { suffix: '_sum', labels, value: this.#sum },
-      { suffix: '_count', labels, value: count },
-    ]
+    const sum = { suffix: '_sum', labels, value: this.#sum }
+    return [...buckets, sum, { suffix: '_count', labels, value: count }]
   }
 }
 

@@ -97,7 +97,6 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
     isReading = false
   }
 
-  /** Takes the look-ups of the next statement. */
   const takeBatch = () => Array.from({ length: MAX_READ }, () => lookups.take() ?? []).flat()
 
   async function load(hash: string, owner: Owner): Promise<ApiKey | undefined> {
@@ -201,18 +200,13 @@ export function openApiKeys(database: Database, definitions: Database, now: () =
   }
 }
 
-interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffer> {
-  id: number
-  origins: Buffer | null
-  documents: Buffer | null
-  per_minute: number | null
-  created_at: Date
-  expires_at: Date | null
-  revoked_at: Date | null
-  created_by: Buffer | null
-  revoked_by: Buffer | null
-  last_used_at: Date | null
-}
+type ApiKeyRow = Record<'hash' | 'prefix' | 'label' | 'grants', Buffer> &
+  Record<'origins' | 'documents' | 'created_by' | 'revoked_by', Buffer | null> &
+  Record<'expires_at' | 'revoked_at' | 'last_used_at', Date | null> & {
+    id: number
+    per_minute: number | null
+    created_at: Date
+  }
 
 /** A grant as it is stored. Its scopes are `onceScopes` if it is `onceOnly`, and `boundScopes` if its key has documents. */
 type StoredGrant = Omit<Grant, 'onceOnly'> & Partial<Record<'onceScopes' | 'boundScopes', readonly Scope[]>>

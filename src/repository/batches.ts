@@ -38,7 +38,6 @@ export function batchReads<Key, State extends Key, Missing = never>(
   )
 }
 
-/** A key to be read, with its text. */
 export interface Lookup<Key, State> {
   readonly text: string
   readonly key: Key
@@ -163,7 +162,6 @@ interface RowCacheOptions<Name, R> {
 type Creation<Name> = { name: Name; at: Date }
 
 export interface RowCache<Name, R extends Row> extends Rows<Name, R> {
-  /** The present incarnation of the database. */
   readonly incarnation: number
   /** The cached row, by the text of its name. It doesn't count as used. */
   peek(text: string): R | undefined

@@ -1,6 +1,6 @@
 /* The columns of counters and sequences, as readers see them. */
 import { LRUCache } from 'lru-cache'
-import { periodCoded } from '../commit/periodStatements.ts'
+import { HAS_HOLDS, periodCoded } from '../commit/periodStatements.ts'
 import { type NamedRow, nameIn } from '../mysql/sql.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import {
@@ -90,14 +90,17 @@ export function definitionIn(row: DefinitionRow): Definition {
 export function parsePeriods(text: string) {
   const periods: TrackedPeriod[] = []
   const maxIn: PeriodLimit[] = []
-  for (const tracked of text === '' ? [] : text.split(',')) {
+  const texts = text === '' ? [] : text.split(',')
+  const hasHolds = texts.at(-1) === HAS_HOLDS
+  if (hasHolds) texts.pop()
+  for (const tracked of texts) {
     const [, name, days, since, max] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?(?:<(\d+))?$/.exec(tracked) ?? []
     const period = PERIODS.find((each) => each === name)
     if (!period) throw new Error(`Unknown period in the database: "${tracked}"`)
     periods.push({ period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null })
     if (max) maxIn.push({ period, max: Number(max) })
   }
-  return { periods, maxIn }
+  return { periods, maxIn, hasHolds }
 }
 
 function overSlots(sum: string, column: string): string {

@@ -212,19 +212,14 @@ async function readHistory(connection: Connection, stretches: readonly HistorySt
     return id === undefined ? [] : [{ id, ...stretch }]
   })
   const families = [...groupBy(identified, ({ period, from, to }) => [period, from, to].join()).values()]
-  const rows = await connection.select<{
-    stretch: number | null
-    id: number
-    start: number
-    value: number | string
-  }>(
-    [
-      `select null as stretch, id, null as start, null as value
+  const selects = [
+    `select null as stretch, id, null as start, null as value
            from counter
           where id in (${list(named, ({ id }) => integer(id))})`,
-      ...families.map(selectTotals),
-    ].join('\nunion all\n'),
-  )
+    ...families.map(selectTotals),
+  ]
+  type Row = Record<'id' | 'start', number> & { stretch: number | null; value: number | string }
+  const rows = await connection.select<Row>(selects.join('\nunion all\n'))
   const existing = new Set(rows.filter(({ stretch }) => stretch === null).map(({ id }) => id))
   const rowsOf = families.map((siblings) => new Map(siblings.map(({ id, rows }) => [id, rows])))
   for (const { stretch, id, start, value } of rows)

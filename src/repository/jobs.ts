@@ -13,7 +13,6 @@ import { NthError } from '../rules/errors.ts'
 import { latestKeys, PAST_LEADERBOARDS } from '../rules/leaderboards.ts'
 import { parsePeriods } from './columns.ts'
 
-/** What a scheduled job runs with. */
 export interface JobContext {
   database: Database
   /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
@@ -136,7 +135,6 @@ export async function claimDue(database: Database, jobs: readonly Pick<Scheduled
 /** Rows that one transaction of a sweep changes: takes a few milliseconds. */
 const BATCH = 500
 
-/** The columns of a primary key. */
 type PrimaryKey = Record<string, number | Buffer>
 
 /** Deletes the rows that a select finds, in batches, until there are no more. */
@@ -197,10 +195,8 @@ async function* pagesOf<Row extends { id: number }>(
 ): AsyncGenerator<Row[]> {
   let last: number | undefined = 0
   while (last !== undefined && shouldContinue()) {
-    const page: Row[] = await database.select<Row>(
-      JOBS,
-      `${selection} and id > ${integer(last)} order by id limit ${PAGE}`,
-    )
+    const following = `${selection} and id > ${integer(last)} order by id limit ${PAGE}`
+    const page: Row[] = await database.select<Row>(JOBS, following)
     yield page
     last = page.at(-1)?.id
   }

@@ -24,7 +24,6 @@ import { repeat } from './jobs.ts'
 import { type ListedValue, type Place, readPlaces, tableOf, valueText } from './leaderboardBlocks.ts'
 import { copyToLeaderboard, noteRead, scanNamespace, withReaders } from './leaderboardSync.ts'
 
-/** A row of a leaderboard. */
 interface ListedRow {
   id: number
   namespace_id: number
@@ -129,10 +128,6 @@ async function readListed<Key extends LeaderboardKey>(
   )
 }
 
-async function readPlacesOf(connection: PooledConnection, keys: readonly LeaderboardKey[]) {
-  return readPlaces(connection, await readListed(connection, keys))
-}
-
 interface NeighborsKey extends LeaderboardKey {
   above: number
   below: number
@@ -179,7 +174,6 @@ async function readNeighbors(connection: PooledConnection, keys: readonly Neighb
   })
 }
 
-/** Reads what belongs to keys in one snapshot. */
 function inSnapshot<Key, State>(
   work: (connection: PooledConnection, keys: readonly Key[]) => Promise<State[]>,
   keys: readonly Key[],
@@ -290,6 +284,8 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
     return database.withRetry(owner, work, deadline)
   }
 
+  const readPlacesOf = async (connection: PooledConnection, keys: readonly LeaderboardKey[]) =>
+    readPlaces(connection, await readListed(connection, keys))
   const places = batchOwnReads<LeaderboardKey, LeaderboardKey & Place, null>(
     textOf,
     (keys, owner) => read(owner, keys, inSnapshot(readPlacesOf, keys)),
@@ -324,11 +320,7 @@ export function openLeaderboard(database: Database, now: () => Date, notices: No
      * The places of entries that follow each other on a leaderboard. Read are the place of the first value, which entries
      * before them may have, too, and the place of the second value, from which the entries behind it are counted.
      */
-    async placesOf(
-      entries: readonly LeaderboardEntry[],
-      lowestFirst: boolean,
-      owner = JOINED,
-    ): Promise<(number | null)[]> {
+    async placesOf(entries: readonly LeaderboardEntry[], lowestFirst: boolean, owner = JOINED) {
       const values = entries.map(({ listedValue }) => listedValue)
       const second = values.findIndex((value) => value !== values[0])
       const firsts = [0, second].flatMap((index) => entries[index] ?? [])

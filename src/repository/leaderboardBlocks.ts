@@ -26,9 +26,7 @@ export const BLOCK = 1000
 /** A block with more rows than these has doubled. */
 export const DOUBLE = 2 * BLOCK
 
-/** Below all values. */
 export const LOWEST = Number.MIN_SAFE_INTEGER
-/** Above all values. */
 const HIGHEST = Number.MAX_SAFE_INTEGER + 1
 
 /** The rows of a leaderboard from a value up to below another one. */
@@ -62,7 +60,6 @@ function keyOf({ namespaceId, periodKey }: Leaderboard): string {
   return `${integer(namespaceId)}, ${integer(periodKey)}`
 }
 
-/** Selects the blocks of a leaderboard. */
 function selectBlocks(leaderboard: Leaderboard, condition = 'true'): string {
   return `select namespace_id as namespaceId, period_key as periodKey, from_value as \`from\`, counters, 1 as isStored
        ${fromBlocksOf(leaderboard)} and ${condition}`
@@ -80,18 +77,12 @@ function selectUndivided(leaderboard: Leaderboard): string {
 }
 
 /** Reads blocks, each leaderboard's in the order of their values. The end of the last one that is selected is unknown. */
-async function readBlocks(
-  connection: PooledConnection,
-  selects: readonly string[],
-): Promise<Map<string, LeaderboardBlock[]>> {
+async function readBlocks(connection: PooledConnection, selects: readonly string[]) {
   const rows = await selectAll<Omit<LeaderboardBlock, 'end'>>(connection, selects)
-  const sorted = groupBy(
-    rows.toSorted((a, b) => a.from - b.from),
-    keyOf,
-  )
+  const ordered = rows.toSorted((a, b) => a.from - b.from)
   const withEnds = (blocks: readonly Omit<LeaderboardBlock, 'end'>[]) =>
     blocks.map((block, index) => ({ end: blocks[index + 1]?.from ?? HIGHEST, ...block }))
-  return new Map([...sorted].map(([key, blocks]) => [key, withEnds(blocks)]))
+  return new Map([...groupBy(ordered, keyOf)].map(([key, blocks]) => [key, withEnds(blocks)]))
 }
 
 /** A value on a leaderboard, in one of its orders. */

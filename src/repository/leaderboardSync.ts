@@ -60,7 +60,6 @@ export async function copyToLeaderboard(
   return errors
 }
 
-/** Splits the blocks that copies have found doubled. */
 async function splitDoubled(database: Database, doubled: readonly LeaderboardBlock[]): Promise<void> {
   let splits = 0
   for (const block of doubled)
@@ -120,7 +119,6 @@ async function copyRows(
   return changes.doubled
 }
 
-/** Reads the rows of counters that no longer exist. */
 async function readRemoved(connection: Connection, counters: readonly ListedCounter[]): Promise<Move[]> {
   if (counters.length === 0) return []
   const isOne = `counter_id in (${list(counters, idOf)})`
@@ -277,14 +275,12 @@ export async function withReaders<C extends ListedCounter>(database: Database, c
   return counters.filter(({ namespaceId }) => read.has(namespaceId))
 }
 
-/** The scheduled jobs of leaderboards. */
 export const leaderboardJobs: readonly ScheduledJob[] = [
   // At start, as the process that this one replaces may have been killed.
   { name: 'scan leaderboard', everyS: 600, isDueAtStart: true, run: scanLeaderboard },
   { name: 'fill leaderboards', everyS: 10, run: fillLeaderboards },
 ]
 
-/** Fills new leaderboards of periods. */
 async function fillLeaderboards(context: JobContext): Promise<void> {
   if ((await readUnfilled(context)).length > 0) await scanLeaderboard(context)
 }
@@ -293,10 +289,8 @@ async function fillLeaderboards(context: JobContext): Promise<void> {
 const IS_UNFILLED = 'n.leaderboards <> n.filled_leaderboards'
 
 function readUnfilled({ database }: JobContext) {
-  return database.select<{ id: number; leaderboards: Buffer }>(
-    JOBS,
-    `select n.id, n.leaderboards from namespace n where ${IS_UNFILLED}`,
-  )
+  const unfilled = `select n.id, n.leaderboards from namespace n where ${IS_UNFILLED}`
+  return database.select<LockedNamespace>(JOBS, unfilled)
 }
 
 /** Ids per statement of a scan: takes about 20 ms. */
@@ -334,7 +328,6 @@ async function scanLeaderboard(context: JobContext): Promise<void> {
   for (const error of [...failures, ...faults]) throw error
 }
 
-/** Scans a page of ids above `from`. */
 function scanPage({ database, now }: JobContext, from: number): Promise<Error[]> {
   const isIn = (id: string) => `${id} > ${integer(from)} and ${id} <= ${integer(from + PAGE)}`
   return copyUncopied(database, now, isIn('c.id'), isIn('r.counter_id'))

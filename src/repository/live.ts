@@ -16,7 +16,6 @@ import {
   sequenceGroupKeyText,
 } from '../rules/sequence.ts'
 
-/** What can be watched. */
 export type Topic =
   | { kind: 'counter'; key: CounterKey }
   | { kind: 'sequenceGroup'; key: SequenceGroupKey }
@@ -78,7 +77,6 @@ interface LiveOptions {
   }
   /** Reads a leaderboard; null: the namespace has no such one. It may wait for what was changed to be copied. */
   readLeaders: (key: LiveLeaderboardKey) => Promise<Leaders | null>
-  /** Default retention of a namespace. */
   retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
   notices: Notices
@@ -373,7 +371,6 @@ export function weightOf(topics: readonly Topic[]): number {
   return topics.reduce((sum, { kind }) => sum + (kind === 'leaderboard' ? MAX_LEADERS : 1), 0)
 }
 
-/** A topic as one string. */
 function topicText({ kind, key }: Topic): string {
   if (kind === 'counter') return `c${keyText(key)}`
   if (kind === 'leaderboard') return `l${joinNames(key.namespace, key.order, key.period ?? '')}`

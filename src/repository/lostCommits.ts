@@ -11,7 +11,6 @@ import { noneWithoutTable, withSession } from './migrate.ts'
 /** A loss of commits that is noted in the database. */
 interface NotedLoss extends Loss {
   noticedAt: Date
-  /** Whether an operator has accepted it. */
   isAccepted: boolean
 }
 

@@ -117,15 +117,10 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
       }),
   })
   const dependencies = { database, groupCommit, retentionIn: namespaces.read, now }
-  const counters = openCounters({
-    ...dependencies,
-    rows: openCounterRows(database, failover, options.rowCacheBytes),
-  })
-  const sequences = openSequences({
-    ...dependencies,
-    definitions,
-    rows: openSequenceGroupRows(database, failover, options.rowCacheBytes),
-  })
+  const counterRows = openCounterRows(database, failover, options.rowCacheBytes)
+  const groupRows = openSequenceGroupRows(database, failover, options.rowCacheBytes)
+  const counters = openCounters({ ...dependencies, rows: counterRows })
+  const sequences = openSequences({ ...dependencies, rows: groupRows, definitions })
 
   /**
    * Checks whether the database can be used, or only is too busy.
@@ -157,13 +152,10 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
 
     /** The state of the database, for metrics. `open`, `busy`: connections, without those for writers and checks. */
     async databaseState() {
-      const isAvailable = await checkDatabase().then(
-        () => true,
-        () => false,
-      )
+      const checked = await checkDatabase().catch(() => undefined)
       const [reads, changes] = [database.state(), definitions.state()]
       const [open, busy] = [reads.open + changes.open, reads.busy + changes.busy]
-      return { isAvailable, open, busy, tables: tableSizes() }
+      return { isAvailable: checked !== undefined, open, busy, tables: tableSizes() }
     },
 
     async close(): Promise<void> {

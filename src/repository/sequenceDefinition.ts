@@ -268,11 +268,8 @@ async function conflictOnCluster(connection: Connection, id: number): Promise<vo
     `select id from sequence_group where sequence_id = ${integer(id)} limit 1 offset ${MOST_GROUPS}`,
   )
   if (beyond.length > 0) {
-    throw new NthError(
-      'BAD_USER_INPUT',
-      `On a cluster, the definition of a sequence with more than ${MOST_GROUPS} sequence groups cannot be changed. Use a new sequence. Nothing was changed.`,
-      { argument: 'definition', limit: MOST_GROUPS },
-    )
+    const message = `On a cluster, the definition of a sequence with more than ${MOST_GROUPS} sequence groups cannot be changed. Use a new sequence. Nothing was changed.`
+    throw new NthError('BAD_USER_INPUT', message, { argument: 'definition', limit: MOST_GROUPS })
   }
   await connection.query(
     `update sequence_group g

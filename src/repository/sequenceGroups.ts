@@ -99,11 +99,7 @@ export async function listSequenceGroups(
 }
 
 /** Reads the states of selected groups. What takes several statements is read from one snapshot. */
-async function readStates(
-  connection: PooledConnection,
-  statement: string,
-  now: Date,
-): Promise<SequenceGroupState[]> {
+async function readStates(connection: PooledConnection, statement: string, now: Date) {
   const groups = groupsIn(await connection.select<StoredSequenceGroupRow>(statement), now)
   if (!groups.filter(isUsed).some((group) => isElsewhere(group) || group.definition.gapless))
     return groups.map((group) => stateOf(group, undefined, undefined, now))
@@ -139,13 +135,8 @@ function stateOf(
   const position = isElsewhere(group) ? other : { last: row.value, next: row.next_value }
   const nextValue = free ?? nextNumber(definition, position ?? { last: null, next: null })
   const nextFormatted = nextValue === null ? null : writerOf(definition, key.group, now)(nextValue)
-  return {
-    ...key,
-    ...latestIn(row, definition, key.group),
-    nextValue,
-    nextFormatted,
-    revision: Number(row.revision),
-  }
+  const revision = Number(row.revision)
+  return { ...key, ...latestIn(row, definition, key.group), nextValue, nextFormatted, revision }
 }
 
 /** A sequence group with a row. */

@@ -68,14 +68,12 @@ import { openSubjects } from './subjects.ts'
 
 const TOKEN_BYTES = 16
 
-export function openSequences({
-  database,
-  definitions,
-  rows,
-  groupCommit,
-  retentionIn,
-  now,
-}: OperationDependencies<SequenceGroupKey, SequenceGroupRow> & { definitions: Database }) {
+type Raise = Omit<Extract<SequenceOperation, { kind: 'raise' }>, 'kind'> & { isTrial: boolean }
+
+export function openSequences(
+  dependencies: OperationDependencies<SequenceGroupKey, SequenceGroupRow> & { definitions: Database },
+) {
+  const { database, definitions, rows, groupCommit, retentionIn, now } = dependencies
   const { read, readMany } = batchReads(keyText, joined(database, readSequences), unused)
   const readStates = joined(database, readStatesOfGroups)
   const groups = batchReads(sequenceGroupKeyText, (keys: readonly SequenceGroupKey[]) =>
@@ -182,13 +180,7 @@ export function openSequences({
      *   reserved numbers in it; CONFLICT, UNAVAILABLE, OUTCOME_UNKNOWN
      * @throws {MissingRow} if it doesn't exist, in a trial
      */
-    async raise(
-      key: SequenceGroupKey,
-      {
-        isTrial,
-        ...raise
-      }: Omit<Extract<SequenceOperation, { kind: 'raise' }>, 'kind'> & { isTrial: boolean },
-    ) {
+    async raise(key: SequenceGroupKey, { isTrial, ...raise }: Raise) {
       const missingRows = isTrial ? 'fail' : 'create'
       const applied = await change(key, { kind: 'raise', ...raise }, { isTrial, missingRows })
       return resultAs('raise', applied).outcome
@@ -330,11 +322,7 @@ export async function readSequenceGroups(
 }
 
 /** Creates sequence groups, each of another name, and their sequences where missing. */
-async function createSequenceGroups(
-  connection: Connection,
-  keys: readonly SequenceGroupKey[],
-  at: Date,
-): Promise<void> {
+async function createSequenceGroups(connection: Connection, keys: readonly SequenceGroupKey[], at: Date) {
   const groups: string[] = []
   for (const siblings of groupBy(keys, sequenceText).values()) {
     const { namespace, sequence } = siblings[0]
@@ -389,8 +377,5 @@ async function readReservations(connection: Connection, tokens: readonly { token
   join namespace n on n.id = s.namespace_id
  where r.${isToken(tokens.map(tokenOf))}`,
   )
-  return rows.map((row): Reservation & { group: SequenceGroupKey } => ({
-    ...reservationIn(row),
-    group: keyIn(row),
-  }))
+  return rows.map((row) => ({ ...reservationIn(row), group: keyIn(row) }))
 }

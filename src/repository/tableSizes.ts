@@ -21,17 +21,17 @@ const SELECT = `select table_name as name, cast(table_rows as signed) as 'rows',
 export function openTableSizes(database: Database): () => readonly TableSize[] {
   let sizes: readonly TableSize[] = []
   let dueAt = 0
+
+  async function look(): Promise<void> {
+    sizes = await database.select<TableSize>(JOBS, SELECT)
+  }
+
   return () => {
     const now = performance.now()
     if (now >= dueAt) {
       dueAt = now + LOOK_EVERY_MS
       // Whoever reads metrics doesn't wait for the database. Why it fails is reported elsewhere.
-      void database.select<TableSize>(JOBS, SELECT).then(
-        (tables) => {
-          sizes = tables
-        },
-        () => undefined,
-      )
+      look().catch(() => undefined)
     }
     return sizes
   }

@@ -115,9 +115,5 @@ async function readDocuments(connection: Connection, rest: string): Promise<Trus
   const rows = await connection.select<{ id: Buffer; text: Buffer; added_at: Date }>(
     `select id, text, added_at from trusted_document ${rest}`,
   )
-  return rows.map(({ id, text, added_at }) => ({
-    id: id.toString(),
-    text: text.toString(),
-    addedAt: added_at,
-  }))
+  return rows.map(({ id, text, added_at: addedAt }) => ({ id: String(id), text: String(text), addedAt }))
 }

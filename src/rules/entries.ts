@@ -74,12 +74,8 @@ const startSecond = z.iso
 
 /** A list whose items have different keys: of two with the same one, the last would silently count. */
 function distinct<Item extends z.ZodType>(item: Item, keyOf: (parsed: z.output<Item>) => unknown) {
-  return z
-    .array(item)
-    .refine(
-      (items) => items.length < 2 || new Set(items.map(keyOf)).size === items.length,
-      'repeats a period',
-    )
+  const isDistinct = (items: z.output<Item>[]) => new Set(items.map(keyOf)).size === items.length
+  return z.array(item).refine(isDistinct, 'repeats a period')
 }
 
 const MAX_TOTAL = 2n ** 63n
@@ -90,22 +86,16 @@ const total = z
   .transform((written) => BigInt(written))
   .refine((value) => value > -MAX_TOTAL && value < MAX_TOTAL, 'must be an integer of 64 bits')
 
-/** The total of each period. */
+const totals = distinct(z.tuple([startSecond, total]), ([start]) => start)
 const history = z
-  .partialRecord(
-    z.enum(PERIODS),
-    distinct(z.tuple([startSecond, total]), ([start]) => start),
-  )
+  .partialRecord(period, totals)
   .transform((listed): readonly StoredPeriodTotal[] =>
     PERIODS.flatMap((period) => (listed[period] ?? []).map(([start, value]) => ({ period, start, value }))),
   )
 
-const timeZone = z
-  .string()
-  .refine(
-    (written) => timeZoneNamed(written) === written,
-    'must be the name of an IANA time zone, such as Europe/Berlin',
-  )
+const NO_ZONE = 'must be the name of an IANA time zone, such as Europe/Berlin'
+
+const timeZone = z.string().refine((written) => timeZoneNamed(written) === written, NO_ZONE)
 
 const trackedPeriods = distinct(
   z.strictObject({
@@ -128,6 +118,8 @@ const counterDefinition = z
     slots: between(1, MAX_SLOTS),
     // Earlier versions don't write it.
     oncePer: period.nullable().default(null),
+    // Missing if it was never held.
+    hasHolds: flag.default(false),
     timeZone,
     periods: trackedPeriods,
   })
@@ -362,7 +354,6 @@ export type EntryType = Entry['type']
 
 export type EntryOf<Type extends EntryType> = Extract<Entry, { type: Type }>
 
-/** An entry, and where it is in its file. */
 export interface Placed {
   line: number
   entry: Entry

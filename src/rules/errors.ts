@@ -44,7 +44,6 @@ export interface ErrorDetails {
   position?: number
   /** The current value, which the refused call did not change. */
   value?: number
-  /** The current revision of the counter. */
   revision?: number | undefined
   lastValue?: number
   /** What open holds take of a bound or a limit. */
@@ -81,7 +80,6 @@ export class NthError extends Error {
     this.details = details
   }
 
-  /** The `extensions` of this error in a response. */
   get extensions(): Record<string, unknown> {
     return { code: this.code, ...this.details, ...(RETRYABLE.includes(this.code) && { retryable: true }) }
   }

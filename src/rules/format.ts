@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache'
 import { type LocalDate, localDate, type Period } from './calendar.ts'
 import type { Fault } from './names.ts'
 
-/** A parsed format. */
 type Format = readonly Part[]
 
 type Part =
@@ -14,7 +13,6 @@ type Part =
 
 type DateField = keyof typeof dateFields
 
-/** Maximum length of a format, in characters. */
 const MAX_FORMAT_LENGTH = 191
 /** Digits of the longest number. */
 const MAX_DIGITS = 16

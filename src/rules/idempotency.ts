@@ -12,7 +12,6 @@ export interface Claim {
   fingerprint: string
 }
 
-/** The results stored under an idempotency key. */
 export interface StoredResults {
   claim: Claim
   at: Date
@@ -24,7 +23,6 @@ export interface EarlierResults extends StoredResults {
   ageMs: number
 }
 
-/** Maximum length of an idempotency key, in characters. */
 const MAX_KEY_LENGTH = 255
 
 const PRINTABLE = /^[\x20-\x7e]*$/
@@ -50,10 +48,9 @@ export function claimOf(namespace: string, key: string, request: readonly unknow
 /** The result of a repeat: the first result, or an error if its arguments differ. */
 export function repeated({ claim: first, at, results }: StoredResults, claim: Claim) {
   if (first.fingerprint === claim.fingerprint) return { results, at, isReplayed: true }
-  return new NthError(
-    'IDEMPOTENCY_KEY_REUSED',
-    'This idempotency key was used with another operation or other arguments. Nothing was changed. Use a new key for each operation.',
-  )
+  const message =
+    'This idempotency key was used with another operation or other arguments. Nothing was changed. Use a new key for each operation.'
+  return new NthError('IDEMPOTENCY_KEY_REUSED', message)
 }
 
 /** Sorts the properties of objects, so that their order doesn't matter. (As a replacer of `JSON.stringify`: 3 µs a call.) */

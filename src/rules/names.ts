@@ -25,10 +25,8 @@ export function faultAt(path: readonly (string | number)[], fault: Fault | undef
 /** Returns an error for an argument that has the right type but an invalid value. */
 export function inputError({ message, limit, path = [] }: Fault): NthError {
   const argument = path.join('.')
-  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}.`, {
-    argument,
-    ...(limit !== undefined && { limit }),
-  })
+  const details = { argument, ...(limit !== undefined && { limit }) }
+  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}.`, details)
 }
 
 /** Why a name is invalid; undefined: it is valid. `max`: maximum characters. */

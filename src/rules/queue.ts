@@ -10,7 +10,6 @@
 export class Queue<Item> implements Iterable<Item> {
   #first: QueuePlace<Item> | undefined
   #last: QueuePlace<Item> | undefined
-  /** Number of items. */
   size = 0
 
   /** Adds an item as the last one. Returns its place, which removes it. */
@@ -44,7 +43,6 @@ export class Queue<Item> implements Iterable<Item> {
   }
 }
 
-/** The place of an item in a queue. */
 export interface QueuePlace<Item> {
   readonly item: Item
   previous: QueuePlace<Item> | undefined

@@ -54,7 +54,6 @@ export interface Rows<Name, R extends Row> {
   /** The cached row, without a query. */
   cached(name: Name): R | undefined
   load(name: Name): Promise<R | undefined>
-  /** Creates it if it doesn't exist. */
   loadOrCreate(name: Name, at: Date): Promise<R>
   /** Drops a row from the cache. */
   forget(name: Name): void

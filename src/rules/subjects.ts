@@ -1,7 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type Fault, nameFault } from './names.ts'
 
-/** Maximum length of a subject, in characters. */
 export const MAX_SUBJECT_LENGTH = 255
 
 /** Why a text can't be a subject, as the predicate of a sentence about it; undefined: it can. `reserved`: characters. */

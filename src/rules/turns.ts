@@ -98,7 +98,6 @@ export class Rounds<Item> {
     return undefined
   }
 
-  /** Whether an identity has items. */
   has(identity: string): boolean {
     return this.#identities.has(identity)
   }
