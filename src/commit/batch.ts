@@ -301,7 +301,18 @@ function workOnCounter(work: CounterRowWork, { approach, at, context }: BatchOpt
   } else if (slots > 1) path = { kind: 'locked', slot: 'all' }
   else if (isSmall && !mayRefuse && !hasClaim && !subjects) path = { kind: 'coalesced', sum, raise }
   // No spread: it is slow in code that every call runs.
-  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, isMissed, path, running, subjects, tokens }
+  return {
+    row,
+    operations,
+    hasClaim,
+    wantsRevision,
+    wantsPeriodValues,
+    isMissed,
+    path,
+    running,
+    subjects,
+    tokens,
+  }
 }
 
 /** The subjects of a row's operations, with another. `ensureSalt` has seen to it that there is a salt. */

@@ -204,7 +204,11 @@ function withRows(
 }
 
 /** A counter before its operations, as its row shows it. */
-function readingIn(row: CounterRowRead, { running, row: { definition } }: CounterWork, isAdded = false): CounterReading {
+function readingIn(
+  row: CounterRowRead,
+  { running, row: { definition } }: CounterWork,
+  isAdded = false,
+): CounterReading {
   return {
     isAdded,
     value: Number(row.value),
@@ -329,9 +333,11 @@ function change(
   { at, raise }: { at: Date | undefined; raise: number },
   slot = 0,
 ): string {
-  const times = at ? `created_at = coalesce(created_at, ${instant(at)}),
+  const times = at
+    ? `created_at = coalesce(created_at, ${instant(at)}),
        updated_at = ${instant(at)},
-       ` : ''
+       `
+    : ''
   return `update counter_value force index (primary)
    set revision = revision + ${raise},
        ${times}${assignments}
@@ -442,11 +448,17 @@ function writeValues(changed: readonly CounterWrite[], at: Date): string[] {
     return `${heldAssignments(write)}${writingColumns(partsOf(write))}value = ${isSet ? integer(value) : `value + ${integer(delta)}`}`
   }
   const isCounted = ({ after }: CounterWrite) => after.counted > 0
-  const groups = groupBy(changed, (write) => `${write.after.raised} ${isCounted(write)} ${assignments(write)}`)
+  const groups = groupBy(
+    changed,
+    (write) => `${write.after.raised} ${isCounted(write)} ${assignments(write)}`,
+  )
   return [...groups.values()].map((group) => {
     const [first] = group
     const works = group.map(({ work }) => work)
     // A hold that counts nothing does not change when the value was last changed.
-    return change(works, assignments(first), { at: isCounted(first) ? at : undefined, raise: first.after.raised })
+    return change(works, assignments(first), {
+      at: isCounted(first) ? at : undefined,
+      raise: first.after.raised,
+    })
   })
 }

@@ -1,8 +1,8 @@
 import { RowState } from '../rules/addition.ts'
-import { lostValue, zoneFault } from '../rules/counter.ts'
+import { type CounterOperation, type CounterResult, lostValue, zoneFault } from '../rules/counter.ts'
 import { apply, applyAll } from '../rules/counterOperations.ts'
 import { assertInvariant, NthError } from '../rules/errors.ts'
-import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
+import { type HoldResult, type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
 import { totalOf, UNKNOWN_PERIODS } from '../rules/periods.ts'
 import { rowKey } from '../rules/rows.ts'
 import { applyToSequence, numberState } from '../rules/sequence.ts'
@@ -95,9 +95,19 @@ function applyCall({ request, operations }: Call, states: States, at: Date): App
     kind === 'counter' ? [{ row: stateIn(states.counters, row.id), operation }] : [],
   )
   const results = applyAll(changes, at)
-  if (!(results instanceof NthError)) return { results, at, isReplayed: false }
+  if (!(results instanceof NthError))
+    return { results: heldBy(changes, results) ?? results, at, isReplayed: false }
   for (const { row } of operations) states.refused.add(row.id)
   return results
+}
+
+/** The result of a new hold; undefined: these are other operations. */
+function heldBy(
+  [first]: readonly { operation: CounterOperation }[],
+  [result]: readonly CounterResult[],
+): [HoldResult] | undefined {
+  if (first?.operation.kind !== 'hold' || !result?.part) return undefined
+  return [{ kind: 'hold', token: first.operation.token, expiresAt: result.part.expiresAt }]
 }
 
 function applyOne(

@@ -1,7 +1,13 @@
 import { type Answer, rowsOf } from '../mysql/session.ts'
 import { bytes, hex, instant, list } from '../mysql/sql.ts'
 import type { PeriodValues } from '../rules/counter.ts'
-import type { Claim, EarlierResults, OperationResult, StoredResults } from '../rules/idempotency.ts'
+import type {
+  Claim,
+  EarlierResults,
+  HoldResult,
+  OperationResult,
+  StoredResults,
+} from '../rules/idempotency.ts'
 import type { SequenceResult } from '../rules/sequence.ts'
 import { type FlushText, type Reader, resultOf } from './statements.ts'
 
@@ -50,6 +56,7 @@ export function resultsIn(answer: Answer | undefined): EarlierResults[] {
 /** A result as stored: a list for a counter, as a key may have a thousand. */
 type StoredResult =
   | SequenceResult
+  | HoldResult
   | [
       value: number,
       previousValue: number,

@@ -213,7 +213,8 @@ class FlushTransaction implements Transaction {
     const statements: string[] = []
     if (counters.length > 0) statements.push(...writeCounters(counters, at))
     if (sequenceGroups.length > 0) statements.push(...writeSequenceGroups(sequenceGroups, at))
-    if (counters.length > 0) statements.push(...writeHistory(counters), ...COUNTS.write(counters, at), ...writeParts(counters))
+    if (counters.length > 0)
+      statements.push(...writeHistory(counters), ...COUNTS.write(counters, at), ...writeParts(counters))
     if (toStore.length > 0) statements.push(storeResults(toStore, at))
     for (const claim of toRelease) statements.push(releaseKey(claim))
     this.#state = { name: 'prepared', statements, sequenceGroups }

@@ -11,7 +11,7 @@ import {
 } from '../rules/counter.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import { batchLookups, type Lookup, type RowCache } from './batches.ts'
-import { COUNTER_EXISTS, JOIN_VALUE, STATE, type StateRow, stateIn } from './columns.ts'
+import { COUNTER_EXISTS, HELD, heldIn, JOIN_VALUE, STATE, type StateRow, stateIn } from './columns.ts'
 import { counterRowIn, IDENTITY, type IdentifiedRow } from './counterRows.ts'
 
 /** Opens the reads of counters: a name never written has the value 0. All reads of an event loop tick go together. */
@@ -40,18 +40,18 @@ const FROM_COUNTERS = `${FROM_NAMES}
 const UNSIGNED = 'cast(0 as unsigned)'
 
 /** An extra row without a name, with the mark: the revision of counters without a row. */
-const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null, ${UNSIGNED}, ${UNSIGNED}, ${UNSIGNED}, null, ${UNSIGNED}`
+const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null, null, ${UNSIGNED}, ${UNSIGNED}, ${UNSIGNED}, null, ${UNSIGNED}`
 
 type MarkRow = { name: null; revision: number | string }
 
 /** The state of a counter, of which all but the value and the definition may be missing. */
 export interface CounterValue
   extends Pick<CounterState, 'namespace' | 'name' | 'value' | 'definition'>,
-    Partial<Pick<CounterState, 'createdAt' | 'updatedAt'>> {
+    Partial<Pick<CounterState, 'createdAt' | 'updatedAt' | 'held' | 'heldDown'>> {
   revision?: number | undefined
 }
 
-type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at'> &
+type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at' | 'held'> &
   Record<'id' | 'version', number>
 
 type CounterLookup<State> = Lookup<CounterKey, State | CounterState>
@@ -73,7 +73,7 @@ const VALUE_ONLY: CounterColumns<CounterValue> = {
 }
 
 const WHOLE: CounterColumns<CounterState> = {
-  columns: ', revision, created_at, updated_at',
+  columns: `, revision, created_at, updated_at, ${HELD}`,
   stateOf: ({ namespace, name }, definition, row) => ({
     namespace,
     name,
@@ -82,6 +82,7 @@ const WHOLE: CounterColumns<CounterState> = {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     revision: Number(row.revision),
+    ...heldIn(row),
   }),
 }
 
@@ -111,7 +112,7 @@ async function readCounters<State extends CounterValue>(
   if (indexes.size > 0) {
     const rows = await connection.select<RowById>(
       `select counter_id as id, version, value${columns}
-       from counter_value force index (primary)
+       from counter_value v force index (primary)
       where counter_id in (${ids.slice(1)}) and slot = 0 and created_at is not null`,
     )
     for (const row of rows) {

@@ -181,6 +181,9 @@ export interface CounterState extends CounterKey {
   createdAt: Date | null
   /** When its value was last changed; null: never. */
   updatedAt: Date | null
+  /** The additions that open holds take, and the subtractions, both from 0. */
+  held: number
+  heldDown: number
   /** Higher in the newer of two states. */
   revision: number
 }
@@ -192,7 +195,17 @@ export function keyText({ namespace, name }: CounterKey): string {
 
 /** A counter that was never written or defined. */
 export function unwritten({ namespace, name }: CounterKey, revision: number): CounterState {
-  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null, revision }
+  return {
+    namespace,
+    name,
+    value: 0,
+    definition: undefined,
+    createdAt: null,
+    updatedAt: null,
+    held: 0,
+    heldDown: 0,
+    revision,
+  }
 }
 
 /** Bounds of a page in an ordered list. */

@@ -55,13 +55,13 @@ export function apply(
   }
 }
 
-type Changed = { row: RowState; operation: CounterOperation }
+type CounterStep = { row: RowState; operation: CounterOperation }
 
 /**
  * Applies several additions, or operations on the parts of one hold: all or none. The error has the index of the refused one,
  * and its row's value before.
  */
-export function applyAll(changes: readonly Changed[], at: Date): CounterResult[] | NthError {
+export function applyAll(changes: readonly CounterStep[], at: Date): CounterResult[] | NthError {
   const before = changes.map(({ row, operation }) => ({
     row: { ...row },
     part: 'token' in operation ? row.parts.get(operation.token) : undefined,
@@ -81,7 +81,7 @@ export function applyAll(changes: readonly Changed[], at: Date): CounterResult[]
 }
 
 function undo(
-  { row, operation }: Changed,
+  { row, operation }: CounterStep,
   before: { row: RowState; part: HoldPart | undefined } | undefined,
 ) {
   Object.assign(row, before?.row)

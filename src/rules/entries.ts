@@ -222,7 +222,7 @@ const grant = z
 /** Results as `keyStatements.ts` stores them: of a counter a list, of a sequence an object. */
 const result = z.union([
   z.tuple([integer, integer, integerOrNull, valuesIn.optional(), integerOrNull.optional()]),
-  z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
+  z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation', 'hold']) }),
 ])
 
 const line = z.discriminatedUnion('type', [

@@ -34,6 +34,8 @@ function rowWith(value: number): RowState {
     isNew: false,
     newSalt: undefined,
     fault: undefined,
+    held: undefined,
+    parts: new Map(),
   }
 }
 

@@ -1,0 +1,309 @@
+import { randomBytes } from 'node:crypto'
+import { type Applied, MissingRow, onCounter } from '../commit/call.ts'
+import { NOW_MS, PART_COLUMNS, type PartRow, partIn } from '../commit/holdStatements.ts'
+import type { Connection } from '../mysql/connection.ts'
+import { joined } from '../mysql/pool.ts'
+import { JOINED } from '../mysql/slots.ts'
+import { bytes, hex, integer, list } from '../mysql/sql.ts'
+import type { CounterKey, CounterResult, HoldOperation, HoldPart, Page } from '../rules/counter.ts'
+import { NthError } from '../rules/errors.ts'
+import { noSuchHold } from '../rules/holds.ts'
+import { inputError } from '../rules/names.ts'
+import type { CounterRow } from '../rules/rows.ts'
+import type { ReservationState } from '../rules/sequence.ts'
+import type { Owner } from '../rules/turns.ts'
+import { batchReads } from './batches.ts'
+import { type CallOptions, type CounterDelta, changeOf, type OperationDependencies } from './counters.ts'
+
+const TOKEN_BYTES = 16
+
+/** Additions to counters of a namespace, that are held together. */
+export interface Hold {
+  token: string
+  /** EXPIRED as soon as it has expired for one of its counters. */
+  state: ReservationState
+  /** In milliseconds since 1970, by the database's clock. */
+  expiresAt: number
+  deltas: readonly HeldDelta[]
+}
+
+export interface HeldDelta {
+  delta: number
+  /** Undefined: the counter was deleted. */
+  key: CounterKey | undefined
+}
+
+/** A place in the list of a counter's holds: those that expire first come first. */
+export interface HoldPosition {
+  expiresAt: number
+  amount: number
+  token: string
+}
+
+type Operation = HoldOperation extends infer Each
+  ? Each extends HoldOperation
+    ? Omit<Each, 'token'>
+    : never
+  : never
+
+export function openHolds(dependencies: OperationDependencies<CounterKey, CounterRow>) {
+  const { database, rows, groupCommit } = dependencies
+  const reads = batchReads(tokenOf, joined(database, readHolds), () => undefined)
+
+  /** Marks counters as held, so that earlier versions refuse them, and their processes read what is held. */
+  async function ensureHeld(keys: readonly CounterKey[], owner?: Owner): Promise<void> {
+    const cached = keys.map((key) => rows.cached(key))
+    const found = await Promise.all(keys.map((key, index) => cached[index] ?? rows.load(key)))
+    const operation = { kind: 'define', change: { hasHolds: true } } as const
+    await Promise.all(
+      keys.map(async (key, index) => {
+        const { slots, hasHolds } = found[index]?.definition ?? {}
+        if (hasHolds) return
+        if (slots !== undefined && slots > 1) throw new NthError('BAD_USER_INPUT', SLOTS)
+        await groupCommit.change({ operations: [onCounter(rows, key, operation)], mode: 'one', owner })
+      }),
+    )
+  }
+
+  /** @throws {NthError} NOT_FOUND */
+  async function read(token: string): Promise<Hold> {
+    const hold = await reads.read({ token })
+    if (!hold) throw noSuchHold()
+    return hold
+  }
+
+  /** Applies an operation to each counter of a hold: to all or none. */
+  async function change(
+    { token }: Hold,
+    keys: readonly CounterKey[],
+    operationOn: (key: CounterKey) => Operation,
+    options: CallOptions,
+  ): Promise<Applied> {
+    const operations = keys.map((key) => onCounter(rows, key, { ...operationOn(key), token }))
+    const deadline = database.deadline()
+    return groupCommit
+      .change({ operations, mode: 'all', missingRows: 'fail', deadline, ...options })
+      .catch((error) => {
+        // A counter was deleted in the meantime.
+        throw error instanceof MissingRow ? noSuchHold() : error
+      })
+  }
+
+  return {
+    /** Undefined: there is none, or all of its counters were deleted. */
+    find: (token: string) => reads.read({ token }),
+    /** The same for many, in their order. */
+    readMany: (tokens: readonly string[]) => reads.readMany(tokens.map((token) => ({ token }))),
+
+    /** The open holds of a counter, with their positions in the list. */
+    list: (key: CounterKey, page: Page<HoldPosition>, owner = JOINED) =>
+      database.withRetry(owner, (connection) => listHolds(connection, key, page)),
+
+    /**
+     * Holds additions to counters: all or none. A repeat with the same claim returns the first hold, in its current state.
+     *
+     * @param longestMs how far it can be extended
+     * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, both with `index`; BAD_USER_INPUT for a counter with slots;
+     *   IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+     */
+    async hold(
+      namespace: string,
+      changes: readonly CounterDelta[],
+      { ttlMs, longestMs }: { ttlMs: number; longestMs: number },
+      options: CallOptions = {},
+    ): Promise<Hold> {
+      const sums = sumsOf(changes)
+      const keys = [...sums.keys()].map((name) => ({ namespace, name }))
+      await ensureHeld(keys, options.owner)
+      const token = randomBytes(TOKEN_BYTES).toString('hex')
+      const operations = [...sums].map(([name, delta]) =>
+        onCounter(rows, { namespace, name }, { kind: 'hold', token, delta, ttlMs, longestMs }),
+      )
+      const deadline = database.deadline()
+      const applied = await groupCommit
+        .change({ operations, mode: 'all', deadline, ...options })
+        .catch((error) => atFirstChange(error, changes, keys))
+      const [result] = applied.results
+      if (!result || !('kind' in result) || result.kind !== 'hold') throw new Error('No result of a hold')
+      if (applied.isReplayed) {
+        const present = await reads.read(result)
+        if (present) return present
+        throw new NthError('NOT_FOUND', 'The hold made with this idempotency key no longer exists.')
+      }
+      const deltas = keys.map((key) => ({ key, delta: sums.get(key.name) ?? 0 }))
+      return { token, state: 'RESERVED', expiresAt: result.expiresAt, deltas }
+    },
+
+    /**
+     * Counts what is held; or other amounts, where a counter that is left out counts nothing. All or none. A repeat returns the
+     * first results.
+     *
+     * @throws {NthError} NOT_FOUND also if one of its counters was deleted; RESERVATION_CLOSED; LIMIT_REACHED, OUT_OF_RANGE;
+     *   BAD_USER_INPUT for other counters, or another sign; UNAVAILABLE, OUTCOME_UNKNOWN
+     */
+    async confirm(hold: Hold, changes?: readonly CounterDelta[] | null, options: CallOptions = {}) {
+      const sums = changes ? sumsOf(changes, 0) : undefined
+      const held = new Map(hold.deltas.map(({ key, delta }) => [key?.name, delta]))
+      for (const [name, delta] of sums ?? []) {
+        const index = changes?.findIndex((change) => change.name === name) ?? 0
+        const amount = held.get(name)
+        if (amount === undefined)
+          throw inputError({
+            message: 'is not the name of a counter of this hold',
+            path: ['changes', index, 'name'],
+          })
+        if (delta !== 0 && Math.sign(delta) !== Math.sign(amount))
+          throw inputError({
+            message: `must have the sign of ${amount}, which is held`,
+            path: ['changes', index, 'delta'],
+          })
+      }
+      const keys = hold.deltas.map(({ key }) => {
+        if (!key) throw noSuchHold()
+        return key
+      })
+      const applied = await change(
+        hold,
+        keys,
+        ({ name }) => ({ kind: 'confirm', delta: sums && (sums.get(name) ?? 0) }),
+        options,
+      )
+      return keys.map((key, index) => changeOf(key, applied.results[index], applied))
+    },
+
+    /**
+     * Moves the expiry, at most as far as it may be extended.
+     *
+     * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
+     */
+    async extend(hold: Hold, ttlMs: number, options: CallOptions = {}): Promise<Hold> {
+      const keys = hold.deltas.map(({ key }) => {
+        if (!key) throw noSuchHold()
+        return key
+      })
+      return holdAfter(hold, await change(hold, keys, () => ({ kind: 'extend', ttlMs }), options))
+    },
+
+    /**
+     * Gives back what is held. A repeat returns the same result.
+     *
+     * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
+     */
+    async release(hold: Hold, options: CallOptions = {}): Promise<Hold> {
+      const keys = hold.deltas.flatMap(({ key }) => key ?? [])
+      return holdAfter(hold, await change(hold, keys, () => ({ kind: 'release' }), options))
+    },
+
+    read,
+  }
+}
+
+const SLOTS =
+  'A counter with several slots cannot be held, as no slot holds the total value. Nothing was changed.'
+
+const tokenOf = ({ token }: { token: string }) => token
+
+/** The sum for each counter. The order is that of the first change of each. */
+function sumsOf(changes: readonly CounterDelta[], least = 1): Map<string, number> {
+  const sums = new Map<string, number>()
+  for (const [index, { name, delta }] of changes.entries()) {
+    const sum = (sums.get(name) ?? 0) + delta
+    if (!Number.isSafeInteger(sum))
+      throw inputError({ message: 'makes a sum that is not a SafeInt', path: ['changes', index, 'delta'] })
+    sums.set(name, sum)
+  }
+  for (const [index, { name, delta }] of changes.entries())
+    if (Math.abs(delta) < least || Math.abs(sums.get(name) ?? 0) < least)
+      throw inputError({ message: 'must not be 0, alone or summed up', path: ['changes', index, 'delta'] })
+  return sums
+}
+
+/** An error names the first change of the counter that has no room. */
+function atFirstChange(error: unknown, changes: readonly CounterDelta[], keys: readonly CounterKey[]): never {
+  if (!(error instanceof NthError) || error.details.index === undefined) throw error
+  const { name } = keys[error.details.index] ?? {}
+  const index = changes.findIndex((change) => change.name === name)
+  throw new NthError(error.code, error.message, { ...error.details, index }, { cause: error })
+}
+
+/** A hold after an operation, which all of its parts have gone through. */
+function holdAfter(hold: Hold, { results }: Applied): Hold {
+  const part = partOf(results[0])
+  return part ? { ...hold, state: part.state, expiresAt: part.expiresAt } : hold
+}
+
+function partOf(result: Applied['results'][number] | undefined): HoldPart | undefined {
+  return result && !('kind' in result) ? (result satisfies CounterResult).part : undefined
+}
+
+type HoldRow = PartRow & Record<'namespace' | 'name', Buffer | null> & { is_expired: number | null }
+
+async function readHolds(connection: Connection, holds: readonly { token: string }[]): Promise<Hold[]> {
+  const rows = await connection.select<HoldRow>(
+    `select ${PART_COLUMNS.replaceAll(/\w+/g, 'h.$&')},
+            h.expires_at <= greatest(v.held_at, ${NOW_MS}) as is_expired, n.name as namespace, c.name
+       from hold h force index (primary)
+       left join counter_value v on v.counter_id = h.counter_id and v.slot = 0
+       left join counter c on c.id = h.counter_id
+       left join namespace n on n.id = c.namespace_id
+      where h.token in (${list(holds, ({ token }) => hex(token))})
+      order by h.token, h.counter_id`,
+  )
+  const byToken = new Map<string, Hold>()
+  for (const row of rows) {
+    const token = row.token.toString('hex')
+    const { namespace, name } = row
+    const key = namespace && name ? { namespace: namespace.toString(), name: name.toString() } : undefined
+    const part = partIn(row)
+    const before = byToken.get(token) ?? { token, state: undefined, expiresAt: part.expiresAt, deltas: [] }
+    const deltas = [...before.deltas, { key, delta: part.amount }]
+    const state = part.state === 'RESERVED' && row.is_expired ? 'EXPIRED' : part.state
+    // Of a deleted counter, the row stays as it was.
+    byToken.set(token, {
+      ...before,
+      deltas,
+      state: key && before.state !== 'EXPIRED' ? state : before.state,
+    } as Hold)
+  }
+  return [...byToken.values()].filter(({ state }) => state !== undefined)
+}
+
+async function listHolds(
+  connection: Connection,
+  { namespace, name }: CounterKey,
+  { limit, fromEnd, after, before }: Page<HoldPosition>,
+): Promise<HoldPosition[]> {
+  const direction = fromEnd ? 'desc' : 'asc'
+  const placeOf = ({ expiresAt, amount, token }: HoldPosition) =>
+    `(${integer(expiresAt)}, ${integer(amount)}, ${hex(token)})`
+  const conditions = [
+    ...(after
+      ? [
+          `h.open_until >= ${integer(after.expiresAt)}`,
+          `(h.open_until, h.amount, h.token) > ${placeOf(after)}`,
+        ]
+      : []),
+    ...(before
+      ? [
+          `h.open_until <= ${integer(before.expiresAt)}`,
+          `(h.open_until, h.amount, h.token) < ${placeOf(before)}`,
+        ]
+      : []),
+  ]
+  const rows = await connection.select<Record<'open_until' | 'amount', number> & { token: Buffer }>(
+    `select straight_join h.token, h.amount, h.open_until
+       from namespace n
+       join counter c on c.namespace_id = n.id and c.name = ${bytes(name)}
+       join counter_value v on v.counter_id = c.id and v.slot = 0
+       join hold h force index (hold_open) on h.counter_id = c.id
+      where n.name = ${bytes(namespace)} and h.open_until > greatest(v.held_at, ${NOW_MS})
+        ${conditions.map((condition) => `and ${condition}`).join(' ')}
+      order by h.open_until ${direction}, h.amount ${direction}, h.token ${direction}
+      limit ${integer(limit)}`,
+  )
+  return rows.map(({ token, amount, open_until }) => ({
+    token: token.toString('hex'),
+    amount: Number(amount),
+    expiresAt: Number(open_until),
+  }))
+}
