@@ -73,7 +73,9 @@ export function applyAll(changes: readonly CounterStep[], at: Date): CounterResu
     const result = apply(row, operation, at, heldAt)
     if (result instanceof NthError) {
       for (const [place, changed] of changes.entries()) undo(changed, before[place])
-      return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
+      const isAboutRow = result.code === 'LIMIT_REACHED' || result.code === 'OUT_OF_RANGE'
+      const details = isAboutRow ? { ...result.details, index, value: row.value } : result.details
+      return new NthError(result.code, result.message, details)
     }
     results.push(result)
   }

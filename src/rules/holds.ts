@@ -1,6 +1,6 @@
 import { add, addWithin, outOfRange, type RowState, refusalOf, revisionOf } from './addition.ts'
 import { type CounterResult, type HoldOperation, type HoldPart, NOTHING_HELD } from './counter.ts'
-import { type ErrorDetails, NthError } from './errors.ts'
+import { type ErrorDetails, NthError, unavailable } from './errors.ts'
 import type { ReservationState } from './sequence.ts'
 
 /*
@@ -34,6 +34,8 @@ export function hold(
   at: Date,
   heldAt: number,
 ): CounterResult | NthError {
+  // It was deleted since it was marked as held, and has a new row.
+  if (!row.held) return unavailable('A counter was deleted in the meantime; nothing was held.')
   const refusal = refusalOf(row, delta, at)
   if (refusal) return refusal
   const { up, down } = addHeld(row, delta)
