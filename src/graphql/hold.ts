@@ -46,7 +46,8 @@ builder.objectField(Counter, 'holds', (t) =>
     {
       type: HoldRef,
       nullable: true,
-      description: 'The open holds of this counter. Those that expire first come first.',
+      description:
+        'The open holds of this counter. Those that expire first come first. Null only if they could not be read.',
       extensions: { check: checks.page, right: on('WRITE', 'its name', ({ parent }) => parent) },
       async resolve({ namespace, name }, args, context, info) {
         const { nth, owner } = context

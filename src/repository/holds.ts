@@ -5,7 +5,14 @@ import type { Connection } from '../mysql/connection.ts'
 import { joined } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
 import { bytes, hex, integer, list } from '../mysql/sql.ts'
-import type { CounterKey, CounterResult, HoldOperation, HoldPart, Page } from '../rules/counter.ts'
+import {
+  type CounterKey,
+  type CounterResult,
+  type HoldOperation,
+  type HoldPart,
+  keyText,
+  type Page,
+} from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { noSuchHold } from '../rules/holds.ts'
 import { inputError } from '../rules/names.ts'
@@ -40,7 +47,7 @@ export interface HoldPosition {
   token: string
 }
 
-type Operation = HoldOperation extends infer Each
+type PartOperation = HoldOperation extends infer Each
   ? Each extends HoldOperation
     ? Omit<Each, 'token'>
     : never
@@ -50,19 +57,27 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
   const { database, rows, groupCommit } = dependencies
   const reads = batchReads(tokenOf, joined(database, readHolds), () => undefined)
 
-  /** Marks counters as held, so that earlier versions refuse them, and their processes read what is held. */
-  async function ensureHeld(keys: readonly CounterKey[], owner?: Owner): Promise<void> {
-    const cached = keys.map((key) => rows.cached(key))
-    const found = await Promise.all(keys.map((key, index) => cached[index] ?? rows.load(key)))
+  /** Counters that are being marked as held, by the texts of their keys. */
+  const marking = new Map<string, Promise<unknown>>()
+
+  /**
+   * Marks a counter as held, so that earlier versions refuse it, and flushes read what is held: once for all who wait.
+   *
+   * @throws {NthError} BAD_USER_INPUT for one with slots; UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  async function mark(key: CounterKey, owner?: Owner): Promise<unknown> {
+    const { slots, hasHolds } = (rows.cached(key) ?? (await rows.load(key)))?.definition ?? {}
+    if (hasHolds) return undefined
+    if (slots !== undefined && slots > 1) throw new NthError('BAD_USER_INPUT', SLOTS)
+    const text = keyText(key)
     const operation = { kind: 'define', change: { hasHolds: true } } as const
-    await Promise.all(
-      keys.map(async (key, index) => {
-        const { slots, hasHolds } = found[index]?.definition ?? {}
-        if (hasHolds) return
-        if (slots !== undefined && slots > 1) throw new NthError('BAD_USER_INPUT', SLOTS)
-        await groupCommit.change({ operations: [onCounter(rows, key, operation)], mode: 'one', owner })
-      }),
-    )
+    const marked =
+      marking.get(text) ??
+      groupCommit
+        .change({ operations: [onCounter(rows, key, operation)], mode: 'one', owner })
+        .finally(() => marking.delete(text))
+    marking.set(text, marked)
+    return marked
   }
 
   /** @throws {NthError} NOT_FOUND */
@@ -76,7 +91,7 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
   async function change(
     { token }: Hold,
     keys: readonly CounterKey[],
-    operationOn: (key: CounterKey) => Operation,
+    operationOn: (key: CounterKey) => PartOperation,
     options: CallOptions,
   ): Promise<Applied> {
     const operations = keys.map((key) => onCounter(rows, key, { ...operationOn(key), token }))
@@ -114,7 +129,8 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
     ): Promise<Hold> {
       const sums = sumsOf(changes)
       const keys = [...sums.keys()].map((name) => ({ namespace, name }))
-      await ensureHeld(keys, options.owner)
+      const isMarked = (key: CounterKey) => rows.cached(key)?.definition.hasHolds
+      if (!keys.every(isMarked)) await Promise.all(keys.map((key) => mark(key, options.owner)))
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operations = [...sums].map(([name, delta]) =>
         onCounter(rows, { namespace, name }, { kind: 'hold', token, delta, ttlMs, longestMs }),
