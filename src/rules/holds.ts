@@ -21,7 +21,7 @@ export const LONGEST_HOLD_MS = 86_400_000
 /** The same for one that a page made. */
 export const LONGEST_PAGE_HOLD_MS = 900_000
 
-type Part<Kind> = Extract<HoldOperation, { kind: Kind }>
+type OperationOf<Kind> = Extract<HoldOperation, { kind: Kind }>
 
 /**
  * Holds an addition, or a subtraction, if there is room. It never saturates.
@@ -30,7 +30,7 @@ type Part<Kind> = Extract<HoldOperation, { kind: Kind }>
  */
 export function hold(
   row: RowState,
-  { token, delta, ttlMs, longestMs }: Part<'hold'>,
+  { token, delta, ttlMs, longestMs }: OperationOf<'hold'>,
   at: Date,
   heldAt: number,
 ): CounterResult | NthError {
@@ -48,7 +48,7 @@ export function hold(
 /** Counts what is held, or another amount. A repeat returns the first result. */
 export function confirm(
   row: RowState,
-  { token, delta }: Part<'confirm'>,
+  { token, delta }: OperationOf<'confirm'>,
   at: Date,
 ): CounterResult | NthError {
   const part = row.parts.get(token)
@@ -79,7 +79,7 @@ export function confirm(
 /** Moves the expiry, as far as it may be. */
 export function extend(
   row: RowState,
-  { token, ttlMs }: Part<'extend'>,
+  { token, ttlMs }: OperationOf<'extend'>,
   heldAt: number,
 ): CounterResult | NthError {
   const part = row.parts.get(token)
@@ -90,7 +90,7 @@ export function extend(
 }
 
 /** Gives back what is held, also what has expired: then it can no longer be confirmed. A repeat changes nothing. */
-export function release(row: RowState, { token }: Part<'release'>): CounterResult | NthError {
+export function release(row: RowState, { token }: OperationOf<'release'>): CounterResult | NthError {
   const part = row.parts.get(token)
   if (!part) return noSuchHold()
   if (part.state === 'CONFIRMED') return closed(part.state)
