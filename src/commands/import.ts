@@ -267,9 +267,9 @@ function each<Item>(items: readonly Item[], work: (item: Item, index: number) =>
   return Promise.all(results)
 }
 
-/** Whether callers see the same definition: not since when periods are tracked. */
+/** Whether callers see the same definition: not since when periods are tracked, nor whether it was held. */
 function isSame(a: Definition, b: Definition): boolean {
-  const visible = ({ periods, ...rest }: Definition) => {
+  const visible = ({ periods, hasHolds: _, ...rest }: Definition) => {
     return { ...rest, periods: periods.map(({ period, keepDays }) => ({ period, keepDays })) }
   }
   return isDeepStrictEqual(visible(a), visible(b))

@@ -216,7 +216,8 @@ function readingIn(
     periods: periodsIn(row, running),
     now: 1000 * Number(row.now ?? 0),
     isNew: row.is_new === 1,
-    held: definition.hasHolds ? heldIn(row) : undefined,
+    // Where the sum was added, nothing depends on it.
+    held: definition.hasHolds && !isAdded ? heldIn(row) : undefined,
   }
 }
 

@@ -13,7 +13,7 @@ import {
   keyText,
   type Page,
 } from '../rules/counter.ts'
-import { NthError } from '../rules/errors.ts'
+import { NthError, unavailable } from '../rules/errors.ts'
 import { noSuchHold } from '../rules/holds.ts'
 import { inputError } from '../rules/names.ts'
 import type { CounterRow } from '../rules/rows.ts'
@@ -75,6 +75,13 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
       marking.get(text) ??
       groupCommit
         .change({ operations: [onCounter(rows, key, operation)], mode: 'one', owner })
+        .catch((error) => {
+          // Whether it was marked or not, nothing was held.
+          const isUnknown = error instanceof NthError && error.code === 'OUTCOME_UNKNOWN'
+          throw isUnknown
+            ? unavailable('A counter could not be marked as held; nothing was held.', error)
+            : error
+        })
         .finally(() => marking.delete(text))
     marking.set(text, marked)
     return marked

@@ -64,8 +64,7 @@ export function add(row: RowState, delta: number, at: Date): CounterResult | Nth
     const applied = Math.min(room, ...rooms)
     return addWithin(row, previous + applied, applied)
   }
-  const refusal = refusalOf(row, delta, at, beyond, exceeded)
-  if (refusal) return refusal
+  if (beyond || exceeded.length > 0) return refusedBy(row, delta, at, beyond, exceeded)
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
   if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
   return outOfRange(`${previous} plus ${delta}`, previous)
@@ -77,15 +76,22 @@ interface PeriodUse extends PeriodLimit {
 }
 
 /** Why there is no room for an addition; undefined: there is. */
-export function refusalOf(
+export function refusalOf(row: RowState, delta: number, at: Date): NthError | undefined {
+  const beyond = crossed(row.definition, row.value + delta, row.held)
+  const exceeded = exceededLimits(row, delta)
+  return beyond || exceeded.length > 0 ? refusedBy(row, delta, at, beyond, exceeded) : undefined
+}
+
+/** The error of an addition beyond a bound, which never resets, or beyond limits. */
+function refusedBy(
   row: RowState,
   delta: number,
   at: Date,
-  beyond = crossed(row.definition, row.value + delta, row.held),
-  exceeded: readonly PeriodUse[] = exceededLimits(row, delta),
-): NthError | undefined {
+  beyond: Crossed | undefined,
+  exceeded: readonly PeriodUse[],
+): NthError {
   if (beyond) return limitReached(`${row.value} plus ${delta}`, beyond, row.value)
-  return exceeded.length > 0 ? periodLimitReached(row, delta, exceeded, at) : undefined
+  return periodLimitReached(row, delta, exceeded, at)
 }
 
 /** The limits that an addition would exceed. */
