@@ -27,8 +27,8 @@ export function heldIn(row: HeldRow): HeldReading {
 }
 
 /** Whether a hold may have expired that is still part of what is held. */
-export function mayHaveExpired({ held }: CounterReading): boolean {
-  return held !== undefined && held.firstExpiry !== null && held.firstExpiry <= held.at
+export function mayHaveExpired({ firstExpiry, at }: HeldReading): boolean {
+  return firstExpiry !== null && firstExpiry <= at
 }
 
 /**

@@ -143,7 +143,7 @@ class FlushTransaction implements Transaction {
     const mayCollect = approach.kind === 'quick' && !session.isGalera
     const readCounters = counters.length > 0 ? changeCounters(counters, text, mayCollect) : undefined
     const readSubjects = COUNTS.lock(counters, text)
-    const readParts = lockParts(counters, text)
+    const readParts = counters.some(({ tokens }) => tokens) ? lockParts(counters, text) : undefined
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     const readLost = lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
@@ -165,7 +165,7 @@ class FlushTransaction implements Transaction {
         readings.set(work, reading)
     }
     for (const [work, reading] of readLost(answers)) if (!readings.has(work)) readings.set(work, reading)
-    const expiring = [...readings].filter(([, reading]) => mayHaveExpired(reading))
+    const expiring = [...readings].filter(([, { held }]) => held && mayHaveExpired(held))
     if (expiring.length > 0) {
       text = new FlushText(at, session.isGalera)
       const readSettled = settleHolds(expiring, text)
