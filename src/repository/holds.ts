@@ -4,7 +4,7 @@ import { NOW_MS, PART_COLUMNS, type PartRow, partIn } from '../commit/holdStatem
 import type { Connection } from '../mysql/connection.ts'
 import { joined } from '../mysql/pool.ts'
 import { JOINED } from '../mysql/slots.ts'
-import { bytes, hex, integer, list } from '../mysql/sql.ts'
+import { bytes, groupBy, hex, integer, list } from '../mysql/sql.ts'
 import {
   type CounterKey,
   type CounterResult,
@@ -47,12 +47,6 @@ export interface HoldPosition {
   token: string
 }
 
-type PartOperation = HoldOperation extends infer Each
-  ? Each extends HoldOperation
-    ? Omit<Each, 'token'>
-    : never
-  : never
-
 export function openHolds(dependencies: OperationDependencies<CounterKey, CounterRow>) {
   const { database, rows, groupCommit } = dependencies
   const reads = batchReads(tokenOf, joined(database, readHolds), () => undefined)
@@ -94,21 +88,18 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
     return hold
   }
 
-  /** Applies an operation to each counter of a hold: to all or none. */
+  /** Applies an operation to each of some counters of a hold: to all or none. */
   async function change(
-    { token }: Hold,
     keys: readonly CounterKey[],
-    operationOn: (key: CounterKey) => PartOperation,
+    operationOn: (key: CounterKey) => HoldOperation,
     options: CallOptions,
   ): Promise<Applied> {
-    const operations = keys.map((key) => onCounter(rows, key, { ...operationOn(key), token }))
-    const deadline = database.deadline()
-    return groupCommit
-      .change({ operations, mode: 'all', missingRows: 'fail', deadline, ...options })
-      .catch((error) => {
-        // A counter was deleted in the meantime.
-        throw error instanceof MissingRow ? noSuchHold() : error
-      })
+    const operations = keys.map((key) => onCounter(rows, key, operationOn(key)))
+    const request = { operations, mode: 'all', missingRows: 'fail', deadline: database.deadline() } as const
+    return groupCommit.change({ ...request, ...options }).catch((error) => {
+      // A counter was deleted in the meantime.
+      throw error instanceof MissingRow ? noSuchHold() : error
+    })
   }
 
   return {
@@ -181,16 +172,14 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
             path: ['changes', index, 'delta'],
           })
       }
-      const keys = hold.deltas.map(({ key }) => {
-        if (!key) throw noSuchHold()
-        return key
-      })
+      const keys = keysOf(hold)
+      const { token } = hold
+      const deltaOf = ({ name }: CounterKey) => sums && (sums.get(name) ?? 0)
       const applied = await change(
-        hold,
         keys,
-        ({ name }) => ({ kind: 'confirm', delta: sums && (sums.get(name) ?? 0) }),
+        (key) => ({ kind: 'confirm', token, delta: deltaOf(key) }),
         options,
-      )
+      ).catch((error) => atFirstChange(error, changes ?? keys, keys))
       return keys.map((key, index) => changeOf(key, applied.results[index], applied))
     },
 
@@ -200,11 +189,8 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
      * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async extend(hold: Hold, ttlMs: number, options: CallOptions = {}): Promise<Hold> {
-      const keys = hold.deltas.map(({ key }) => {
-        if (!key) throw noSuchHold()
-        return key
-      })
-      return holdAfter(hold, await change(hold, keys, () => ({ kind: 'extend', ttlMs }), options))
+      const { token } = hold
+      return holdAfter(hold, await change(keysOf(hold), () => ({ kind: 'extend', token, ttlMs }), options))
     },
 
     /**
@@ -213,8 +199,9 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
      * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async release(hold: Hold, options: CallOptions = {}): Promise<Hold> {
+      const { token } = hold
       const keys = hold.deltas.flatMap(({ key }) => key ?? [])
-      return holdAfter(hold, await change(hold, keys, () => ({ kind: 'release' }), options))
+      return holdAfter(hold, await change(keys, () => ({ kind: 'release', token }), options))
     },
 
     read,
@@ -225,6 +212,14 @@ const SLOTS =
   'A counter with several slots cannot be held, as no slot holds the total value. Nothing was changed.'
 
 const tokenOf = ({ token }: { token: string }) => token
+
+/** @throws {NthError} NOT_FOUND if one of them was deleted */
+function keysOf({ deltas }: Hold): CounterKey[] {
+  return deltas.map(({ key }) => {
+    if (!key) throw noSuchHold()
+    return key
+  })
+}
 
 /** The sum for each counter. The order is that of the first change of each. */
 function sumsOf(changes: readonly CounterDelta[], least = 1): Map<string, number> {
@@ -242,7 +237,11 @@ function sumsOf(changes: readonly CounterDelta[], least = 1): Map<string, number
 }
 
 /** An error names the first change of the counter that has no room. */
-function atFirstChange(error: unknown, changes: readonly CounterDelta[], keys: readonly CounterKey[]): never {
+function atFirstChange(
+  error: unknown,
+  changes: readonly { name: string }[],
+  keys: readonly CounterKey[],
+): never {
   if (!(error instanceof NthError) || error.details.index === undefined) throw error
   const { name } = keys[error.details.index] ?? {}
   const index = changes.findIndex((change) => change.name === name)
@@ -272,23 +271,21 @@ async function readHolds(connection: Connection, holds: readonly { token: string
       where h.token in (${list(holds, ({ token }) => hex(token))})
       order by h.token, h.counter_id`,
   )
-  const byToken = new Map<string, Hold>()
-  for (const row of rows) {
-    const token = row.token.toString('hex')
-    const { namespace, name } = row
-    const key = namespace && name ? { namespace: namespace.toString(), name: name.toString() } : undefined
-    const part = partIn(row)
-    const before = byToken.get(token) ?? { token, state: undefined, expiresAt: part.expiresAt, deltas: [] }
-    const deltas = [...before.deltas, { key, delta: part.amount }]
-    const state = part.state === 'RESERVED' && row.is_expired ? 'EXPIRED' : part.state
-    // Of a deleted counter, the row stays as it was.
-    byToken.set(token, {
-      ...before,
-      deltas,
-      state: key && before.state !== 'EXPIRED' ? state : before.state,
-    } as Hold)
-  }
-  return [...byToken.values()].filter(({ state }) => state !== undefined)
+  return [...groupBy(rows, ({ token }) => token.toString('hex'))].flatMap(([token, parts]) => {
+    const deltas = parts.map(({ namespace, name, amount }) => ({
+      key: namespace && name ? { namespace: namespace.toString(), name: name.toString() } : undefined,
+      delta: Number(amount),
+    }))
+    // The part of a deleted counter stays as it was.
+    const states = parts.flatMap((row) => (row.name ? stateOf(row) : []))
+    const state = states.includes('EXPIRED') ? 'EXPIRED' : states[0]
+    return state ? [{ token, state, expiresAt: Number(parts[0].expires_at), deltas }] : []
+  })
+}
+
+function stateOf(row: HoldRow): ReservationState {
+  const { state } = partIn(row)
+  return state === 'RESERVED' && row.is_expired ? 'EXPIRED' : state
 }
 
 async function listHolds(
