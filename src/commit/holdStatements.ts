@@ -133,7 +133,7 @@ export function writeParts(writes: readonly CounterWrite[]): string[] {
 
 /** Stores parts, which are given by `partValues`. */
 export function storeParts(rows: readonly string[]): string {
-  return `insert into hold (token, counter_id, amount, open_until, expires_at, latest, state, results)
+  return `insert into hold (${PART_VALUES.join(', ')})
 values ${list(rows, (row) => `(${row})`)}
 on duplicate key update
        open_until = values(open_until),
@@ -142,12 +142,53 @@ on duplicate key update
        results = values(results)`
 }
 
+/** All columns of a part. */
+export const PART_VALUES = [
+  'token',
+  'counter_id',
+  'amount',
+  'open_until',
+  'expires_at',
+  'latest',
+  'state',
+  'results',
+] as const
+
 /** The values of all columns of a part. */
 export function partValues(token: string, counterId: number, part: HoldPart): string {
   const { amount, expiresAt, latest, state, confirmed } = part
   const openUntil = orNull(state === 'RESERVED' ? expiresAt : null, integer)
   const results = orNull(confirmed ?? null, (first) => bytes(JSON.stringify(first)))
   return `${hex(token)}, ${integer(counterId)}, ${integer(amount)}, ${openUntil}, ${integer(expiresAt)}, ${integer(latest)}, ${STATES.indexOf(state)}, ${results}`
+}
+
+/**
+ * Sums what a counter holds anew, of which all sums are lost or out of date: what has expired since its holds were judged is
+ * part of it, as in any row.
+ */
+export function sumHolds(id: number): string {
+  const own = `from hold h where h.counter_id = v.counter_id and h.open_until > v.held_at`
+  return `update counter_value v
+   set held_up = coalesce((select sum(greatest(h.amount, 0)) ${own}), 0),
+       held_down = coalesce((select -sum(least(h.amount, 0)) ${own}), 0),
+       first_expiry = (select min(h.open_until) ${own})
+ where counter_id = ${integer(id)} and slot = 0`
+}
+
+/**
+ * Judges the holds of a counter by an instant, for a sweep of what expired before: after it, those don't count as held. The
+ * first statement locks the counter.
+ */
+export function judgeHolds(id: number, at: number): string[] {
+  const row = `counter_id = ${integer(id)} and slot = 0`
+  return [
+    `select counter_id from counter_value force index (primary) where ${row} for update`,
+    `update counter_value
+   set held_at = ${integer(at)},
+       revision = revision + 1
+ where ${row} and held_at < ${integer(at)}`,
+    sumHolds(id),
+  ]
 }
 
 /** Assignments of what is held to a counter's row, each followed by a comma. */

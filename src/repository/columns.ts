@@ -44,7 +44,7 @@ export const HELD = `if(v.first_expiry is null, null, concat_ws(' ', v.held_up, 
               from hold h force index (hold_open)
              where h.counter_id = v.counter_id and h.open_until > v.held_at and h.open_until <= ${JUDGED_AT})))) as held`
 
-export function heldIn({ held }: { held: string | null }): Pick<CounterState, 'held' | 'heldDown'> {
+export function heldIn({ held = null }: { held?: string | null }): Pick<CounterState, 'held' | 'heldDown'> {
   if (held === null) return { held: 0, heldDown: 0 }
   const [up = 0, down = 0, expiredUp = 0, expiredDown = 0] = held.split(' ').map(Number)
   return { held: up - expiredUp, heldDown: down - expiredDown }

@@ -51,7 +51,8 @@ export interface CounterValue
   revision?: number | undefined
 }
 
-type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at' | 'held'> &
+type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at'> &
+  Partial<Pick<StateRow, 'held'>> &
   Record<'id' | 'version', number>
 
 type CounterLookup<State> = Lookup<CounterKey, State | CounterState>
@@ -73,7 +74,7 @@ const VALUE_ONLY: CounterColumns<CounterValue> = {
 }
 
 const WHOLE: CounterColumns<CounterState> = {
-  columns: `, revision, created_at, updated_at, ${HELD}`,
+  columns: ', revision, created_at, updated_at',
   stateOf: ({ namespace, name }, definition, row) => ({
     namespace,
     name,
@@ -101,6 +102,8 @@ async function readCounters<State extends CounterValue>(
     lookup.state = undefined
     return cache.peek(lookup.text)
   })
+  // The subquery costs every read some of its time.
+  const hasHolds = columns !== '' && cachedRows.some((row) => row?.definition.hasHolds)
   const indexes = new Map<number, number>()
   let ids = ''
   for (const [index, row] of cachedRows.entries()) {
@@ -111,7 +114,7 @@ async function readCounters<State extends CounterValue>(
   }
   if (indexes.size > 0) {
     const rows = await connection.select<RowById>(
-      `select counter_id as id, version, value${columns}
+      `select counter_id as id, version, value${columns}${hasHolds ? `, ${HELD}` : ''}
        from counter_value v force index (primary)
       where counter_id in (${ids.slice(1)}) and slot = 0 and created_at is not null`,
     )

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { RETENTION_DAYS } from '../commit/fence.ts'
+import { judgeHolds } from '../commit/holdStatements.ts'
 import { PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
@@ -39,6 +40,7 @@ export function sweeps(keyTtlMs: number): ScheduledJob[] {
     { name: 'sweep fences', everyS: 3600, run: sweepFences },
     { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
     { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
+    { name: 'sweep holds', everyS: 86_400, run: sweepHolds },
   ]
 }
 
@@ -183,6 +185,39 @@ function executeAll(connection: PooledConnection, statements: readonly string[])
   return connection.inTransaction(async () => {
     for (const statement of statements) await connection.query(statement)
   })
+}
+
+/** How long holds are kept after they have expired, or would have. */
+const HOLDS_KEPT_MS = 30 * DAY_MS
+
+type SweptPart = { token: Buffer; counter_id: number; expires_at: number; is_open: number }
+
+/**
+ * Deletes the parts of holds that have expired, or would have, long ago. What nobody has closed is still part of what its
+ * counter holds, until its holds are judged by a later instant.
+ */
+export async function sweepHolds({ database, now, shouldContinue }: JobContext): Promise<void> {
+  const cutoff = now.getTime() - HOLDS_KEPT_MS
+  let after = ''
+  while (shouldContinue()) {
+    const page = await database.withRetry(JOBS, async (connection) => {
+      const parts = await connection.select<SweptPart>(
+        `select token, counter_id, expires_at, open_until is not null as is_open
+           from hold force index (primary)
+          where true ${after} order by token, counter_id limit ${BATCH}`,
+      )
+      const old = parts.filter(({ expires_at }) => expires_at <= cutoff)
+      const open = new Set(old.filter(({ is_open }) => is_open).map(({ counter_id }) => counter_id))
+      const judged = [...open].sort((a, b) => a - b).flatMap((id) => judgeHolds(id, cutoff))
+      const keys = old.map(({ token, counter_id }) => ({ token, counter_id }))
+      if (old.length > 0)
+        await executeAll(connection, [...judged, ...eachFrom('hold', `expires_at <= ${cutoff}`)(keys)])
+      return parts
+    })
+    const last = page.at(-1)
+    if (!last || page.length < BATCH) return
+    after = `and token >= ${bytes(last.token)} and (token, counter_id) > (${bytes(last.token)}, ${integer(last.counter_id)})`
+  }
 }
 
 /** Counters or sequence groups per statement: takes a few milliseconds. */

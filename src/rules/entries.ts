@@ -246,6 +246,8 @@ const line = z.discriminatedUnion('type', [
       createdAt: instant.optional(),
       updatedAt: instant.nullable().optional(),
       subjectSalt: digits32.optional(),
+      // Missing if its holds were never judged.
+      heldAt: instant.optional(),
       history: history.default([]),
     })
     .refine(({ definition, value }) => !definition || !crossed(definition, value), {
@@ -288,6 +290,26 @@ const line = z.discriminatedUnion('type', [
     isFree: flag,
     expiresAt: instant,
     closedAt: instant.nullable(),
+  }),
+  // The part of a hold on a counter.
+  z.strictObject({
+    type: z.literal('hold'),
+    ...key,
+    token: digits32,
+    amount: integer,
+    expiresAt: instant,
+    latest: instant,
+    state: z.enum(['RESERVED', 'CONFIRMED', 'RELEASED']),
+    confirmed: z
+      .strictObject({
+        delta: integer,
+        value: integer,
+        previousValue: integer,
+        appliedDelta: integerOrNull,
+        valuesIn: valuesIn.optional(),
+        at: integer,
+      })
+      .optional(),
   }),
   // Subjects that have counted. Period null and 1970: once ever.
   z.strictObject({

@@ -1,6 +1,6 @@
 import type { Client } from '../client/client.ts'
 
-const COUNTER = `name value minValue maxValue overflow slots oncePer timeZone periods { period keepDays } createdAt updatedAt
+const COUNTER = `name value held heldDown minValue maxValue overflow limits { period max used held } slots oncePer timeZone periods { period keepDays } createdAt updatedAt
   hour: valueIn(period: HOUR) day: valueIn(period: DAY) week: valueIn(period: WEEK)
   hours: history(period: HOUR, last: 50) { start end value } days: history(period: DAY, last: 70) { start end value }
   weeks: history(period: WEEK, last: 10) { start value } months: history(period: MONTH, last: 4) { start value }
