@@ -329,7 +329,7 @@ export interface CounterFault {
 
 /** The fault of a counter in a time zone that is unknown here. */
 export function zoneFault(timeZone: string): CounterFault {
-  return { error: unknownZone(timeZone), allowed: ['set', 'raise', 'define', 'delete'] }
+  return { error: unknownZone(timeZone), allowed: ['set', 'raise', 'define', 'delete', 'extend', 'release'] }
 }
 
 /** The fault of a counter whose value was deleted from the database by hand. */
