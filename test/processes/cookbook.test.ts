@@ -253,6 +253,73 @@ it('keeps a quota that many use at once, and one that was raised or lowered', as
   expect(await use('Umbrella', 1)).toBeUndefined()
 })
 
+it('sells exactly 100 copies to those who pay, and settles twice what it counts once', async () => {
+  const { url, ask, target } = await startService()
+  type Pay = (id: string) => Promise<boolean>
+  interface Edition {
+    sell(copies: number, pay: Pay): Promise<string>
+    settle(id: string): Promise<string>
+  }
+  const { sell, settle } = await importRecipe<Edition>(url, 'edition.mjs')
+  const abandoned: string[] = []
+  const buyers = await inParallel(30, 60, (index) =>
+    // A third dies before it pays.
+    index % 3 === 0 ? sell(1, async (id) => abandoned.push(id) > 0) : sell(1, async () => true),
+  )
+  expect(sorted(buyers.map((text) => Number(text.replace('Copy ', ''))))).toEqual(upTo(61).slice(1))
+  for (const id of abandoned) expect(await settle(id)).toMatch(/^Copy \d+$/)
+  expect(await sell(39, async () => false)).toBe('Not paid')
+  let late = ''
+  await sell(39, async (id) => {
+    late = id
+    expect(await sell(1, async () => true)).toBe('All are being paid for')
+    await query(
+      target,
+      'update hold set open_until = 1, expires_at = 1 where open_until is not null',
+      'update counter_value set first_expiry = 1',
+    )
+    expect(await sell(39, async () => true)).toBe('Copy 100')
+    return true
+  }).then((text) => expect(text).toBe('Refund it'))
+  expect(await settle(late)).toBe('Refund it')
+  expect(await sell(1, async () => true)).toBe('Sold out')
+  expect(await ask('{ counter(name: "print", namespace: "gallery") { value held } }')).toEqual({
+    counter: { value: 100, held: 0 },
+  })
+})
+
+it('spends a budget that many hold the worst case of, and gives back what they did not use', async () => {
+  const { url, ask } = await startService()
+  interface Budget {
+    define(team: string, budget: number): Promise<unknown>
+    spend(team: string, most: number, call: () => Promise<number>): Promise<number | undefined>
+  }
+  const { define, spend } = await importRecipe<Budget>(url, 'budget.mjs')
+  await define('ads', 1000)
+  const totals = await inParallel(20, 60, () => spend('ads', 100, async () => 15))
+  const spent = totals.filter((total) => total !== undefined)
+  expect(sorted(spent)).toEqual(upTo(spent.length).map((call) => 15 * call))
+  const { counter } = await ask('{ counter(name: "ads", namespace: "tokens") { held limits { used } } }')
+  expect(counter).toEqual({ held: 0, limits: [{ used: 15 * spent.length }] })
+})
+
+it('never lets a wallet pay more than it has, with what is held', async () => {
+  const { url } = await startService()
+  interface Wallet {
+    open(owner: string): Promise<unknown>
+    payIn(owner: string, amount: number): Promise<number>
+    hold(owner: string, amount: number): Promise<string | undefined>
+    settle(id: string, owner: string, amount: number): Promise<number>
+  }
+  const { open, payIn, hold, settle } = await importRecipe<Wallet>(url, 'wallet.mjs')
+  await open('bob')
+  await payIn('bob', 100)
+  const holds = (await inParallel(20, 30, () => hold('bob', 7))).filter((id) => id !== undefined)
+  expect(holds).toHaveLength(14)
+  const balances = await Promise.all(holds.map((id) => settle(id, 'bob', 5)))
+  expect(sorted(balances)).toEqual(upTo(14).map((order) => 25 + 5 * order))
+})
+
 it('counts one vote of each voter', async () => {
   const { url } = await startService()
   const { vote } = await importRecipe<{ vote(choice: string, voter: string): Promise<string> }>(
