@@ -22,7 +22,9 @@ it.each(upTo(runSize(1, 3)))(
   async (stream) => {
     const [before, after] = [await freshDatabase(), await freshDatabase()]
     const tokens = await fillWithAnything(before, createRandom(stream))
-    const ids = tokens.slice(0, 100).map((token) => encodeId('Reservation', token))
+    const ids = tokens.reservations.slice(0, 50).map((token) => encodeId('Reservation', token))
+    const holdIds = tokens.holds.slice(0, 50).map((token) => encodeId('Hold', token))
+    const allIds = [...ids, ...holdIds]
     const text = await exported(before)
     const { code, errors } = await restored(after, text)
     expect([code, errors]).toEqual([
@@ -32,10 +34,10 @@ it.each(upTo(runSize(1, 3)))(
     // As the first process does when it starts.
     await runLeaderboardJobs(after)
     const [one, other] = [await startService({ target: before }), await startService({ target: after })]
-    const state = await wholeState(other, ALL, ids)
+    const state = await wholeState(other, ALL, allIds)
     expect(JSON.stringify(state).length).toBeGreaterThan(50_000)
     // What sorts its counters by value may follow their changes by seconds.
-    await expect.poll(() => wholeState(one, ALL, ids)).toEqual(state)
+    await expect.poll(() => wholeState(one, ALL, allIds)).toEqual(state)
 
     // So do changes: numbers go on where they were, and what was refused still is.
     const changes = `mutation {
@@ -51,6 +53,7 @@ it.each(upTo(runSize(1, 3)))(
     j: defineSequence(namespace: "shop", name: "plain", definition: { format: "F1x{group}-{value}" }) { format }
     k: defineSequence(namespace: "shop", name: "exact", definition: { gapless: false }) { gapless }
     ${ids.map((id, index) => `r${index}: confirmReservation(id: "${id}") { value state }`).join('\n')}
+    ${holdIds.map((id, index) => `h${index}: confirmHold(id: "${id}") { value appliedDelta replayed }`).join('\n')}
   }`
     expect(await other.send(changes)).toEqual(await one.send(changes))
     expect([one.faults, other.faults]).toEqual([[], []])
