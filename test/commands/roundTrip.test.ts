@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { encodeId } from '../../src/graphql/arguments.ts'
 import { DAY_MS } from '../../src/rules/calendar.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
 import { wholeState } from '../support/database/wholeState.ts'
 import { fillWithAnything, NAMESPACES } from '../support/model/anyState.ts'
@@ -66,6 +66,43 @@ it('exports the same lines from the copy, in the same order', { tags: 'slow' }, 
   const text = await exported(before)
   await restored(after, text)
   expect(entriesIn(await exported(after))).toEqual(entriesIn(text))
+})
+
+it('leaves out holds with a counter that was deleted, or lost its value, as their rest could be confirmed', async () => {
+  const [before, after] = [await freshDatabase(), await freshDatabase()]
+  const { counters, holds } = openTestNth(before)
+  const hold = (...names: string[]) =>
+    holds.hold(
+      'n',
+      names.map((name) => ({ name, delta: 2 })),
+      { ttlMs: 60_000, longestMs: 60_000 },
+    )
+  const [whole, deleted, lost] = [await hold('a', 'b'), await hold('a', 'gone'), await hold('a', 'lost')]
+  await counters.delete({ namespace: 'n', name: 'gone' })
+  await query(
+    before,
+    "delete from counter_value where counter_id = (select id from counter where name = 'lost')",
+  )
+  const text = await exported(before)
+  const parts = entriesIn(text).filter(({ type }) => type === 'hold')
+  expect(parts.map(({ token }) => token)).toEqual([whole.token, whole.token])
+  expect((await restored(after, text)).errors).toContain('Parts of holds: 2 created.')
+  expect((await restored(after, text, '--continue')).errors).toContain('Parts of holds: 2 kept.')
+  const copy = openTestNth(after)
+  expect(await copy.counters.read({ namespace: 'n', name: 'a' })).toMatchObject({ value: 0, held: 2 })
+  for (const hold of [deleted, lost])
+    await expect(copy.holds.read(hold.token)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  expect(await copy.holds.confirm(await copy.holds.read(whole.token))).toMatchObject([
+    { value: 2 },
+    { value: 2 },
+  ])
+})
+
+it('exports nothing of holds where there are none, which earlier versions would refuse', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.define({ namespace: 'n', name: 'a' }, { maxValue: 9 })
+  expect(await exported(target)).not.toMatch(/hold|held|maxIn/i)
 })
 
 it('carries over which leaderboards a namespace has, and places what was added in past periods, too', async () => {
