@@ -27,7 +27,7 @@ works while Nth runs, too. A file named - is the standard input.
 The file is checked first. If anything is wrong, the faults are listed by line, and nothing is applied.
 
 If a number exists, the greater one stays; in a descending sequence, the lower one. Counters and sequences that don't exist
-are defined as in the file. So you can repeat an import, also after an interruption. Totals of periods, reservations,
+are defined as in the file. So you can repeat an import, also after an interruption. Totals of periods, reservations, holds,
 subjects, keys and documents stay behind: nth restore takes them into an empty database.
 
   --dry-run           only print what would be done

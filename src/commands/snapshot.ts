@@ -334,7 +334,18 @@ async function* exportReservations(connection: Connection): AsyncGenerator<Entry
   }
 }
 
-/** The parts of holds on counters that exist, in the order of their tokens. */
+/**
+ * Whether all counters of a hold exist. A hold without some of them can't be confirmed; without the parts of these, it
+ * could.
+ */
+const IS_WHOLE = `(
+        select 1
+          from hold o
+          left join counter_value v on v.counter_id = o.counter_id and v.slot = 0 and ${COUNTER_EXISTS}
+         where o.token = h.token and v.counter_id is null
+         limit 1) is null`
+
+/** The parts of holds, in the order of their tokens. */
 async function* exportHolds(connection: Connection): AsyncGenerator<Entry> {
   const rows = rowsOf<PartRow & NamedRow & { id: number }>(
     connection,
@@ -343,6 +354,7 @@ async function* exportHolds(connection: Connection): AsyncGenerator<Entry> {
        from hold h force index (primary)
        join counter c on c.id = h.counter_id
        join namespace n on n.id = c.namespace_id`,
+    IS_WHOLE,
   )
   for await (const row of rows) {
     const { amount, expiresAt, latest, state, confirmed } = partIn(row)

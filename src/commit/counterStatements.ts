@@ -16,14 +16,7 @@ import {
 } from './batch.ts'
 import { forgetSubjects, redefine, remove } from './counterDefinition.ts'
 import type { Fence } from './fence.ts'
-import {
-  changesHolds,
-  HELD_COLUMNS,
-  type HeldRow,
-  heldAssignments,
-  heldIn,
-  sumHolds,
-} from './holdStatements.ts'
+import { changesHolds, HELD_COLUMNS, type HeldRow, heldAssignments, heldIn } from './holdStatements.ts'
 import {
   areRoomy,
   areRunning,
@@ -406,10 +399,7 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
   let deletedRevision = 0
   for (const write of counters) {
     const { work, before, after } = write
-    if (before.isLost && !after.isDeleted) {
-      statements.push(restore(work.row, before))
-      if (work.row.definition.hasHolds) statements.push(sumHolds(work.row.id))
-    }
+    if (before.isLost && !after.isDeleted) statements.push(restore(work.row, before))
     if (after.newSalt !== undefined) statements.push(...forgetSubjects(work.row, after.newSalt, at))
     if (after.isDeleted) {
       assertInvariant(before.revision !== undefined, 'the revision of a locked counter was read')

@@ -123,12 +123,18 @@ export function changesHolds(write: CounterWrite): boolean {
   return write.work.tokens !== undefined && !changedParts(write).next().done
 }
 
-/** The statement that writes the parts that were changed, if any. */
+/** The statements that write the parts that were changed, if any, after the rows of their counters. */
 export function writeParts(writes: readonly CounterWrite[]): string[] {
   const rows: string[] = []
-  for (const write of writes)
-    for (const [token, part] of changedParts(write)) rows.push(partValues(token, write.work.row.id, part))
-  return rows.length === 0 ? [] : [storeParts(rows)]
+  const sums: string[] = []
+  for (const write of writes) {
+    const { id, definition } = write.work.row
+    for (const [token, part] of changedParts(write)) rows.push(partValues(token, id, part))
+    // A reset is the cure of sums that are lost or wrong.
+    if (definition.hasHolds && write.work.operations.some(({ kind }) => kind === 'set'))
+      sums.push(sumHolds(id))
+  }
+  return rows.length === 0 ? sums : [storeParts(rows), ...sums]
 }
 
 /** Stores parts, which are given by `partValues`. */
@@ -162,18 +168,28 @@ export function partValues(token: string, counterId: number, part: HoldPart): st
   return `${hex(token)}, ${integer(counterId)}, ${integer(amount)}, ${openUntil}, ${integer(expiresAt)}, ${integer(latest)}, ${STATES.indexOf(state)}, ${results}`
 }
 
+/** The parts that are in the sums of a counter's row `v`. */
+const SUMMED = 'from hold h where h.counter_id = v.counter_id and h.open_until > v.held_at'
+const UP = `coalesce((select sum(greatest(h.amount, 0)) ${SUMMED}), 0)`
+const DOWN = `coalesce((select -sum(least(h.amount, 0)) ${SUMMED}), 0)`
+const FIRST_EXPIRY = `(select min(h.open_until) ${SUMMED})`
+
 /**
  * Sums what a counter holds anew, of which all sums are lost or out of date: what has expired since its holds were judged is
  * part of it, as in any row.
  */
 export function sumHolds(id: number): string {
-  const own = `from hold h where h.counter_id = v.counter_id and h.open_until > v.held_at`
   return `update counter_value v
-   set held_up = coalesce((select sum(greatest(h.amount, 0)) ${own}), 0),
-       held_down = coalesce((select -sum(least(h.amount, 0)) ${own}), 0),
-       first_expiry = (select min(h.open_until) ${own})
+   set held_up = ${UP},
+       held_down = ${DOWN},
+       first_expiry = ${FIRST_EXPIRY}
  where counter_id = ${integer(id)} and slot = 0`
 }
+
+/** The condition of a counter's row `v` that has other sums than its holds, or in which they would never expire. */
+export const HAS_WRONG_SUMS = `(v.held_up <> ${UP}
+        or v.held_down <> ${DOWN}
+        or coalesce(v.first_expiry, ${Number.MAX_SAFE_INTEGER}) > ${FIRST_EXPIRY})`
 
 /**
  * Judges the holds of a counter by an instant, for a sweep of what expired before: after it, those don't count as held. The

@@ -189,34 +189,40 @@ function executeAll(connection: PooledConnection, statements: readonly string[])
 
 /** How long holds are kept after they have expired, or would have. */
 const HOLDS_KEPT_MS = 30 * DAY_MS
+/** Parts of holds that one transaction deletes at most: as many as a hold can have. */
+const PARTS = 1000
 
 type SweptPart = { token: Buffer; counter_id: number; expires_at: number; is_open: number }
 
 /**
- * Deletes the parts of holds that have expired, or would have, long ago. What nobody has closed is still part of what its
- * counter holds, until its holds are judged by a later instant.
+ * Deletes holds that have expired, or would have, long ago: each with all of its parts, as the rest could be confirmed. What
+ * nobody has closed is still part of what its counter holds, until its holds are judged by a later instant.
  */
 export async function sweepHolds({ database, now, shouldContinue }: JobContext): Promise<void> {
   const cutoff = now.getTime() - HOLDS_KEPT_MS
-  let after = ''
+  let after = 'true'
   while (shouldContinue()) {
     const page = await database.withRetry(JOBS, async (connection) => {
       const parts = await connection.select<SweptPart>(
         `select token, counter_id, expires_at, open_until is not null as is_open
            from hold force index (primary)
-          where true ${after} order by token, counter_id limit ${BATCH}`,
+          where ${after}
+          order by token, counter_id
+          limit ${PARTS}`,
       )
-      const old = parts.filter(({ expires_at }) => expires_at <= cutoff)
+      const holds = [...groupBy(parts, ({ token }) => token.toString('hex')).values()]
+      // More parts of the last one may follow.
+      if (parts.length === PARTS && holds.length > 1) holds.pop()
+      const old = holds.filter((hold) => hold.every(({ expires_at }) => expires_at <= cutoff)).flat()
       const open = new Set(old.filter(({ is_open }) => is_open).map(({ counter_id }) => counter_id))
-      const judged = [...open].sort((a, b) => a - b).flatMap((id) => judgeHolds(id, cutoff))
+      // Not with the deletions: so a counter is locked for a moment only.
+      for (const id of open) await executeAll(connection, judgeHolds(id, cutoff))
       const keys = old.map(({ token, counter_id }) => ({ token, counter_id }))
-      if (old.length > 0)
-        await executeAll(connection, [...judged, ...eachFrom('hold', `expires_at <= ${cutoff}`)(keys)])
-      return parts
+      if (old.length > 0) await executeAll(connection, eachFrom('hold')(keys))
+      return { isLast: parts.length < PARTS, token: holds.at(-1)?.[0].token }
     })
-    const last = page.at(-1)
-    if (!last || page.length < BATCH) return
-    after = `and token >= ${bytes(last.token)} and (token, counter_id) > (${bytes(last.token)}, ${integer(last.counter_id)})`
+    if (page.isLast || !page.token) return
+    after = `token > ${bytes(page.token)}`
   }
 }
 

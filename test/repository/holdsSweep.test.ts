@@ -87,13 +87,31 @@ it('sweeps many holds, also of deleted counters, in batches', async () => {
   expect(await query(target, 'select count(*) as n from hold')).toEqual([{ n: 0 }])
 })
 
-it('sums what is held anew when a value that was deleted by hand is reset', async () => {
+it('deletes a hold with all of its parts, whose other ones could be confirmed', async () => {
   const target = await freshDatabase()
   const { holds } = openTestNth(target)
-  for (const delta of upTo(3)) await holds.hold('n', [{ name: 'c', delta }], times)
-  await query(target, 'delete from counter_value')
-  const { counters } = openTestNth(target)
-  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'CONFLICT' })
-  await counters.reset(key, 5)
-  expect(await counters.read(key)).toMatchObject({ value: 5, held: 6 })
+  const names = upTo(1000).map((index) => `c${index}`)
+  const hold = (deltas: readonly string[]) =>
+    holds.hold(
+      'n',
+      deltas.map((name) => ({ name, delta: 1 })),
+      times,
+    )
+  // Their parts fill more pages than one, in whatever order their tokens are.
+  const [large, small] = [await hold(names), await hold(['c1', 'c2'])]
+  const counts = () => query(target, 'select count(*) as n from hold group by token order by n')
+  // As of a month ago, but for one part.
+  await query(
+    target,
+    `update hold set expires_at = expires_at - ${31 * DAY_MS}, open_until = expires_at
+      where counter_id <> (select id from counter where name = 'c1000')`,
+    'update counter_value set first_expiry = 1 where held_up > 0',
+  )
+  await sweep(target, 0)
+  expect(await counts()).toEqual([{ n: 1000 }])
+  expect(await holds.find(small.token)).toBeUndefined()
+  await sweep(target, 31)
+  expect(await counts()).toEqual([])
+  await expect(holds.confirm(large)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  expect(await sums(target)).toEqual({ stored: { held: 0, down: 0 }, open: { held: 0, down: 0 } })
 })

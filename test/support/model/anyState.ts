@@ -29,8 +29,11 @@ const ZONES = ['UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/New_York']
 const DAY_MS = 86_400_000
 const SAFE = Number.MAX_SAFE_INTEGER
 
-/** Fills a database with everything there can be, over the last two months. Returns the tokens of reservations. */
-export async function fillWithAnything(target: Target, random: Random): Promise<string[]> {
+/** Fills a database with everything there can be, over the last two months. Returns the tokens of reservations and holds. */
+export async function fillWithAnything(
+  target: Target,
+  random: Random,
+): Promise<Record<'reservations' | 'holds', string[]>> {
   let now = Date.now() - 60 * DAY_MS
   const { counters, holds, sequences, namespaces } = openTestNth(target, { now: () => new Date(now) })
   const tokens: string[] = []
@@ -94,10 +97,8 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
     async () => {
       if (held.length === 0) return
       const hold = pick(held as [Hold, ...Hold[]])
-      await holds.confirm(
-        hold,
-        hold.deltas.slice(0, 1).map(({ key }) => ({ name: key?.name ?? '', delta: 1 })),
-      )
+      const other = hold.deltas.slice(0, 1).map(({ key }) => ({ name: key?.name ?? '', delta: 1 }))
+      await holds.confirm(hold, other)
     },
     ...Array.from({ length: 4 }, () => async () => {
       tokens.push((await sequences.reserve(group('exact'), 1 + random.below(86_400))).token)
@@ -122,5 +123,5 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
     now = Math.min(now, Date.now())
     await attempt(pick(steps as [() => Promise<unknown>, ...(() => Promise<unknown>)[]]))
   }
-  return tokens
+  return { reservations: tokens, holds: held.map(({ token }) => token) }
 }
