@@ -86,6 +86,37 @@ it('reaches a hold only with the right on all of its counters', async () => {
   expect(await reader.refusal(node)).toMatchObject(FORBIDDEN)
 })
 
+it('hides holds of other counters as if they did not exist', async () => {
+  const { admin, as, createKey } = await startProtected()
+  const hold = async (name: string) => (await admin.ask(HOLD(1, '', name))).hold.id
+  const [mine, other] = [await hold('mine'), await hold('other')]
+  const unknown = Buffer.from(`Hold:${'0'.repeat(32)}`).toString('base64url')
+  const caller = as((await createKey([{ scopes: ['ADD', 'HOLD', 'READ'], names: ['mine'] }])).secret)
+  for (const text of [
+    confirming,
+    releasing,
+    (id: string) => `mutation { extendHold(id: "${id}") { state } }`,
+  ]) {
+    const [refused, missing] = [await caller.send(text(other)), await caller.send(text(unknown))]
+    expect(refused).toEqual(missing)
+    expect(refused.errors?.[0]?.extensions).toEqual({ code: 'NOT_FOUND' })
+  }
+  const nodes = `{ nodes(ids: ["${mine}", "${other}", "${unknown}"]) { ... on Hold { deltas { delta } } } }`
+  expect(await caller.ask(nodes)).toEqual({ nodes: [{ deltas: [{ delta: 1 }] }, null, null] })
+})
+
+it('counts what one request holds as a whole, apart from what it adds', async () => {
+  const { as, createKey } = await startProtected()
+  const { send } = as((await createKey([{ scopes: ['ADD', 'HOLD'], maxDelta: 3 }])).secret)
+  const held = (delta: number) => `hold(changes: [{ name: "c", delta: ${delta} }]) { state }`
+  const added = 'incrementBy(name: "c", delta: 3) { value }'
+  const { data, errors } = await send(`mutation { a: ${held(2)} b: ${held(2)} c: ${added} d: ${held(1)} }`)
+  expect(data).toMatchObject({ a: { state: 'RESERVED' }, b: null, c: { value: 3 }, d: { state: 'RESERVED' } })
+  expect(errors?.map(({ path, extensions }) => [path, extensions])).toEqual([
+    [['b'], { ...FORBIDDEN, limit: 3, index: 0 }],
+  ])
+})
+
 it('stores HOLD so that earlier versions, whose schema lacks it, list keys without it', async () => {
   const { admin, createKey, target } = await startProtected()
   await createKey([{ scopes: ['READ', 'HOLD'] }])
@@ -93,4 +124,10 @@ it('stores HOLD so that earlier versions, whose schema lacks it, list keys witho
   expect(JSON.parse(String(stored?.grants))[0]).toMatchObject({ scopes: ['READ'], holds: true })
   const { apiKeys } = await admin.ask('{ apiKeys { nodes { grants { scopes } } } }')
   expect(apiKeys.nodes).toEqual([{ grants: [{ scopes: ['READ', 'HOLD'] }] }])
+  // Nor do they read it of a grant whose other scopes they must not use.
+  await createKey([{ scopes: ['ADD', 'HOLD'], onceOnly: true }])
+  const { nodes } = (await admin.ask('{ apiKeys { nodes { grants { scopes onceOnly } } } }')).apiKeys
+  const [once] = await query(target, 'select grants from api_key order by id desc limit 1')
+  expect(JSON.parse(String(once?.grants))[0]).toMatchObject({ scopes: [], onceScopes: ['ADD'], holds: true })
+  expect(nodes).toContainEqual({ grants: [{ scopes: ['ADD', 'HOLD'], onceOnly: true }] })
 })
