@@ -168,28 +168,35 @@ export function partValues(token: string, counterId: number, part: HoldPart): st
   return `${hex(token)}, ${integer(counterId)}, ${integer(amount)}, ${openUntil}, ${integer(expiresAt)}, ${integer(latest)}, ${STATES.indexOf(state)}, ${results}`
 }
 
-/** The parts that are in the sums of a counter's row `v`. */
-const SUMMED = 'from hold h where h.counter_id = v.counter_id and h.open_until > v.held_at'
-const UP = `coalesce((select sum(greatest(h.amount, 0)) ${SUMMED}), 0)`
-const DOWN = `coalesce((select -sum(least(h.amount, 0)) ${SUMMED}), 0)`
-const FIRST_EXPIRY = `(select min(h.open_until) ${SUMMED})`
+/** What the sums of a counter's row `v` should be. Closed parts, which may be far more, are not read if its id is a literal. */
+function sumsOf(id: string) {
+  const own = `from hold h where h.counter_id = ${id} and h.open_until > 0 and h.open_until > v.held_at`
+  return {
+    up: `coalesce((select sum(greatest(h.amount, 0)) ${own}), 0)`,
+    down: `coalesce((select -sum(least(h.amount, 0)) ${own}), 0)`,
+    firstExpiry: `(select min(h.open_until) ${own})`,
+  }
+}
 
 /**
  * Sums what a counter holds anew, of which all sums are lost or out of date: what has expired since its holds were judged is
  * part of it, as in any row.
  */
 export function sumHolds(id: number): string {
+  const { up, down, firstExpiry } = sumsOf(integer(id))
   return `update counter_value v
-   set held_up = ${UP},
-       held_down = ${DOWN},
-       first_expiry = ${FIRST_EXPIRY}
+   set held_up = ${up},
+       held_down = ${down},
+       first_expiry = ${firstExpiry}
  where counter_id = ${integer(id)} and slot = 0`
 }
 
+const SUMS = sumsOf('v.counter_id')
+
 /** The condition of a counter's row `v` that has other sums than its holds, or in which they would never expire. */
-export const HAS_WRONG_SUMS = `(v.held_up <> ${UP}
-        or v.held_down <> ${DOWN}
-        or coalesce(v.first_expiry, ${Number.MAX_SAFE_INTEGER}) > ${FIRST_EXPIRY})`
+export const HAS_WRONG_SUMS = `(v.held_up <> ${SUMS.up}
+        or v.held_down <> ${SUMS.down}
+        or coalesce(v.first_expiry, ${Number.MAX_SAFE_INTEGER}) > ${SUMS.firstExpiry})`
 
 /**
  * Judges the holds of a counter by an instant, for a sweep of what expired before: after it, those don't count as held. The

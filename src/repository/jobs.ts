@@ -200,6 +200,7 @@ type SweptPart = { token: Buffer; counter_id: number; expires_at: number; is_ope
  */
 export async function sweepHolds({ database, now, shouldContinue }: JobContext): Promise<void> {
   const cutoff = now.getTime() - HOLDS_KEPT_MS
+  const judged = new Set<number>()
   let after = 'true'
   while (shouldContinue()) {
     const page = await database.withRetry(JOBS, async (connection) => {
@@ -214,9 +215,12 @@ export async function sweepHolds({ database, now, shouldContinue }: JobContext):
       // More parts of the last one may follow.
       if (parts.length === PARTS && holds.length > 1) holds.pop()
       const old = holds.filter((hold) => hold.every(({ expires_at }) => expires_at <= cutoff)).flat()
-      const open = new Set(old.filter(({ is_open }) => is_open).map(({ counter_id }) => counter_id))
       // Not with the deletions: so a counter is locked for a moment only.
-      for (const id of open) await executeAll(connection, judgeHolds(id, cutoff))
+      for (const { counter_id: id, is_open } of old)
+        if (is_open && !judged.has(id)) {
+          await executeAll(connection, judgeHolds(id, cutoff))
+          judged.add(id)
+        }
       const keys = old.map(({ token, counter_id }) => ({ token, counter_id }))
       if (old.length > 0) await executeAll(connection, eachFrom('hold')(keys))
       return { isLast: parts.length < PARTS, token: holds.at(-1)?.[0].token }
