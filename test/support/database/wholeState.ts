@@ -54,7 +54,7 @@ async function countersOf(send: Client['send'], name: string): Promise<unknown[]
     const { data, errors } = await send(
       `query($name: String!, $after: String) {
         namespace(name: $name) {
-          counters(first: 8, after: $after) { pageInfo { hasNextPage endCursor } nodes { ${COUNTER} } }
+          counters(first: 3, after: $after) { pageInfo { hasNextPage endCursor } nodes { ${COUNTER} } }
         }
       }`,
       { name, after },
