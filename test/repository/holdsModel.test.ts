@@ -671,7 +671,8 @@ async function openRun({ processClock, query, nodeAt, clockAt }: Awaited<ReturnT
       case 'repeat': {
         const [earlier, request] = [...model.keys].at(-1 - operation.which) ?? []
         if (!earlier || !request) return 'nothing'
-        const other: KeyedOperation = { kind: 'add', name: 'a', delta: 1, hasKey: true }
+        // No generated addition is as large.
+        const other: KeyedOperation = { kind: 'add', name: 'a', delta: 9, hasKey: true }
         const repeated = operation.isOther ? other : request.operation
         return `${repeated.kind} ${await apply(repeated, node, earlier)}`
       }
