@@ -409,7 +409,16 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
     }
     if (after.isDefined) statements.push(...redefine(work.row, after.definition, at))
     // With a definition, only that of a new counter, which has one slot.
-    if (after.counted === 0 && !changesHolds(write)) continue
+    if (after.counted === 0 && !changesHolds(write)) {
+      // Its new bounds may take the room of holds that have expired: no clock may open those again.
+      if (before.held?.isSettled)
+        statements.push(
+          `update counter_value
+   set ${heldAssignments(write)}value = value
+ where counter_id = ${integer(work.row.id)} and slot = 0`,
+        )
+      continue
+    }
     if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
     else changed.push(write)
   }
