@@ -54,6 +54,8 @@ function answerIn(result: (Answer & { group?: Answer }) | Answer[] | null): Answ
 
 const CHANGE = '{ value previousValue appliedDelta alreadyCounted replayed }'
 const COUNTER = '{ value revision held heldDown minValue maxValue overflow }'
+/** A definition returns its value, and reads what is held later. */
+const DEFINED = '{ value revision minValue maxValue overflow }'
 const GROUP = '{ lastValue nextValue revision }'
 const RESERVATION = '{ id value formatted state }'
 const HOLD = '{ id state expiresAt }'
@@ -65,7 +67,7 @@ const SELECTIONS: Record<ApiOperation['kind'], string> = {
   incrementMany: CHANGE,
   reset: CHANGE,
   resetAll: '{ resetCount }',
-  defineCounter: COUNTER,
+  defineCounter: DEFINED,
   deleteCounter: CHANGE,
   counters: COUNTER,
   nextInSequence: '{ value lastValue formatted alreadyIssued replayed }',
