@@ -19,9 +19,10 @@ const EXPIRED = 10_000
 const PEER = 'bench_holds'
 const THOUSAND = numbered('one', 1000)
 
-const HOLD = 'mutation($name: String!) { hold(changes: [{ name: $name }], ttlSeconds: 86400) { id } }'
+// As compiled operations are: with no variables within values.
+const HOLD = 'mutation($changes: [CounterDeltaInput!]!) { hold(changes: $changes, ttlSeconds: 86400) { id } }'
 const KEYED_HOLD =
-  'mutation($name: String!, $key: String!) { hold(changes: [{ name: $name }], ttlSeconds: 86400, idempotencyKey: $key) { id } }'
+  'mutation($changes: [CounterDeltaInput!]!, $key: String!) { hold(changes: $changes, ttlSeconds: 86400, idempotencyKey: $key) { id } }'
 const KEYED_INCREMENT =
   'mutation($name: String!, $key: String!) { increment(name: $name, idempotencyKey: $key) { value } }'
 const CONFIRM = 'mutation($id: ID!) { confirmHold(id: $id) { value } }'
@@ -156,7 +157,8 @@ async function send(url: URL, operations: readonly Operation[]): Promise<string[
 }
 
 const urlOf = ({ urls }: Running) => new URL(urls[0] as string)
-const on = (query: string, names: readonly string[]) => names.map((name) => ({ query, variables: { name } }))
+const on = (query: string, names: readonly string[]) =>
+  names.map((name) => ({ query, variables: query === DEFINE ? { name } : { changes: [{ name }] } }))
 
 /** Makes the counters that all starts use. */
 async function prepare(nth: Running, connection: Connection): Promise<void> {
@@ -185,11 +187,12 @@ async function costOf(
   const nameAt = (index: number) => allNames[(index * 7919) % allNames.length] ?? ''
   const called = Array.from({ length: CALLS }, (_, index) => nameAt(index))
   const ids = query === CONFIRM ? await send(url, on(HOLD, called)) : []
-  const operations = called.map((name, index) => ({
-    query,
-    variables:
-      query === CONFIRM ? { id: ids[index] } : query === HOLD ? { name } : { name, key: randomUUID() },
-  }))
+  const operations = called.map((name, index): Operation => {
+    if (query === CONFIRM) return { query, variables: { id: ids[index] } }
+    const key = query === HOLD ? {} : { key: randomUUID() }
+    const variables = query === KEYED_INCREMENT ? { name, ...key } : { changes: [{ name }], ...key }
+    return { query, variables }
+  })
   const sum = isPeer
     ? `sum(value + held) as sum from ${PEER}.counter`
     : 'sum(value + held_up) as sum from counter_value'
