@@ -14,6 +14,8 @@ import { numbered } from './workloads.ts'
 const STARTS = 5
 const CONNECTIONS = 64
 const CALLS = 4000
+/** It is slow. */
+const PEER_CALLS = 1000
 const MANY = 100_000
 const EXPIRED = 10_000
 const PEER = 'bench_holds'
@@ -38,6 +40,8 @@ interface Side {
   /** How many open holds the counter has. */
   open?: number
   isPeer?: true
+  /** Whether another process made the holds that are confirmed. */
+  isElsewhere?: true
   /** The side before it that it is compared with, and whether by its rate. The bar is the most, or for a rate the least. */
   beside?: { index: number; bar: number; isRate?: true }
 }
@@ -47,6 +51,12 @@ const SIDES: readonly Side[] = [
   { title: '`hold`', query: HOLD, beside: { index: 0, bar: 1.6 } },
   { title: '`hold` with a key', query: KEYED_HOLD, beside: { index: 0, bar: 1.6 } },
   { title: '`confirmHold`', query: CONFIRM, beside: { index: 0, bar: 1.6 } },
+  {
+    title: '`confirmHold` of another process',
+    query: CONFIRM,
+    isElsewhere: true,
+    beside: { index: 0, bar: 1.6 },
+  },
   { title: `\`hold\` beside ${MANY} open ones`, query: HOLD, open: MANY, beside: { index: 1, bar: 1.1 } },
   { title: '`hold` of 1 000 counters', query: HOLD, names: THOUSAND },
   {
@@ -61,7 +71,7 @@ const SIDES: readonly Side[] = [
     query: HOLD,
     names: THOUSAND,
     isPeer: true,
-    beside: { index: 5, bar: 1, isRate: true },
+    beside: { index: 6, bar: 1, isRate: true },
   },
 ]
 
@@ -88,6 +98,7 @@ export function holds({ rounds, ...options }: Options & Progress): Promise<strin
     const expired: Expired[] = []
     for (let start = 1; start <= STARTS; start++) {
       const nth = resources.keep(await startNth(target, { NTH_LOG_LEVEL: 'error' }))
+      const other = resources.keep(await startNth(target, { NTH_LOG_LEVEL: 'error' }))
       const program = startProgram('holdsPeer.ts', [JSON.stringify({ ...target, database: PEER })])
       const peer = resources.keep(await running(program))
       if (start === 1) await prepare(nth, connection)
@@ -96,7 +107,7 @@ export function holds({ rounds, ...options }: Options & Progress): Promise<strin
         for (const side of start % 2 === 1 ? SIDES : SIDES.toReversed()) {
           signal.throwIfAborted()
           const name = `${SIDES.indexOf(side)}-${start}-${round}`
-          const cost = await costOf(side, side.isPeer ? peer : nth, store, name, connection)
+          const cost = await costOf(side, side.isPeer ? peer : nth, other, store, name, connection)
           if (round > 0) costs[SIDES.indexOf(side)]?.push(cost)
           say(
             `start ${start}, round ${round}, ${side.title}: ${usOf(cost).toFixed(1)} µs, ${cost.rate.toFixed(0)}/s`,
@@ -104,7 +115,7 @@ export function holds({ rounds, ...options }: Options & Progress): Promise<strin
         }
       expired.push(await meetExpired(nth, store, `expired-${start}`, connection))
       say(`start ${start}, flushes in ms: ${JSON.stringify(expired.at(-1))}`)
-      await Promise.all([nth.end(), peer.end()])
+      await Promise.all([nth.end(), other.end(), peer.end()])
     }
     const medianIn = (index: number, figure: (cost: Cost) => number) =>
       medianOf((costs[index] ?? []).map(figure))
@@ -117,7 +128,7 @@ export function holds({ rounds, ...options }: Options & Progress): Promise<strin
     ])
     return [
       '# Holds',
-      `${CONNECTIONS} connections: medians of ${STARTS} starts of ${rounds} rounds of ${CALLS} calls. Processor time of a call in µs. Ratios are medians of those of each round, with the lowest and the highest: to processor time, or to the textbook's rate.`,
+      `${CONNECTIONS} connections: medians of ${STARTS} starts of ${rounds} rounds of ${CALLS} calls, ${PEER_CALLS} of the textbook. Processor time of a call in µs. Ratios are medians of those of each round, with the lowest and the highest: to processor time, or to the textbook's rate.`,
       tableOf(['', 'calls/s', 'node', 'database', 'ratio (bar)'], rows),
       `A flush that meets ${EXPIRED} expired holds: ${expired.map(({ meetingMs }) => meetingMs.toFixed(1)).join(', ')} ms of the database's processor time, median ${medianOf(expired.map(({ meetingMs }) => meetingMs)).toFixed(1)} (at most 20); the next one ${medianOf(expired.map(({ nextMs }) => nextMs)).toFixed(1)}. ${[...new Set(expired.map(({ plan }) => plan))].join(' or ')}. The next one reads no holds.`,
       '',
@@ -171,8 +182,9 @@ async function prepare(nth: Running, connection: Connection): Promise<void> {
 
 /** Measures the calls of a round, and checks that all of them were counted or are held. */
 async function costOf(
-  { query, names, open = 10, isPeer }: Side,
+  { query, names, open = 10, isPeer, isElsewhere }: Side,
   system: Running,
+  other: Running,
   store: number,
   newName: string,
   connection: Connection,
@@ -185,8 +197,9 @@ async function costOf(
   }
   const allNames = names ?? [newName]
   const nameAt = (index: number) => allNames[(index * 7919) % allNames.length] ?? ''
-  const called = Array.from({ length: CALLS }, (_, index) => nameAt(index))
-  const ids = query === CONFIRM ? await send(url, on(HOLD, called)) : []
+  const calls = isPeer ? PEER_CALLS : CALLS
+  const called = Array.from({ length: calls }, (_, index) => nameAt(index))
+  const ids = query === CONFIRM ? await send(isElsewhere ? urlOf(other) : url, on(HOLD, called)) : []
   const operations = called.map((name, index): Operation => {
     if (query === CONFIRM) return { query, variables: { id: ids[index] } }
     const key = query === HOLD ? {} : { key: randomUUID() }
@@ -203,12 +216,12 @@ async function costOf(
   const sentAt = performance.now()
   await send(url, operations)
   const seconds = (performance.now() - sentAt) / 1000
-  const nodeUs = (1e6 * (exactTimeOf(system.pid) - before[0])) / CALLS
+  const nodeUs = (1e6 * (exactTimeOf(system.pid) - before[0])) / calls
   await idleTimeOf(store)
-  const databaseUs = (1e6 * (exactTimeOf(store) - before[1])) / CALLS
+  const databaseUs = (1e6 * (exactTimeOf(store) - before[1])) / calls
   const added = (await sumNow()) - sumBefore
-  if (added !== (query === CONFIRM ? 0 : CALLS)) throw new Error(`${CALLS} calls added ${added}: ${query}`)
-  return { rate: CALLS / seconds, nodeUs, databaseUs }
+  if (added !== (query === CONFIRM ? 0 : calls)) throw new Error(`${calls} calls added ${added}: ${query}`)
+  return { rate: calls / seconds, nodeUs, databaseUs }
 }
 
 /** Inserts holds of a counter that end one after another, the first so many milliseconds from now. */

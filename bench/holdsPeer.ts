@@ -8,7 +8,7 @@ import type { Target } from '../src/mysql/settings.ts'
 const typeDefs = /* GraphQL */ `
   input CounterDeltaInput {
     name: String!
-    delta: Int! = 1
+    delta: Int
   }
   type Hold {
     id: ID!
@@ -22,11 +22,11 @@ const typeDefs = /* GraphQL */ `
 `
 
 interface HoldArguments {
-  changes: { name: string; delta: number }[]
+  changes: { name: string; delta?: number }[]
   ttlSeconds: number
 }
 
-const { database, ...server }: Target & { names: string[] } = JSON.parse(process.argv[2] ?? '{}')
+const { database, ...server }: Target = JSON.parse(process.argv[2] ?? '{}')
 const setup = await createConnection(server)
 await setup.query(`create database if not exists ${database}`)
 await setup.end()
@@ -60,7 +60,7 @@ async function hold(_: unknown, { changes, ttlSeconds }: HoldArguments) {
   const token = randomBytes(16)
   try {
     await connection.beginTransaction()
-    for (const { name, delta } of changes) {
+    for (const { name, delta = 1 } of changes) {
       const [[counter]] = await connection.execute<RowDataPacket[]>(
         'select id, value + held as used, max_value from counter where name = ? for update',
         [name],
