@@ -328,8 +328,8 @@ builder.mutationFields((t) => ({
     async resolve(_, args, context, info): Promise<CounterSource> {
       const [change, options] = [withZone(args.definition), callOptions(args, context, info)]
       const defined = await context.nth.counters.define(keyIn(args), change, options)
-      const { key, value, definition, revision } = defined
-      return { ...key, value, definition, revision }
+      const { key, value, definition, revision, held } = defined
+      return { ...key, value, definition, revision, ...(held && { held: held.up, heldDown: held.down }) }
     },
   }),
   deleteCounter: t.field({

@@ -36,7 +36,7 @@ builder.node(HoldRef, {
     ...exposed(t, {
       state: [ReservationStateRef, 'Its state.'],
       expiresAt: ['DateTime', 'When it expires, unless it is confirmed or released before.'],
-      deltas: [[HeldDelta], 'What it takes of each counter.'],
+      deltas: [[HeldDelta], 'What it takes of each counter, in the order of their names.'],
     }),
   }),
 })
@@ -115,7 +115,7 @@ builder.mutationFields((t) => ({
     type: [CounterChangeRef],
     extensions: { right: toConfirm },
     description:
-      'Counts what was held, or `changes` instead, on the same counters: less gives the rest back, and more must fit. A counter that is left out of `changes` counts nothing. After the hold has expired, it is confirmed if there is room. A repeat returns the first result.',
+      'Counts what was held, or `changes` instead, on the same counters: less gives the rest back, and more must fit. A counter that is left out of `changes` counts nothing. The results are in the order of `deltas`. After the hold has expired, it is confirmed if there is room. A repeat returns the first result.',
     args: {
       id,
       changes: t.arg({

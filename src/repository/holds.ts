@@ -33,6 +33,7 @@ export interface Hold {
   state: ReservationState
   /** In milliseconds since 1970, by the database's clock. */
   expiresAt: number
+  /** In the order of the names, by their UTF-8 bytes. */
   deltas: readonly HeldDelta[]
 }
 
@@ -166,7 +167,7 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
         if (present) return present
         throw new NthError('NOT_FOUND', 'The hold made with this idempotency key no longer exists.')
       }
-      const deltas = keys.map((key) => ({ key, delta: sums.get(key.name) ?? 0 }))
+      const deltas = byName(keys.map((key) => ({ key, delta: sums.get(key.name) ?? 0 })))
       madeHere.set(token, deltas)
       return { token, state: 'RESERVED', expiresAt: result.expiresAt, deltas }
     },
@@ -305,8 +306,14 @@ async function readHolds(connection: Connection, holds: readonly { token: string
     // The part of a deleted counter stays as it was.
     const states = parts.flatMap((row) => (row.name ? stateOf(row) : []))
     const state = states.includes('EXPIRED') ? 'EXPIRED' : states[0]
-    return state ? [{ token, state, expiresAt: Number(parts[0].expires_at), deltas }] : []
+    return state ? [{ token, state, expiresAt: Number(parts[0].expires_at), deltas: byName(deltas) }] : []
   })
+}
+
+/** Those of deleted counters come first. */
+function byName(deltas: HeldDelta[]): HeldDelta[] {
+  const bytesOf = ({ key }: HeldDelta) => Buffer.from(key?.name ?? '')
+  return deltas.sort((a, b) => Buffer.compare(bytesOf(a), bytesOf(b)))
 }
 
 function stateOf(row: HoldRow): ReservationState {

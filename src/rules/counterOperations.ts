@@ -170,5 +170,5 @@ function define(
   row.definition = definition
   row.isDefined = true
   row.raised += 1
-  return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
+  return { value, previousValue: value, appliedDelta: null, definition, held, revision: revisionOf(row) }
 }

@@ -221,8 +221,10 @@ const grant = z
 
 /** Results as `keyStatements.ts` stores them: of a counter a list, of a sequence an object. */
 const result = z.union([
+  // Of a hold: its token, and when it expires.
+  z.tuple([digits32, integer]),
   z.tuple([integer, integer, integerOrNull, valuesIn.optional(), integerOrNull.optional()]),
-  z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation', 'hold']) }),
+  z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
 ])
 
 const line = z.discriminatedUnion('type', [

@@ -54,8 +54,6 @@ function answerIn(result: (Answer & { group?: Answer }) | Answer[] | null): Answ
 
 const CHANGE = '{ value previousValue appliedDelta alreadyCounted replayed }'
 const COUNTER = '{ value revision held heldDown minValue maxValue overflow }'
-/** A definition returns its value, and reads what is held later. */
-const DEFINED = '{ value revision minValue maxValue overflow }'
 const GROUP = '{ lastValue nextValue revision }'
 const RESERVATION = '{ id value formatted state }'
 const HOLD = '{ id state expiresAt }'
@@ -67,7 +65,7 @@ const SELECTIONS: Record<ApiOperation['kind'], string> = {
   incrementMany: CHANGE,
   reset: CHANGE,
   resetAll: '{ resetCount }',
-  defineCounter: DEFINED,
+  defineCounter: COUNTER,
   deleteCounter: CHANGE,
   counters: COUNTER,
   nextInSequence: '{ value lastValue formatted alreadyIssued replayed }',
