@@ -1,6 +1,7 @@
 import type { Target } from '../../../src/mysql/settings.ts'
 import type { Hold } from '../../../src/repository/holds.ts'
 import { NthError } from '../../../src/rules/errors.ts'
+import { claimOf } from '../../../src/rules/idempotency.ts'
 import type { Random } from '../random.ts'
 import { openTestNth } from '../server/nth.ts'
 
@@ -89,7 +90,8 @@ export async function fillWithAnything(
       const { namespace } = key()
       const changes = [name(), name()].map((name) => ({ name, delta: 1 + random.below(9) }))
       const times = { ttlMs: pick([1, 3_600_000]), longestMs: 86_400_000 }
-      held.push(await holds.hold(namespace, changes, times))
+      const claim = claimOf(namespace, `hold ${held.length}`, changes)
+      held.push(await holds.hold(namespace, changes, times, { claim }))
     }),
     async () => held.length > 0 && holds.extend(pick(held as [Hold, ...Hold[]]), 7_200_000),
     async () => held.length > 0 && holds.release(pick(held as [Hold, ...Hold[]])),
