@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { type Applied, MissingRow, onCounter } from '../commit/call.ts'
 import { NOW_MS, PART_COLUMNS, type PartRow, partIn } from '../commit/holdStatements.ts'
 import type { Connection } from '../mysql/connection.ts'
@@ -21,8 +21,6 @@ import type { ReservationState } from '../rules/sequence.ts'
 import type { Owner } from '../rules/turns.ts'
 import { batchReads } from './batches.ts'
 import { type CallOptions, type CounterDelta, changeOf, type OperationDependencies } from './counters.ts'
-
-const TOKEN_BYTES = 16
 
 /** Additions to counters of a namespace, that are held together. */
 export interface Hold {
@@ -129,7 +127,8 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
       const keys = [...sums.keys()].map((name) => ({ namespace, name }))
       const isMarked = (key: CounterKey) => rows.cached(key)?.definition.hasHolds
       if (!keys.every(isMarked)) await Promise.all(keys.map((key) => mark(key, options.owner)))
-      const token = randomBytes(TOKEN_BYTES).toString('hex')
+      // Of a store of random bytes: `randomBytes` calls the kernel each time.
+      const token = randomUUID().replaceAll('-', '')
       const operations = [...sums].map(([name, delta]) =>
         onCounter(rows, { namespace, name }, { kind: 'hold', token, delta, ttlMs, longestMs }),
       )
