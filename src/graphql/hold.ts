@@ -126,8 +126,9 @@ builder.mutationFields((t) => ({
       }),
     },
     async resolve(_, { id, changes }, { nth, owner }) {
-      const hold = await nth.holds.read(tokenIn(id))
-      return nth.holds.confirm(hold, changes, { owner, withRevision: true })
+      const token = tokenIn(id)
+      const deltas = await nth.holds.deltasOf(token)
+      return nth.holds.confirm({ token, deltas }, changes, { owner, withRevision: true })
     },
   }),
   extendHold: t.field({

@@ -140,8 +140,8 @@ export const toConfirm: Right = {
     const { caller } = context
     if (caller.key?.origins)
       throw new NthError('FORBIDDEN', 'A key for pages cannot confirm holds: confirm on a server.')
-    const hold = await heldBy(context, 'ADD', id)
-    const held = new Map(hold?.deltas.map(({ key, delta }) => [key?.name, { key, delta }]))
+    const deltas = await heldBy(context, 'ADD', id)
+    const held = new Map(deltas?.map(({ key, delta }) => [key?.name, { key, delta }]))
     for (const [index, { name, delta }] of changes?.entries() ?? []) {
       const { key, delta: amount } = held.get(name) ?? {}
       if (!key || delta === 0 || delta === amount) continue
@@ -163,19 +163,19 @@ export const onHold: Right = {
 }
 
 /**
- * The hold of an id, if the caller has a scope on all of its counters. Undefined: the resolver rejects the id.
+ * What the hold of an id takes, if the caller has a scope on all of its counters. Undefined: the resolver rejects the id.
  *
  * @throws {NthError} NOT_FOUND
  */
-async function heldBy(context: Context, scope: Scope, id: string): Promise<Hold | undefined> {
+async function heldBy(context: Context, scope: Scope, id: string): Promise<Hold['deltas'] | undefined> {
   assertAllowed(context.caller, scope)
   if (idFault(id) || decodeId(id).typename !== 'Hold') return undefined
-  const hold = await context.nth.holds.find(decodeId(id).id)
-  if (!hold || !ownsHold(context.caller, scope, hold)) throw noSuchHold()
-  return hold
+  const deltas = await context.nth.holds.deltasOf(decodeId(id).id)
+  if (!ownsHold(context.caller, scope, { deltas })) throw noSuchHold()
+  return deltas
 }
 
-function ownsHold(caller: Caller, scope: Scope, { deltas }: Hold): boolean {
+function ownsHold(caller: Caller, scope: Scope, { deltas }: Pick<Hold, 'deltas'>): boolean {
   return deltas.every(({ key }) => !key || isAllowed(caller, scope, key))
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { type Applied, MissingRow, onCounter } from '../commit/call.ts'
 import { NOW_MS, PART_COLUMNS, type PartRow, partIn } from '../commit/holdStatements.ts'
 import type { Connection } from '../mysql/connection.ts'
@@ -21,6 +22,9 @@ import type { ReservationState } from '../rules/sequence.ts'
 import type { Owner } from '../rules/turns.ts'
 import { batchReads } from './batches.ts'
 import { type CallOptions, type CounterDelta, changeOf, type OperationDependencies } from './counters.ts'
+
+/** What a process remembers of its holds: about 200 bytes for each counter of a hold. */
+const MAX_DELTAS_KEPT = 50_000
 
 /** Additions to counters of a namespace, that are held together. */
 export interface Hold {
@@ -48,6 +52,16 @@ export interface HoldPosition {
 export function openHolds(dependencies: OperationDependencies<CounterKey, CounterRow>) {
   const { database, rows, groupCommit } = dependencies
   const reads = batchReads(tokenOf, joined(database, readHolds), () => undefined)
+
+  /**
+   * What this process has held, by token, as nothing but a deletion changes it: a confirmation mostly comes to the process
+   * that made the hold, and without another round trip before its flush it takes 131 µs of processor time, of node and
+   * database, instead of 171 (`npm run bench -- --holds`).
+   */
+  const madeHere = new LRUCache<string, readonly HeldDelta[]>({
+    maxSize: MAX_DELTAS_KEPT,
+    sizeCalculation: ({ length }) => length,
+  })
 
   /** Counters that are being marked as held, by the texts of their keys. */
   const marking = new Map<string, Promise<unknown>>()
@@ -84,6 +98,15 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
     const hold = await reads.read({ token })
     if (!hold) throw noSuchHold()
     return hold
+  }
+
+  /**
+   * What a hold takes of each counter. A counter may have been deleted since.
+   *
+   * @throws {NthError} NOT_FOUND
+   */
+  async function deltasOf(token: string): Promise<readonly HeldDelta[]> {
+    return madeHere.get(token) ?? (await read(token)).deltas
   }
 
   /** Applies an operation to each of some counters of a hold: to all or none. */
@@ -144,6 +167,7 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
         throw new NthError('NOT_FOUND', 'The hold made with this idempotency key no longer exists.')
       }
       const deltas = keys.map((key) => ({ key, delta: sums.get(key.name) ?? 0 }))
+      madeHere.set(token, deltas)
       return { token, state: 'RESERVED', expiresAt: result.expiresAt, deltas }
     },
 
@@ -154,9 +178,13 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
      * @throws {NthError} NOT_FOUND also if one of its counters was deleted; RESERVATION_CLOSED; LIMIT_REACHED, OUT_OF_RANGE;
      *   BAD_USER_INPUT for other counters, or another sign; UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async confirm(hold: Hold, changes?: readonly CounterDelta[] | null, options: CallOptions = {}) {
+    async confirm(
+      { token, deltas }: Pick<Hold, 'token' | 'deltas'>,
+      changes?: readonly CounterDelta[] | null,
+      options: CallOptions = {},
+    ) {
       const sums = changes ? sumsOf(changes, 0) : undefined
-      const held = new Map(hold.deltas.map(({ key, delta }) => [key?.name, delta]))
+      const held = new Map(deltas.map(({ key, delta }) => [key?.name, delta]))
       for (const [name, delta] of sums ?? []) {
         const index = changes?.findIndex((change) => change.name === name) ?? 0
         const amount = held.get(name)
@@ -171,8 +199,7 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
             path: ['changes', index, 'delta'],
           })
       }
-      const keys = keysOf(hold)
-      const { token } = hold
+      const keys = keysOf({ deltas })
       const deltaOf = ({ name }: CounterKey) => sums && (sums.get(name) ?? 0)
       const applied = await change(
         keys,
@@ -204,16 +231,16 @@ export function openHolds(dependencies: OperationDependencies<CounterKey, Counte
     },
 
     read,
+    deltasOf,
   }
 }
-
 const SLOTS =
   'A counter with several slots cannot be held, as no slot holds the total value. Nothing was changed.'
 
 const tokenOf = ({ token }: { token: string }) => token
 
 /** @throws {NthError} NOT_FOUND if one of them was deleted */
-function keysOf({ deltas }: Hold): CounterKey[] {
+function keysOf({ deltas }: Pick<Hold, 'deltas'>): CounterKey[] {
   return deltas.map(({ key }) => {
     if (!key) throw noSuchHold()
     return key
