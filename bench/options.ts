@@ -29,7 +29,7 @@ Prints tables as Markdown, and its progress to the error output. Ends with 1 at 
   --cluster        only one database server beside clusters, on engines of \`engines/\` (10 minutes)
   --gate           only the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
   --charges        only what each value costs that a request is charged for, beside that of a list (20 minutes)
-  --holds          only what holds cost, beside increments and a transaction for each (7 minutes)
+  --holds          only what holds cost, beside increments and a transaction each (6 minutes)
   --live           only what a change costs with a thousand subscribers, beside without (2 minutes)
   --mixed          only everything at once on two workers; checks memory, connections and numbers
   --minutes <n>    duration of the mixed load (10)
