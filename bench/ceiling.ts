@@ -44,6 +44,8 @@ function openMemoryNth(): Measured {
           createdAt: at,
           updatedAt: at,
           revision: 0,
+          held: 0,
+          heldDown: 0,
         }))
         const previousValue = counter.value
         counter.value += delta

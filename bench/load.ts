@@ -85,7 +85,7 @@ const MAX_IDLE_WAITS = 300
  * Returns the processor time that a process has used when it is idle, in seconds: what follows a request, such as
  * copies for leaderboards, is part of its cost. What never becomes idle is waited for no longer than a minute.
  */
-async function idleTimeOf(pid: number): Promise<number> {
+export async function idleTimeOf(pid: number): Promise<number> {
   let used = processorTimeOf(pid)
   for (let waits = 0; waits < MAX_IDLE_WAITS; waits++) {
     await pause(IDLE_MS)
@@ -453,7 +453,7 @@ export async function ask(url: URL, operation: Operation): Promise<Data> {
 }
 
 /** An operation as the bytes of a request of HTTP/1.1, on a connection that stays open. */
-function bytesOf(operation: Operation, { host }: URL): Buffer {
+export function bytesOf(operation: Operation, { host }: URL): Buffer {
   const body = JSON.stringify(operation)
   return Buffer.from(
     [

@@ -2,12 +2,13 @@ import { bench } from './bench.ts'
 import { beside } from './beside.ts'
 import { charges } from './charges.ts'
 import { gate } from './gate.ts'
+import { holds } from './holds.ts'
 import { live } from './live.ts'
 import { mixed } from './mixed.ts'
 import { HELP, readOptions } from './options.ts'
 import { tickets } from './tickets.ts'
 
-const MODES = { bench, beside, charges, gate, live, mixed, tickets }
+const MODES = { bench, beside, charges, gate, holds, live, mixed, tickets }
 
 const ending = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => ending.abort())

@@ -3,7 +3,7 @@ import { type System, systems } from './systems.ts'
 import { clusters, ratios, type Workload, workloads } from './workloads.ts'
 
 export interface Options {
-  mode: 'bench' | 'beside' | 'charges' | 'gate' | 'live' | 'mixed' | 'tickets'
+  mode: 'bench' | 'beside' | 'charges' | 'gate' | 'holds' | 'live' | 'mixed' | 'tickets'
   rounds: number
   seconds: number
   warmupSeconds: number
@@ -29,6 +29,7 @@ Prints tables as Markdown, and its progress to the error output. Ends with 1 at 
   --cluster        only one database server beside clusters, on engines of \`engines/\` (10 minutes)
   --gate           only the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
   --charges        only what each value costs that a request is charged for, beside that of a list (20 minutes)
+  --holds          only what holds cost, beside increments and a transaction each (6 minutes)
   --live           only what a change costs with a thousand subscribers, beside without (2 minutes)
   --mixed          only everything at once on two workers; checks memory, connections and numbers
   --minutes <n>    duration of the mixed load (10)
@@ -62,6 +63,7 @@ export function readOptions(args: string[]): Options | undefined {
       cluster: { type: 'boolean', default: false },
       charges: { type: 'boolean', default: false },
       gate: { type: 'boolean', default: false },
+      holds: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
       mixed: { type: 'boolean', default: false },
       ratios: { type: 'boolean', default: false },
@@ -72,7 +74,7 @@ export function readOptions(args: string[]): Options | undefined {
   if (values.help) return undefined
   const rounds = positive('--rounds', values.rounds)
   if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
-  const modes = ['beside', 'charges', 'gate', 'live', 'mixed', 'tickets'] as const
+  const modes = ['beside', 'charges', 'gate', 'holds', 'live', 'mixed', 'tickets'] as const
   return {
     mode: modes.find((mode) => values[mode]) ?? 'bench',
     rounds,

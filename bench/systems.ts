@@ -132,7 +132,7 @@ function onEngine(
 }
 
 /** Waits until a process serves, and ends it if it does not. */
-async function running(child: Child): Promise<Running> {
+export async function running(child: Child): Promise<Running> {
   try {
     return { urls: [await child.printed(SERVES)], pid: child.process.pid ?? 0, end: child.end }
   } catch (error) {

@@ -28,6 +28,8 @@ interface Shown {
   number: number | null
   /** Missing unless what is left is shown. Null: there is no bound. */
   maxValue?: number | null
+  /** Missing as `maxValue`. */
+  held?: number
 }
 
 /** What this browser counted, or took back. */
@@ -183,9 +185,9 @@ function skipsCounting(): boolean {
 }
 
 /** The number of a counter that an element shows. */
-function numberOf({ number, maxValue }: Shown): number | null {
+function numberOf({ number, maxValue, held = 0 }: Shown): number | null {
   if (maxValue === undefined || number === null) return number
-  return maxValue === null ? null : maxValue - number
+  return maxValue === null ? null : maxValue - number - held
 }
 
 /** Writes a number in a language; a tag that isn't one is ignored. */
@@ -208,7 +210,7 @@ function settingsOf(element: Element) {
   const url = `${src.replace(/\/$/, '')}/graphql`
   const isLeft = element.hasAttribute('left')
   const number = period && !isLeft ? `valueIn(period: ${period.toUpperCase()})` : 'value'
-  const counter = `id revision name number: ${number} ${isLeft ? 'maxValue' : ''}`
+  const counter = `id revision name number: ${number} ${isLeft ? 'maxValue held' : ''}`
   const showsOwn = element.hasAttribute('own')
   const isOnce = action === 'once'
   return {

@@ -28,7 +28,7 @@ const REPEATS = 200
 const BATCH = 31
 
 /** What one increment may execute. */
-const MAX_FILES = 46
+const MAX_FILES = 48
 const MAX_FOLDERS = 7
 const NEEDLESS = /sequence|reservation|histor|slot/i
 

@@ -64,6 +64,8 @@ create table if not exists counter_value_0001 (
 
 -- The latest row of each tracked period and slot becomes the columns.
 insert ignore into counter_value
+  (counter_id, slot, version, value, revision, created_at, updated_at, hour_start, hour_added, day_start, day_added,
+   week_start, week_added, month_start, month_added, year_start, year_added)
 select v.counter_id, v.slot, v.version, v.value, v.revision, v.created_at, v.updated_at,
        timestampdiff(second, '1970-01-01', hour.starts_at), hour.value,
        timestampdiff(second, '1970-01-01', day.starts_at), day.value,

@@ -1,4 +1,6 @@
 /* What nth check finds in the tables, for an operator. */
+import { HAS_WRONG_SUMS } from '../commit/holdStatements.ts'
+import { HAS_HOLDS } from '../commit/periodStatements.ts'
 import type { Connection } from '../mysql/connection.ts'
 import { bytes, list, type NamedRow, nameIn } from '../mysql/sql.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from '../repository/columns.ts'
@@ -50,6 +52,13 @@ const curable = (inUnknownZone: string) => [
     cure: 'Reset or delete them',
     rows: `(select id, namespace_id, name, slots from counter limit ${MAX_ROWS}) t`,
     where: '(select count(*) from counter_value v where v.counter_id = t.id) < t.slots',
+  },
+  {
+    what: 'what these counters hold is not the sum of their holds',
+    cure: 'Reset or delete them',
+    rows: `(select id, namespace_id, name from counter where periods like '%${HAS_HOLDS}' limit ${MAX_ROWS}) t
+       join counter_value v on v.counter_id = t.id and v.slot = 0`,
+    where: HAS_WRONG_SUMS,
   },
   {
     what: 'the database lacks the last numbers of groups of these sequences',

@@ -269,6 +269,8 @@ function written(member: string, part: unknown): unknown {
     case 'oncePer':
       // Versions that don't know it refuse it.
       return part ?? undefined
+    case 'hasHolds':
+      return part || undefined
     case 'maxIn':
       return Array.isArray(part) && part.length > 0 ? part : undefined
     default:

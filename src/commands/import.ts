@@ -2,8 +2,10 @@ import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { MissingRow } from '../commit/call.ts'
 import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/settings.ts'
+import { RowState } from '../rules/addition.ts'
 import { isKnownZone, isPeriodKey, periodKeyOf } from '../rules/calendar.ts'
-import { apply, DEFAULT_RETENTION, type Definition, keyText, RowState, UNBOUNDED } from '../rules/counter.ts'
+import { DEFAULT_RETENTION, type Definition, keyText, UNBOUNDED } from '../rules/counter.ts'
+import { apply } from '../rules/counterOperations.ts'
 import type { Entry, EntryOf, GroupPeriod } from '../rules/entries.ts'
 import { NthError } from '../rules/errors.ts'
 import { nameFault } from '../rules/names.ts'
@@ -25,7 +27,7 @@ works while Nth runs, too. A file named - is the standard input.
 The file is checked first. If anything is wrong, the faults are listed by line, and nothing is applied.
 
 If a number exists, the greater one stays; in a descending sequence, the lower one. Counters and sequences that don't exist
-are defined as in the file. So you can repeat an import, also after an interruption. Totals of periods, reservations,
+are defined as in the file. So you can repeat an import, also after an interruption. Totals of periods, reservations, holds,
 subjects, keys and documents stay behind: nth restore takes them into an empty database.
 
   --dry-run           only print what would be done
@@ -265,9 +267,9 @@ function each<Item>(items: readonly Item[], work: (item: Item, index: number) =>
   return Promise.all(results)
 }
 
-/** Whether callers see the same definition: not since when periods are tracked. */
+/** Whether callers see the same definition: not since when periods are tracked, nor whether it was held. */
 function isSame(a: Definition, b: Definition): boolean {
-  const visible = ({ periods, ...rest }: Definition) => {
+  const visible = ({ periods, hasHolds: _, ...rest }: Definition) => {
     return { ...rest, periods: periods.map(({ period, keepDays }) => ({ period, keepDays })) }
   }
   return isDeepStrictEqual(visible(a), visible(b))

@@ -28,7 +28,7 @@ while Nth runs, too.
   --namespace <name>    only in this namespace (every one)
   --name <name>         only this counter or sequence; may be repeated
   --prefix <text>       only names that start with this
-  --max-delta <n>       ADD: maximum addition to a counter in one request (1)
+  --max-delta <n>       ADD, HOLD: maximum addition to a counter in one request (1)
   --max-count <n>       NUMBER: maximum numbers in one call (1)
   --once-only           ADD, NUMBER: only for a subject, and each subject once; pages need it to read or take back
                         what a subject counted, and a subject then has at least 16 characters

@@ -102,6 +102,7 @@ const TABLES = {
   sequence: 'sequence',
   sequenceGroup: 'sequence_group',
   reservation: 'reservation',
+  hold: 'hold',
   counterSubjects: 'counter_subject',
   sequenceGroupSubjects: 'sequence_subject',
   trustedDocument: 'trusted_document',

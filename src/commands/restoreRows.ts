@@ -1,4 +1,5 @@
 /* Inserts what a backup has into an empty database. Nothing else writes there meanwhile. */
+import { PART_VALUES, partValues, sumHolds } from '../commit/holdStatements.ts'
 import { definitionColumns, PERIOD_CODES, periodCode, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { COUNTS, NUMBERS } from '../commit/subjectStatements.ts'
@@ -55,6 +56,7 @@ const INSERTS: Record<EntryType, (connection: Connection, entries: readonly neve
   sequenceGroup: insertGroups,
   sequenceGroupPeriods: insertPositions,
   reservation: insertReservations,
+  hold: insertHolds,
   counterSubjects: insertCounterSubjects,
   sequenceGroupSubjects: insertGroupSubjects,
   trustedDocument: insertTrustedDocuments,
@@ -159,7 +161,7 @@ async function insertCounters(connection: Connection, entries: readonly EntryOf<
   const [revision, now] = [await firstRevision(connection), await timeOf(connection)]
   const values = entries.flatMap((entry) => {
     const { id, version, definition } = counterOf(entry)
-    const { value, createdAt = now, updatedAt = now } = entry
+    const { value, createdAt = now, updatedAt = now, heldAt } = entry
     return Array.from({ length: definition.slots }, (_, slot) => ({
       counter_id: integer(id),
       slot: integer(slot),
@@ -168,6 +170,7 @@ async function insertCounters(connection: Connection, entries: readonly EntryOf<
       revision: slot === 0 ? revision : '0',
       created_at: slot === 0 ? instant(createdAt) : 'null',
       updated_at: slot === 0 ? orNull(updatedAt, instant) : 'null',
+      held_at: slot === 0 && heldAt ? integer(heldAt.getTime()) : '0',
     }))
   })
   await insert(connection, 'counter_value', values)
@@ -291,6 +294,23 @@ async function insertReservations(connection: Connection, entries: readonly Entr
     closed_at: orNull(entry.closedAt, instant),
   }))
   await insert(connection, 'reservation', rows)
+}
+
+/** Inserts parts of holds, and sums what their counters hold then. */
+async function insertHolds(connection: Connection, entries: readonly EntryOf<'hold'>[]) {
+  const counterOf = await findCounters(connection, entries)
+  const rows = entries.map((entry) => {
+    const times = { expiresAt: entry.expiresAt.getTime(), latest: entry.latest.getTime() }
+    return partValues(entry.token, counterOf(entry).id, { ...entry, ...times })
+  })
+  await insertValues(
+    connection,
+    'hold',
+    PART_VALUES,
+    rows.map((row) => [row]),
+  )
+  const ids = new Set(entries.map((entry) => counterOf(entry).id))
+  for (const id of ids) await connection.query(sumHolds(id))
 }
 
 async function insertCounterSubjects(connection: Connection, entries: readonly EntryOf<'counterSubjects'>[]) {

@@ -1,3 +1,4 @@
+import { type PartRow, partIn } from '../commit/holdStatements.ts'
 import { COLUMNS, type PeriodsRow, periodCoded } from '../commit/periodStatements.ts'
 import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
 import { COUNTS, isKept, NUMBERS, type StoredSubject } from '../commit/subjectStatements.ts'
@@ -90,9 +91,9 @@ const LATER_REVISION = `(select nullif(greatest(${REVISION_OF_NOW}, greatest(
             coalesce((select max(revision) from sequence_group), 0))
           + coalesce((select max(definitions) from sequence), 0)), ${REVISION_OF_NOW}))`
 
-/** How many counters, sequence groups and reservations there are, approximately. */
+/** How many counters, sequence groups, reservations and holds there are, approximately. */
 const SIZE = `(select count(*) from counter) + (select count(*) from sequence_group)
-          + (select count(*) from reservation)`
+          + (select count(*) from reservation) + (select count(*) from hold)`
 
 /** What an export can have, in the order of its lines: what others refer to comes before them. */
 const EXPORTERS = {
@@ -103,6 +104,7 @@ const EXPORTERS = {
   sequenceGroups: (connection: Connection) => exportGroups(connection),
   currentNumbers: exportGroups,
   reservations: exportReservations,
+  holds: exportHolds,
   counterSubjects: exportCounterSubjects,
   sequenceGroupSubjects: exportGroupSubjects,
   trustedDocuments: exportDocuments,
@@ -119,6 +121,7 @@ export const EXPORTED: readonly ExportPart[] = [
   'sequences',
   'sequenceGroups',
   'reservations',
+  'holds',
   'counterSubjects',
   'sequenceGroupSubjects',
 ]
@@ -139,10 +142,10 @@ async function* exportNamespaces(connection: Connection): AsyncGenerator<Entry> 
 /** Counters in the order of their ids. One with a long history has several entries. */
 async function* exportCounters(connection: Connection, withHistory: boolean): AsyncGenerator<Entry> {
   // `straight_join`: MariaDB would begin with the namespaces, and sort all later counters for each page.
-  const counters = rowsOf<StateRow & { id: number; salt: Buffer | null }>(
+  const counters = rowsOf<StateRow & { id: number; salt: Buffer | null; held_at: number }>(
     connection,
     { 'c.id': 'id' },
-    `select straight_join ${STATE}, c.id,
+    `select straight_join ${STATE}, c.id, v.held_at,
             (select c.subject_salt from counter_subject where counter_id = c.id and ${isKept('c.forgotten_at')} limit 1) as salt
        from counter c force index (primary)
        join namespace n on n.id = c.namespace_id
@@ -185,7 +188,8 @@ async function* exportCounters(connection: Connection, withHistory: boolean): As
     const { namespace, name, value, createdAt, updatedAt } = stateIn(row)
     const definition = definitionIn(row)
     const subjectSalt = row.salt?.toString('hex')
-    const rest = { createdAt: createdAt ?? undefined, updatedAt, subjectSalt }
+    const heldAt = Number(row.held_at) > 0 ? new Date(Number(row.held_at)) : undefined
+    const rest = { createdAt: createdAt ?? undefined, updatedAt, subjectSalt, heldAt }
     for await (const [index, history] of partsOf(totalsOf(row.id))) {
       if (index === 0) yield { type: 'counter', namespace, name, history, definition, value, ...rest }
       else yield { type: 'counterHistory', namespace, name, history, timeZone: definition.timeZone }
@@ -327,6 +331,43 @@ async function* exportReservations(connection: Connection): AsyncGenerator<Entry
     const { periodKey: period, expiresAt, kind: _, ...rest } = reservationIn(row)
     const times = { expiresAt: new Date(expiresAt), closedAt: row.closed_at }
     yield { type: 'reservation', ...keyIn(row), ...rest, period, ...times }
+  }
+}
+
+/**
+ * Whether all counters of a hold exist. A hold without some of them can't be confirmed; without the parts of these, it
+ * could.
+ */
+const IS_WHOLE = `(
+        select 1
+          from hold o
+          left join counter_value v on v.counter_id = o.counter_id and v.slot = 0 and ${COUNTER_EXISTS}
+         where o.token = h.token and v.counter_id is null
+         limit 1) is null`
+
+/** The parts of holds, in the order of their tokens. */
+async function* exportHolds(connection: Connection): AsyncGenerator<Entry> {
+  const rows = rowsOf<PartRow & NamedRow & { id: number }>(
+    connection,
+    { 'h.token': 'token', 'h.counter_id': 'counter_id' },
+    `select straight_join n.name as namespace, c.name, h.*
+       from hold h force index (primary)
+       join counter c on c.id = h.counter_id
+       join namespace n on n.id = c.namespace_id`,
+    IS_WHOLE,
+  )
+  for await (const row of rows) {
+    const { amount, expiresAt, latest, state, confirmed } = partIn(row)
+    const times = { expiresAt: new Date(expiresAt), latest: new Date(latest) }
+    yield {
+      type: 'hold',
+      ...nameIn(row),
+      token: row.token.toString('hex'),
+      amount,
+      ...times,
+      state,
+      confirmed,
+    }
   }
 }
 

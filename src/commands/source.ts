@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { keyText } from '../rules/counter.ts'
 import type { Entry, Placed } from '../rules/entries.ts'
+import { joinNames } from '../rules/names.ts'
 import { sequenceGroupKeyText } from '../rules/sequence.ts'
 import { createProgress } from './files.ts'
 import { csvEntries, headerIn, jsonlEntries, type LineFault, linesOf } from './formats.ts'
@@ -215,6 +216,8 @@ export async function* placedIn(source: Source): AsyncGenerator<Placed> {
 
 /** What identifies an entry among entries of its type; several lines may continue the same one. */
 function keyOf(entry: Entry): string {
+  // The parts of a hold have the same token.
+  if (entry.type === 'hold') return joinNames(entry.token, keyText(entry))
   if ('token' in entry) return entry.token
   if ('hash' in entry) return entry.hash
   if (entry.type === 'trustedDocument') return entry.id
@@ -230,6 +233,7 @@ export function described(entry: Entry): string {
   if (entry.type === 'idempotencyKey') return `idempotency key of hash ${entry.hash}`
   if (entry.type === 'namespace') return `namespace ${quoted(entry.name)}`
   if (entry.type === 'reservation') return `reservation of ${quoted(entry.formatted)}`
+  if (entry.type === 'hold') return `hold ${entry.token}`
   const place = `in ${quoted(entry.namespace)}`
   if ('group' in entry) return `group ${quoted(entry.group)} of sequence ${quoted(entry.sequence)} ${place}`
   return `${entry.type === 'sequence' ? 'sequence' : 'counter'} ${quoted(entry.name)} ${place}`

@@ -8,6 +8,7 @@ const TITLES: Partial<Record<EntryType, string>> = {
   sequence: 'Sequences',
   sequenceGroup: 'Sequence groups',
   reservation: 'Reservations',
+  hold: 'Parts of holds',
   counterSubjects: 'Subjects of counters',
   sequenceGroupSubjects: 'Subjects of sequence groups',
   trustedDocument: 'Trusted documents',

@@ -1,4 +1,5 @@
-import type { CounterOperation, FirstCount, RowState } from '../rules/counter.ts'
+import type { JudgedHeld, RowState } from '../rules/addition.ts'
+import type { CounterOperation, FirstCount, HoldPart } from '../rules/counter.ts'
 import { type NthError, unavailable } from '../rules/errors.ts'
 import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
 import {
@@ -55,6 +56,8 @@ export interface CounterWork extends Readonly<CounterRowWork> {
   readonly running: readonly RunningPeriod[]
   /** The subjects of its operations with their hashes; undefined: they have none. */
   readonly subjects: ReadonlyMap<string, string> | undefined
+  /** The holds of its operations; undefined: they have none. */
+  readonly tokens: ReadonlySet<string> | undefined
 }
 
 export interface SequenceGroupWork
@@ -269,12 +272,16 @@ function workOnCounter(work: CounterRowWork, { approach, at, context }: BatchOpt
   let raise = 0
   let volume = 0
   let subjects: Map<string, string> | undefined
+  let tokens: Set<string> | undefined
   for (const operation of operations) {
     let delta = Number.POSITIVE_INFINITY
     if (operation.kind === 'add') delta = operation.delta
     else if (operation.kind === 'countOnce' || operation.kind === 'uncount') {
       delta = 1
       subjects = withSubject(subjects, row, operation.subject)
+    } else if ('token' in operation) {
+      tokens ??= new Set()
+      tokens.add(operation.token)
     }
     sum += delta
     volume += Math.abs(delta)
@@ -294,7 +301,18 @@ function workOnCounter(work: CounterRowWork, { approach, at, context }: BatchOpt
   } else if (slots > 1) path = { kind: 'locked', slot: 'all' }
   else if (isSmall && !mayRefuse && !hasClaim && !subjects) path = { kind: 'coalesced', sum, raise }
   // No spread: it is slow in code that every call runs.
-  return { row, operations, hasClaim, wantsRevision, wantsPeriodValues, isMissed, path, running, subjects }
+  return {
+    row,
+    operations,
+    hasClaim,
+    wantsRevision,
+    wantsPeriodValues,
+    isMissed,
+    path,
+    running,
+    subjects,
+    tokens,
+  }
 }
 
 /** The subjects of a row's operations, with another. `ensureSalt` has seen to it that there is a salt. */
@@ -396,10 +414,24 @@ export interface CounterReading {
   readonly subjects?: ReadonlyMap<string, FirstCount> | undefined
   /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
   readonly now: number
+  /** What is held, of a counter that was ever held. */
+  readonly held?: HeldReading | undefined
+  /** The parts of the holds that its operations are about, by token; undefined: they are about none. */
+  readonly parts?: ReadonlyMap<string, HoldPart> | undefined
   /** Whether its value was deleted by hand, of one of its slots at least. */
   readonly isLost?: true
   /** Whether it was never written or defined, where an operation needs it. */
   readonly isNew?: boolean
+}
+
+/** What is held of a counter. Times are in milliseconds since 1970, by the database's clock. */
+export interface HeldReading extends JudgedHeld {
+  /** The instant by which its holds were last judged. */
+  readonly storedAt: number
+  /** An instant before which none expires; null: none is open. */
+  readonly firstExpiry: number | null
+  /** Whether it differs from the row, without what has expired. */
+  readonly isSettled: boolean
 }
 
 /** What a flush writes after its operations are applied. */

@@ -224,14 +224,17 @@ export class Call {
   }
 }
 
-/** The error of a call that may have been applied. With an idempotency key or a subject it is safe to retry. */
+const CLOSING: readonly (CounterOperation | SequenceOperation)['kind'][] = ['confirm', 'release', 'extend']
+
+/** The error of a call that may have been applied. With a key or a subject, or on an open hold or reservation, it is safe to retry. */
 export function doubtful({ request }: Call, reason: string, cause: unknown): NthError {
-  const countsOnce = request.operations.every(({ operation }) => 'subject' in operation)
-  const same = request.claim ? 'idempotency key' : 'subject'
+  const { claim, operations } = request
+  const countsOnce = operations.every(({ operation }) => 'subject' in operation)
+  // What is confirmed or released is that once.
+  const isClosing = operations.every(({ operation: { kind } }) => CLOSING.includes(kind))
+  const same = claim ? ' with the same idempotency key' : countsOnce ? ' with the same subject' : ''
   const [advice, details] =
-    request.claim || countsOnce
-      ? [` Send it again with the same ${same}.`, { retryable: true as const }]
-      : ['', {}]
+    claim || countsOnce || isClosing ? [` Send it again${same}.`, { retryable: true as const }] : ['', {}]
   return new NthError('OUTCOME_UNKNOWN', `${reason}: it may have counted.${advice}`, details, { cause })
 }
 

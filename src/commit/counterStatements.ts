@@ -16,6 +16,7 @@ import {
 } from './batch.ts'
 import { forgetSubjects, redefine, remove } from './counterDefinition.ts'
 import type { Fence } from './fence.ts'
+import { changesHolds, HELD_COLUMNS, type HeldRow, heldAssignments, heldIn } from './holdStatements.ts'
 import {
   areRoomy,
   areRunning,
@@ -153,7 +154,8 @@ function stateReading(row: CounterRowRead, work: CounterWork): CounterReading | 
 
 function stateColumns(works: readonly CounterWork[]): string[] {
   const isNew = works.some(isRaise) ? ['created_at is null as is_new'] : []
-  return [...periodColumns(works), 'revision', ...isNew]
+  const held = works.some(({ row }) => row.definition.hasHolds) ? HELD_COLUMNS : []
+  return [...periodColumns(works), 'revision', ...isNew, ...held]
 }
 
 /** The revision of a row that is restored: as that of a new one, but without a lock on the mark. */
@@ -188,7 +190,7 @@ export function readAgain(
 /** Whether it must be compared with the database's clock is known only once it is read. */
 const NOW = 'unix_timestamp() as now'
 
-type CounterRowRead = PeriodsRow & Record<'id' | 'version', number>
+type CounterRowRead = PeriodsRow & HeldRow & Record<'id' | 'version', number>
 
 /** Counters with their rows, except for those that were deleted or redefined. */
 function withRows(
@@ -202,7 +204,11 @@ function withRows(
 }
 
 /** A counter before its operations, as its row shows it. */
-function readingIn(row: CounterRowRead, { running }: CounterWork, isAdded = false): CounterReading {
+function readingIn(
+  row: CounterRowRead,
+  { running, row: { definition } }: CounterWork,
+  isAdded = false,
+): CounterReading {
   return {
     isAdded,
     value: Number(row.value),
@@ -210,6 +216,8 @@ function readingIn(row: CounterRowRead, { running }: CounterWork, isAdded = fals
     periods: periodsIn(row, running),
     now: 1000 * Number(row.now ?? 0),
     isNew: row.is_new === 1,
+    // Where the sum was added, nothing depends on it.
+    held: definition.hasHolds && !isAdded ? heldIn(row) : undefined,
   }
 }
 
@@ -318,19 +326,22 @@ function lock(
  * Applies the same assignments to each of several locked rows. Conditions may follow it.
  *
  * @param raise increase of the revision
+ * @param at when the values are changed; undefined: they are not
  */
 function change(
   works: readonly CounterWork[],
   assignments: string,
-  { at, raise }: { at: Date; raise: number },
+  { at, raise }: { at: Date | undefined; raise: number },
   slot = 0,
 ): string {
-  const time = instant(at)
+  const times = at
+    ? `created_at = coalesce(created_at, ${instant(at)}),
+       updated_at = ${instant(at)},
+       `
+    : ''
   return `update counter_value force index (primary)
    set revision = revision + ${raise},
-       created_at = coalesce(created_at, ${time}),
-       updated_at = ${time},
-       ${assignments}
+       ${times}${assignments}
  where counter_id in (${idsOf(works)}) and slot = ${integer(slot)}`
 }
 
@@ -398,7 +409,16 @@ export function writeCounters(counters: readonly CounterWrite[], at: Date): stri
     }
     if (after.isDefined) statements.push(...redefine(work.row, after.definition, at))
     // With a definition, only that of a new counter, which has one slot.
-    if (after.counted === 0) continue
+    if (after.counted === 0 && !changesHolds(write)) {
+      // Its new bounds may take the room of holds that have expired: no clock may open those again.
+      if (before.held?.isSettled)
+        statements.push(
+          `update counter_value
+   set ${heldAssignments(write)}value = value
+ where counter_id = ${integer(work.row.id)} and slot = 0`,
+        )
+      continue
+    }
     if (work.row.definition.slots > 1) statements.push(...writeSlots(write, at))
     else changed.push(write)
   }
@@ -435,12 +455,20 @@ function writeValues(changed: readonly CounterWrite[], at: Date): string[] {
   const assignments = (write: CounterWrite) => {
     const [value, delta] = [write.after.value, write.after.value - write.before.value]
     const isSet = isSame || !Number.isSafeInteger(delta)
-    return `${writingColumns(partsOf(write))}value = ${isSet ? integer(value) : `value + ${integer(delta)}`}`
+    return `${heldAssignments(write)}${writingColumns(partsOf(write))}value = ${isSet ? integer(value) : `value + ${integer(delta)}`}`
   }
-  const groups = groupBy(changed, (write) => `${write.after.raised} ${assignments(write)}`)
+  const isCounted = ({ after }: CounterWrite) => after.counted > 0
+  const groups = groupBy(
+    changed,
+    (write) => `${write.after.raised} ${isCounted(write)} ${assignments(write)}`,
+  )
   return [...groups.values()].map((group) => {
-    const [{ after }] = group
+    const [first] = group
     const works = group.map(({ work }) => work)
-    return change(works, assignments(group[0]), { at, raise: after.raised })
+    // A hold that counts nothing does not change when the value was last changed.
+    return change(works, assignments(first), {
+      at: isCounted(first) ? at : undefined,
+      raise: first.after.raised,
+    })
   })
 }

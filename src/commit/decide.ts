@@ -1,6 +1,8 @@
-import { apply, applyAll, lostValue, RowState, zoneFault } from '../rules/counter.ts'
+import { RowState } from '../rules/addition.ts'
+import { type CounterOperation, type CounterResult, lostValue, zoneFault } from '../rules/counter.ts'
+import { apply, applyAll } from '../rules/counterOperations.ts'
 import { assertInvariant, NthError } from '../rules/errors.ts'
-import { type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
+import { type HoldResult, type OperationResult, repeated, type StoredResults } from '../rules/idempotency.ts'
 import { totalOf, UNKNOWN_PERIODS } from '../rules/periods.ts'
 import { rowKey } from '../rules/rows.ts'
 import { applyToSequence, numberState } from '../rules/sequence.ts'
@@ -14,6 +16,7 @@ import type {
   Writes,
 } from './batch.ts'
 import type { Applied, Call, RowOperation } from './call.ts'
+import { changesHolds } from './holdStatements.ts'
 
 export type Decision =
   /** What to write, and the result of each call if that is committed, in the order of the calls. */
@@ -70,7 +73,7 @@ export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decisi
   for (const write of states.counters.values()) {
     const { work, before, after } = write
     if (before.isAdded && states.refused.has(work.row.id)) refused.push(work.row.id)
-    if (!before.isAdded && (after.counted > 0 || after.isDefined)) counters.push(write)
+    if (!before.isAdded && (after.counted > 0 || after.isDefined || changesHolds(write))) counters.push(write)
   }
   const sequenceGroups = [...states.sequenceGroups.values()].filter(
     ({ after }) => after.changes.isMoved || after.changes.reservations.size > 0,
@@ -92,9 +95,19 @@ function applyCall({ request, operations }: Call, states: States, at: Date): App
     kind === 'counter' ? [{ row: stateIn(states.counters, row.id), operation }] : [],
   )
   const results = applyAll(changes, at)
-  if (!(results instanceof NthError)) return { results, at, isReplayed: false }
+  if (!(results instanceof NthError))
+    return { results: heldBy(changes, results) ?? results, at, isReplayed: false }
   for (const { row } of operations) states.refused.add(row.id)
   return results
+}
+
+/** The result of a new hold; undefined: these are other operations. */
+function heldBy(
+  [first]: readonly { operation: CounterOperation }[],
+  [result]: readonly CounterResult[],
+): [HoldResult] | undefined {
+  if (first?.operation.kind !== 'hold' || !result?.part) return undefined
+  return [{ kind: 'hold', token: first.operation.token, expiresAt: result.part.expiresAt }]
 }
 
 function applyOne(
@@ -115,7 +128,7 @@ function stateIn<State>(states: ReadonlyMap<number, { after: State }>, id: numbe
 }
 
 function stateOf({ row, running }: CounterWork, before: CounterReading): RowState {
-  const { value, revision, periods, subjects, isLost, isNew } = before
+  const { value, revision, periods, subjects, held, parts, isLost, isNew } = before
   const state = new RowState(row.definition)
   state.value = value
   state.revision = revision
@@ -123,6 +136,8 @@ function stateOf({ row, running }: CounterWork, before: CounterReading): RowStat
   if (isLost) state.fault = lostValue()
   else if (running === UNKNOWN_PERIODS) state.fault = zoneFault(row.definition.timeZone)
   if (subjects) state.subjects = new Map(subjects)
+  state.held = held
+  if (parts) state.parts = new Map(parts)
   if (periods) state.periodTotals = Object.fromEntries(periods.map((each) => [each.period, totalOf(each)]))
   return state
 }

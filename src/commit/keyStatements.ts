@@ -50,6 +50,8 @@ export function resultsIn(answer: Answer | undefined): EarlierResults[] {
 /** A result as stored: a list for a counter, as a key may have a thousand. */
 type StoredResult =
   | SequenceResult
+  /** Of a hold: no longer than the blank. */
+  | [token: string, expiresAt: number]
   | [
       value: number,
       previousValue: number,
@@ -79,13 +81,19 @@ export function storeResults(stored: readonly StoredResults[], at: Date): string
 
 function resultIn(written: StoredResult): OperationResult {
   if (!Array.isArray(written)) return written
+  if (isHold(written)) return { kind: 'hold', token: written[0], expiresAt: written[1] }
   const [value, previousValue, appliedDelta, valuesIn, countedAt] = written
   const result = { value, previousValue, appliedDelta, valuesIn }
   if (countedAt === undefined) return result
   return countedAt === null ? { ...result, isUncounted: true } : { ...result, countedAt: new Date(countedAt) }
 }
 
+function isHold(written: StoredResult & unknown[]): written is [token: string, expiresAt: number] {
+  return typeof written[0] === 'string'
+}
+
 function written(result: OperationResult): StoredResult {
+  if ('kind' in result && result.kind === 'hold') return [result.token, result.expiresAt]
   // The old revision is of no use to a repeat, which returns the current one.
   if ('kind' in result) return 'revision' in result ? { ...result, revision: undefined } : result
   const { value, previousValue, appliedDelta, valuesIn, countedAt, isUncounted } = result

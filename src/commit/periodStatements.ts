@@ -1,7 +1,7 @@
 import { rowsOf } from '../mysql/session.ts'
 import { bytes, groupBy, integer, list, orNull } from '../mysql/sql.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
-import type { Definition, PeriodLimit, TrackedPeriod } from '../rules/counter.ts'
+import type { Definition } from '../rules/counter.ts'
 import {
   addInPeriod,
   type ColumnWrite,
@@ -14,7 +14,7 @@ import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** The columns that store a definition, with their values. */
 export function definitionColumns(definition: Definition): Record<string, string> {
-  const { minValue, maxValue, overflow, maxIn, slots, oncePer, timeZone, periods } = definition
+  const { minValue, maxValue, overflow, slots, oncePer, timeZone } = definition
   return {
     min_value: orNull(minValue, integer),
     max_value: orNull(maxValue, integer),
@@ -22,7 +22,7 @@ export function definitionColumns(definition: Definition): Record<string, string
     slots: integer(slots),
     once_per: periodCode(oncePer),
     time_zone: bytes(timeZone),
-    periods: bytes(periodsText(periods, maxIn)),
+    periods: bytes(periodsText(definition)),
   }
 }
 
@@ -46,18 +46,23 @@ export function periodCoded(code: number | null): Period | null {
   return found
 }
 
+/** In the column `periods` of a counter that was ever held. */
+export const HAS_HOLDS = 'HOLD'
+
 /**
- * The column `periods`: `HOUR:90,DAY<20,MONTH@1793491200000`. Versions that don't know limits refuse a counter with one.
+ * The column `periods`: `HOUR:90,DAY<20,MONTH@1793491200000,HOLD`. Versions that know neither limits nor holds refuse a
+ * counter with one.
  */
-export function periodsText(periods: readonly TrackedPeriod[], maxIn: readonly PeriodLimit[] = []): string {
-  return periods
-    .map(({ period, keepDays, since }) => {
-      const days = keepDays === null ? '' : `:${keepDays}`
-      const limit = maxIn.find((each) => each.period === period)
-      return period + days + (since === null ? '' : `@${since}`) + (limit ? `<${limit.max}` : '')
-    })
-    .join(',')
+export function periodsText({ periods, maxIn = [], hasHolds }: StoredPeriods): string {
+  const texts = periods.map(({ period, keepDays, since }) => {
+    const days = keepDays === null ? '' : `:${keepDays}`
+    const limit = maxIn.find((each) => each.period === period)
+    return period + days + (since === null ? '' : `@${since}`) + (limit ? `<${limit.max}` : '')
+  })
+  return [...texts, ...(hasHolds ? [HAS_HOLDS] : [])].join(',')
 }
+
+type StoredPeriods = Pick<Definition, 'periods'> & Partial<Pick<Definition, 'maxIn' | 'hasHolds'>>
 
 /** The columns of each period in a counter's row: the start of the period, and its total. */
 export const COLUMNS: Record<Period, { start: string; added: string }> = {

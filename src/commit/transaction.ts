@@ -37,6 +37,7 @@ import {
   writeCounters,
 } from './counterStatements.ts'
 import * as fence from './fence.ts'
+import { lockParts, mayHaveExpired, settleHolds, writeParts } from './holdStatements.ts'
 import { claimKeys, readResults, releaseKey, resultsIn, storeResults } from './keyStatements.ts'
 import { writeHistory } from './periodStatements.ts'
 import { lockSequenceGroups, writeSequenceGroups } from './sequenceStatements.ts'
@@ -142,6 +143,7 @@ class FlushTransaction implements Transaction {
     const mayCollect = approach.kind === 'quick' && !session.isGalera
     const readCounters = counters.length > 0 ? changeCounters(counters, text, mayCollect) : undefined
     const readSubjects = COUNTS.lock(counters, text)
+    const readParts = counters.some(({ tokens }) => tokens) ? lockParts(counters, text) : undefined
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
     const readLost = lockDefinitions(counters, text)
     const answers = await session.send(text.statements)
@@ -163,6 +165,16 @@ class FlushTransaction implements Transaction {
         readings.set(work, reading)
     }
     for (const [work, reading] of readLost(answers)) if (!readings.has(work)) readings.set(work, reading)
+    const expiring = [...readings].filter(([, { held }]) => held && mayHaveExpired(held))
+    if (expiring.length > 0) {
+      text = new FlushText(at, session.isGalera)
+      const readSettled = settleHolds(expiring, text)
+      for (const [work, reading] of readSettled(await session.send(text.statements)))
+        readings.set(work, reading)
+    }
+    const partsOf = readParts?.(answers)
+    if (partsOf)
+      for (const [work, reading] of readings) readings.set(work, { ...reading, parts: partsOf(work) })
     const subjectsOf = readSubjects?.(answers)
     if (subjectsOf)
       for (const [work, reading] of readings) readings.set(work, { subjects: subjectsOf(work), ...reading })
@@ -201,7 +213,8 @@ class FlushTransaction implements Transaction {
     const statements: string[] = []
     if (counters.length > 0) statements.push(...writeCounters(counters, at))
     if (sequenceGroups.length > 0) statements.push(...writeSequenceGroups(sequenceGroups, at))
-    if (counters.length > 0) statements.push(...writeHistory(counters), ...COUNTS.write(counters, at))
+    if (counters.length > 0)
+      statements.push(...writeHistory(counters), ...COUNTS.write(counters, at), ...writeParts(counters))
     if (toStore.length > 0) statements.push(storeResults(toStore, at))
     for (const claim of toRelease) statements.push(releaseKey(claim))
     this.#state = { name: 'prepared', statements, sequenceGroups }

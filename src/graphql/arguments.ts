@@ -29,6 +29,10 @@ import { documentIdFault } from '../rules/trustedDocument.ts'
 import type { Context, Field, Resolver } from './context.ts'
 import { measureBelow } from './selections.ts'
 
+function tokenFault(token: string): Fault | undefined {
+  return /^[0-9a-f]{32}$/.test(token) ? undefined : { message: 'is not a token' }
+}
+
 /** Types that have IDs, with the check for each name in an ID. */
 const types: Partial<Record<string, Check<string>[]>> = {
   Namespace: [nameFault],
@@ -36,7 +40,8 @@ const types: Partial<Record<string, Check<string>[]>> = {
   Sequence: [nameFault, nameFault],
   SequenceGroup: [nameFault, nameFault, textFault],
   ApiKey: [(id) => (/^[1-9]\d{0,14}$/.test(id) ? undefined : { message: 'is not a number' })],
-  Reservation: [(token) => (/^[0-9a-f]{32}$/.test(token) ? undefined : { message: 'is not a token' })],
+  Reservation: [tokenFault],
+  Hold: [tokenFault],
 }
 
 /** Creates an ID from a type and names. Base64url, so that it needs no escaping in a URL. */
@@ -156,6 +161,7 @@ function retentionFault({ timeZone, periods }: RetentionChange): Fault | undefin
 export const ids = listOf(idFault, 0, MAX_ITEMS, 'items')
 export const topicIds = listOf(idOf(`a ${TOPICS.join(', ')}`, TOPICS), 1, MAX_ITEMS, 'items')
 export const reservationId = idOf('a reservation', ['Reservation'])
+export const holdId = idOf('a hold', ['Hold'])
 export const apiKeyId = idOf('an API key', ['ApiKey'])
 
 function idOf(kind: string, typenames: readonly string[]): Check<string> {

@@ -42,6 +42,7 @@ export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod'
 
 interface LimitState extends PeriodLimit {
   used: number
+  held: number
   resetsAt: Date
 }
 
@@ -55,6 +56,7 @@ const PeriodLimitRef = builder.objectRef<LimitState>('PeriodLimit').implement({
         'SafeInt',
         'The total of the current period, as `valueIn`: subtractions give back, and a reset does not change it. It may be above `max` if the limit was set later.',
       ],
+      held: ['SafeInt', 'The additions that open holds take.'],
       resetsAt: ['DateTime', 'When the current period ends.'],
     }),
 })
@@ -139,9 +141,11 @@ builder.node(Counter, {
     limits: t.field({
       type: [PeriodLimitRef],
       description: 'Its limits by period, as in `maxIn` of its definition, finest first.',
-      resolve: (counter, _, context, info) =>
-        Promise.all(
-          (counter.definition?.maxIn ?? []).map(async ({ period, max }) => {
+      async resolve(counter, _, context, info) {
+        const { maxIn = [] } = counter.definition ?? {}
+        const { held } = maxIn.length > 0 ? await heldOf(counter, context.nth) : NOT_HELD
+        return Promise.all(
+          maxIn.map(async ({ period, max }) => {
             const charge = historyCharge(context, info)
             const totals = await context.nth.counters.history(
               counter,
@@ -152,9 +156,10 @@ builder.node(Counter, {
             )
             const [current] = totals ?? []
             assertInvariant(current !== undefined, 'a period with a limit is tracked')
-            return { period, max, used: current.value, resetsAt: new Date(current.end) }
+            return { period, max, used: current.value, held, resetsAt: new Date(current.end) }
           }),
-        ),
+        )
+      },
     }),
     history: t.field({
       type: [Bucket],
@@ -186,7 +191,7 @@ builder.node(Counter, {
       minValue: [orNull('SafeInt'), 'The lowest allowed value. Null means that there is none.'],
       maxValue: [
         orNull('SafeInt'),
-        'The highest allowed value. Null means that there is none. `maxValue - value` is what remains.',
+        'The highest allowed value. Null means that there is none. `maxValue - value - held` is what remains.',
       ],
       overflow: [Overflow, 'What happens at a bound.'],
       oncePer: [
@@ -197,6 +202,13 @@ builder.node(Counter, {
         'Int',
         'The number of rows that the value is spread over. With 1, the numbers of callers are exact. With 2 to 1024, they are not unique, and bounds are not possible.',
       ],
+    }),
+    ...parts(t, heldOf, {
+      held: [
+        'SafeInt',
+        'The additions that open holds take, and that are not counted yet. `maxValue - value - held` is what can be added.',
+      ],
+      heldDown: ['SafeInt', 'The subtractions that open holds take, as a positive number.'],
     }),
     ...parts(t, retentionOf, {
       timeZone: [orNull('String'), 'The IANA time zone of its periods. Null only if it could not be read.'],
@@ -211,6 +223,17 @@ builder.node(Counter, {
     }),
   }),
 })
+
+const NOT_HELD = { held: 0, heldDown: 0 }
+
+/** What is held of a counter. Nothing is read if it was never held. */
+function heldOf(
+  { held, heldDown, ...counter }: CounterSource,
+  { counters }: Nth,
+): typeof NOT_HELD | Promise<typeof NOT_HELD> {
+  if (held !== undefined && heldDown !== undefined) return { held, heldDown }
+  return counter.definition?.hasHolds ? counters.read(counter) : NOT_HELD
+}
 
 /** Retention of a counter; for a nonexistent one, the retention of its namespace. */
 function retentionOf(
@@ -232,7 +255,7 @@ export const countersArguments = builder.args((t) => ({
   namespace: namespaceArgument('The namespace of the counters.'),
 }))
 
-const countBesidesValue = countSelected('revision', 'createdAt', 'updatedAt')
+const countBesidesValue = countSelected('revision', 'createdAt', 'updatedAt', 'held', 'heldDown', 'limits')
 
 /** The reads that return what is selected, and little more. */
 function readsOf(info: GraphQLResolveInfo, { counters }: Nth) {

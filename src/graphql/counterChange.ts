@@ -34,7 +34,7 @@ interface ChangeSource extends CounterChange {
   last?: CounterChange | undefined
 }
 
-const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
+export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
   description: 'The result of a change to a counter.',
   fields: (t) => ({
     ...exposed(t, {
@@ -67,7 +67,8 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
         'Whether the subject had counted before. If so, `value`, `previousValue`, `valueIn` and `at` are those of its first call.',
     }),
     replayed: t.exposeBoolean('isReplayed', {
-      description: 'Whether this is the result of an earlier call with the same idempotency key.',
+      description:
+        'Whether this is the result of an earlier call with the same idempotency key, or of an earlier confirmation of the same hold.',
     }),
     counter: t.field({
       type: Counter,
@@ -107,8 +108,17 @@ const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implemen
     }),
 })
 
-function counterAfter({ key, value, at, definition, revision, isDeletion }: CounterChange): CounterSource {
+function counterAfter({
+  key,
+  value,
+  at,
+  definition,
+  revision,
+  held,
+  isDeletion,
+}: CounterChange): CounterSource {
   const { namespace, name } = key
+  if (held) return { namespace, name, value, definition, revision, held: held.up, heldDown: held.down }
   if (isDeletion) return { namespace, name, value, definition, revision, createdAt: null, updatedAt: null }
   return { namespace, name, value, definition, revision, updatedAt: at }
 }
@@ -127,7 +137,7 @@ function changeOptions(args: KeyedArguments, context: Context, info: GraphQLReso
   return callOptions(args, context, info, countValueIn(info) > 0)
 }
 
-const CounterDelta = builder.inputType('CounterDeltaInput', {
+export const CounterDelta = builder.inputType('CounterDeltaInput', {
   description: 'An addition to a counter.',
   fields: (t) => ({
     name: t.string({ required: true, description: 'The name of the counter.' }),
@@ -310,7 +320,7 @@ builder.mutationFields((t) => ({
       definition: t.arg({
         type: CounterDefinition,
         required: true,
-        description: 'The changes. Bounds must include the current value.',
+        description: 'The changes. Bounds must include the current value, with what is held.',
         extensions: { check: checks.definition },
       }),
       namespace: counterArguments.namespace,
@@ -318,8 +328,8 @@ builder.mutationFields((t) => ({
     async resolve(_, args, context, info): Promise<CounterSource> {
       const [change, options] = [withZone(args.definition), callOptions(args, context, info)]
       const defined = await context.nth.counters.define(keyIn(args), change, options)
-      const { key, value, definition, revision } = defined
-      return { ...key, value, definition, revision }
+      const { key, value, definition, revision, held } = defined
+      return { ...key, value, definition, revision, ...(held && { held: held.up, heldDown: held.down }) }
     },
   }),
   deleteCounter: t.field({

@@ -1,5 +1,6 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
+import type { HoldPosition } from '../repository/holds.ts'
 import { MAX_SEARCHED, type NamePage, type Page, type PageByName } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { LeaderboardOrder, SortKey } from '../rules/leaderboards.ts'
@@ -106,6 +107,19 @@ export const apiKeyCursors = createCursors('\n#', (text) => {
   const id = Number(text)
   return Number.isSafeInteger(id) && id > 0 ? id : undefined
 })
+
+/** Cursors in the list of the holds of a counter. */
+export const holdCursors = createCursors<HoldPosition>(
+  '\nh',
+  (text) => {
+    const [, expiresAt, amount, token = ''] = /^(\d{1,16}) (-?\d{1,16}) ([0-9a-f]{32})$/.exec(text) ?? []
+    const position = { expiresAt: Number(expiresAt), amount: Number(amount), token }
+    return Number.isSafeInteger(position.expiresAt) && Number.isSafeInteger(position.amount)
+      ? position
+      : undefined
+  },
+  ({ expiresAt, amount, token }) => `${expiresAt} ${amount} ${token}`,
+)
 
 /** Cursors in the list of trusted documents: the ID of the document. */
 export const documentCursors = createCursors('\nd', (id) => (documentIdFault(id) ? undefined : id))

@@ -1,5 +1,8 @@
 import { type GraphQLResolveInfo, getNamedType } from 'graphql'
 import type { CounterDelta } from '../repository/counters.ts'
+import type { Hold } from '../repository/holds.ts'
+import { NthError } from '../rules/errors.ts'
+import { noSuchHold } from '../rules/holds.ts'
 import { joinNames, splitNames } from '../rules/names.ts'
 import {
   ALL_NAMES,
@@ -112,13 +115,68 @@ export function toReadIn(namespaceOf: (call: FieldCall) => string, other?: Scope
 
 export const onId: Right = {
   scope: 'READ',
-  covers: 'the names in the id; for a reservation, its sequence',
+  covers: 'the names in the id; for a reservation, its sequence; for a hold, HOLD',
   check: (context, { args }) => checkId(context, args.id),
 }
 
 /** A right to make one addition, or those in the argument `changes`, for no subject. */
 export function toAdd(covers: string): Right {
   return { scope: 'ADD', covers, check: (context, { args }) => add(context, args) }
+}
+
+/** A right to hold additions. */
+export const toHold: Right = {
+  scope: 'HOLD',
+  covers: 'each name, and the sum of its deltas; beyond `maxDelta`, or below 1, WRITE',
+  check: (context, { args }) => add(context, args, undefined, 'HOLD'),
+}
+
+/** A right to count what is held. A page knows the id of its hold: it must not buy without paying. */
+export const toConfirm: Right = {
+  scope: 'ADD',
+  covers:
+    'each name of the hold; other amounts beyond `maxDelta`, or below 1, WRITE; no key for pages; otherwise NOT_FOUND',
+  async check(context, { args: { id, changes } }) {
+    const { caller } = context
+    if (caller.key?.origins)
+      throw new NthError('FORBIDDEN', 'A key for pages cannot confirm holds: confirm on a server.')
+    const deltas = await heldBy(context, 'ADD', id)
+    const held = new Map(deltas?.map(({ key, delta }) => [key?.name, { key, delta }]))
+    for (const [index, { name, delta }] of changes?.entries() ?? []) {
+      const { key, delta: amount } = held.get(name) ?? {}
+      if (!key || delta === 0 || delta === amount) continue
+      const limit = limitFor(caller, 'ADD', key)
+      const isWithin = delta >= 1 ? delta <= limit : limit === Number.POSITIVE_INFINITY
+      if (!isWithin) throw refusal(caller, delta < 1 ? 'WRITE' : 'ADD', { limit, index })
+    }
+    return undefined
+  },
+}
+
+export const onHold: Right = {
+  scope: 'HOLD',
+  covers: 'each name of the hold; otherwise NOT_FOUND',
+  async check(context, { args: { id } }) {
+    await heldBy(context, 'HOLD', id)
+    return undefined
+  },
+}
+
+/**
+ * What the hold of an id takes, if the caller has a scope on all of its counters. Undefined: the resolver rejects the id.
+ *
+ * @throws {NthError} NOT_FOUND
+ */
+async function heldBy(context: Context, scope: Scope, id: string): Promise<Hold['deltas'] | undefined> {
+  assertAllowed(context.caller, scope)
+  if (idFault(id) || decodeId(id).typename !== 'Hold') return undefined
+  const deltas = await context.nth.holds.deltasOf(decodeId(id).id)
+  if (!ownsHold(context.caller, scope, { deltas })) throw noSuchHold()
+  return deltas
+}
+
+function ownsHold(caller: Caller, scope: Scope, { deltas }: Pick<Hold, 'deltas'>): boolean {
+  return deltas.every(({ key }) => !key || isAllowed(caller, scope, key))
 }
 
 /** A right to add 1 to a counter, also for a subject. */
@@ -133,20 +191,21 @@ export const toIncrement: Right = {
 }
 
 /** Checks additions against what the caller may add to each counter in the whole request. */
-function add(context: Context, args: Arguments, subject?: string): undefined {
+function add(context: Context, args: Arguments, subject?: string, scope: 'ADD' | 'HOLD' = 'ADD'): undefined {
   const { caller } = context
   const { namespace } = args
   const changes: readonly CounterDelta[] = args.changes ?? [args]
   const added = new Map(context.added)
   for (const [index, { name, delta }] of changes.entries()) {
-    const limit = limitFor(caller, 'ADD', { namespace, name }, subject)
-    const key = joinNames(namespace, name)
+    const limit = limitFor(caller, scope, { namespace, name }, subject)
+    const key = joinNames(namespace, name, scope)
     const total = (added.get(key) ?? 0) + delta
     const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
     if (!isWithin) {
       const details = { ...(limit > 0 && { limit }), ...(args.changes && { index }) }
-      if (limit === 0 && isOnceOnly(caller, 'ADD', { namespace, name })) throw onceOnlyRefusal('ADD', details)
-      throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
+      if (limit === 0 && scope === 'ADD' && isOnceOnly(caller, scope, { namespace, name }))
+        throw onceOnlyRefusal(scope, details)
+      throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : scope, details)
     }
     if (limit < Number.POSITIVE_INFINITY) added.set(key, total)
   }
@@ -207,6 +266,12 @@ function checkId(context: Context, id: string): undefined | Promise<Verdict> {
   if (typename === 'ApiKey') return assertAllowed(caller, 'ADMIN')
   if (typename === 'Reservation')
     return ownsReservation(context, 'READ', names).then((owns) => (owns ? undefined : 'missing'))
+  if (typename === 'Hold') {
+    assertAllowed(caller, 'HOLD')
+    return context.nth.holds
+      .find(names)
+      .then((hold) => (hold && ownsHold(caller, 'HOLD', hold) ? undefined : 'missing'))
+  }
   const [namespace = '', name] = splitNames(names)
   return assertAllowed(caller, 'READ', name === undefined ? { namespace } : { namespace, name })
 }
@@ -221,7 +286,18 @@ async function ownsReservation({ caller, nth }: Context, scope: Scope, token: st
 
 /** Fields with the state of what a mutation returns; the others are its definition, or what the mutation set. */
 const countStateOf: Record<string, ReturnType<typeof countSelected>> = {
-  Counter: countSelected('value', 'valueIn', 'limits', 'history', 'revision', 'createdAt', 'updatedAt'),
+  Counter: countSelected(
+    'value',
+    'held',
+    'heldDown',
+    'holds',
+    'valueIn',
+    'limits',
+    'history',
+    'revision',
+    'createdAt',
+    'updatedAt',
+  ),
   Sequence: countSelected('group', 'groups', 'createdAt'),
   SequenceGroup: countSelected('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
 }

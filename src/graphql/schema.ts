@@ -1,5 +1,6 @@
 import './counter.ts'
 import './counterChange.ts'
+import './hold.ts'
 import './sequence.ts'
 import './sequenceNumbers.ts'
 import './namespace.ts'

@@ -142,6 +142,8 @@ export const SMALL = 500
 const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
   ['limits', 20],
+  ['held', 5],
+  ['heldDown', 5],
   ['place', 20],
   ['changeOf', 20],
   ['numbersOf', 20],

@@ -102,12 +102,12 @@ async function listed({ issued }: SequenceNumbers, _: unknown, context: Context)
 
 export const ReservationRef = builder.objectRef<Reservation>('Reservation')
 
-const ReservationStateRef = addEnum('ReservationState', 'The state of a reservation.', {
+export const ReservationStateRef = addEnum('ReservationState', 'The state of a reservation or a hold.', {
   RESERVED: 'It is open. You can confirm or release it.',
-  CONFIRMED: 'Its number is final.',
-  RELEASED: 'Its number was released, and may be issued again.',
+  CONFIRMED: 'Its number is final, or its additions were counted.',
+  RELEASED: 'Its number was released, and may be issued again; or what was held was given back.',
   EXPIRED:
-    'It was not confirmed in time, or before its sequence group was restarted. Its number may be issued again.',
+    'It was not confirmed in time, or before its sequence group was restarted. Its number may be issued again; what was held was given back.',
 })
 
 builder.node(ReservationRef, {

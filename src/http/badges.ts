@@ -184,7 +184,7 @@ export function createBadges(nth: Nth, authenticate: Authenticate, notices: Noti
       const maxValue = counter.definition?.maxValue ?? null
       if (maxValue === null) throw new NthError('BAD_USER_INPUT', 'This counter has no maxValue.')
       // The difference of two safe integers may be none.
-      const remaining = write(BigInt(maxValue) - BigInt(counter.value))
+      const remaining = write(BigInt(maxValue) - BigInt(counter.value) - BigInt(counter.held))
       return { label, message: isEnglish(locale) ? `${remaining} left` : remaining, ...appearance }
     }
     const number = period ? await nth.counters.valueIn(counter, period, undefined, owner) : counter.value

@@ -209,7 +209,8 @@ type ApiKeyRow = Record<'hash' | 'prefix' | 'label' | 'grants', Buffer> &
   }
 
 /** A grant as it is stored. Its scopes are `onceScopes` if it is `onceOnly`, and `boundScopes` if its key has documents. */
-type StoredGrant = Omit<Grant, 'onceOnly'> & Partial<Record<'onceScopes' | 'boundScopes', readonly Scope[]>>
+type StoredGrant = Omit<Grant, 'onceOnly'> &
+  Partial<Record<'onceScopes' | 'boundScopes', readonly Scope[]>> & { holds?: boolean }
 
 /**
  * Grants as they are stored. 0.2.0 ignores parts of a key that it doesn't know. It must not ignore `onceOnly` and
@@ -217,8 +218,14 @@ type StoredGrant = Omit<Grant, 'onceOnly'> & Partial<Record<'onceScopes' | 'boun
  */
 function grantsText({ grants, documents }: Pick<ApiKeyOptions, 'grants' | 'documents'>): string {
   const storedAs = ({ onceOnly, ...grant }: Grant): StoredGrant => {
-    if (!onceOnly && !documents) return grant
-    return { ...grant, scopes: [], [onceOnly ? 'onceScopes' : 'boundScopes']: grant.scopes }
+    // Their schema has no HOLD: a list of keys would fail.
+    const stored = {
+      ...grant,
+      scopes: grant.scopes.filter((scope) => scope !== 'HOLD'),
+      ...(grant.scopes.includes('HOLD') && { holds: true }),
+    }
+    if (!onceOnly && !documents) return stored
+    return { ...stored, scopes: [], [onceOnly ? 'onceScopes' : 'boundScopes']: stored.scopes }
   }
   return JSON.stringify(grants.map(storedAs))
 }
@@ -226,8 +233,9 @@ function grantsText({ grants, documents }: Pick<ApiKeyOptions, 'grants' | 'docum
 function grantsIn(text: string): Grant[] {
   // Written by `grantsText` only, or by an earlier version.
   const stored = JSON.parse(text) as StoredGrant[]
-  return stored.map(({ onceScopes, boundScopes, scopes, ...grant }) => {
-    return { ...grant, scopes: onceScopes ?? boundScopes ?? scopes, onceOnly: onceScopes !== undefined }
+  return stored.map(({ onceScopes, boundScopes, scopes, holds, ...grant }) => {
+    const others = onceScopes ?? boundScopes ?? scopes
+    return { ...grant, scopes: holds ? [...others, 'HOLD'] : others, onceOnly: onceScopes !== undefined }
   })
 }
 

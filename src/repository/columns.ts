@@ -1,6 +1,7 @@
 /* The columns of counters and sequences, as readers see them. */
 import { LRUCache } from 'lru-cache'
-import { periodCoded } from '../commit/periodStatements.ts'
+import { NOW_MS } from '../commit/holdStatements.ts'
+import { HAS_HOLDS, periodCoded } from '../commit/periodStatements.ts'
 import { type NamedRow, nameIn } from '../mysql/sql.ts'
 import { PERIODS } from '../rules/calendar.ts'
 import {
@@ -34,12 +35,27 @@ export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
 export const UPDATED_AT = overSlots('max(s.updated_at)', 'v.updated_at')
 export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revision')
 
+/** The instant by which holds of a counter have expired. */
+const JUDGED_AT = `greatest(v.held_at, ${NOW_MS})`
+
+/** What is held of a counter, and of that what has expired, as one text; null: no hold is open. Table alias: v. */
+export const HELD = `if(v.first_expiry is null, null, concat_ws(' ', v.held_up, v.held_down, if(v.first_expiry > ${JUDGED_AT}, null, (
+            select concat_ws(' ', sum(greatest(h.amount, 0)), -sum(least(h.amount, 0)))
+              from hold h force index (hold_open)
+             where h.counter_id = v.counter_id and h.open_until > v.held_at and h.open_until <= ${JUDGED_AT})))) as held`
+
+export function heldIn({ held = null }: { held?: string | null }): Pick<CounterState, 'held' | 'heldDown'> {
+  if (held === null) return { held: 0, heldDown: 0 }
+  const [up = 0, down = 0, expiredUp = 0, expiredDown = 0] = held.split(' ').map(Number)
+  return { held: up - expiredUp, heldDown: down - expiredDown }
+}
+
 /**
  * Columns of a counter. Table aliases: n, c and v. The sums of a counter with slots are one text: each subquery costs
  * every read a few percent of its time, even if no counter has slots.
  */
 export const STATE = `n.name as namespace, c.name, ${DEFINITION},
-                v.created_at, v.value, v.revision, v.updated_at,
+                v.created_at, v.value, v.revision, v.updated_at, ${HELD},
                 ${overSlots("concat_ws(' ', sum(s.value), sum(s.revision), max(s.updated_at))", 'null')} as slotted`
 
 export interface StateRow extends DefinitionRow, NamedRow {
@@ -48,6 +64,7 @@ export interface StateRow extends DefinitionRow, NamedRow {
   value: number
   revision: number | string
   updated_at: Date | null
+  held: string | null
   slotted: string | null
 }
 
@@ -66,6 +83,7 @@ export function stateIn(row: StateRow): CounterState {
     // If no slot has a time, neither has the first.
     updatedAt: sums?.[2] === undefined ? row.updated_at : new Date(`${sums[2]}T${sums[3]}Z`),
     revision,
+    ...heldIn(row),
   }
 }
 
@@ -90,14 +108,17 @@ export function definitionIn(row: DefinitionRow): Definition {
 export function parsePeriods(text: string) {
   const periods: TrackedPeriod[] = []
   const maxIn: PeriodLimit[] = []
-  for (const tracked of text === '' ? [] : text.split(',')) {
+  const texts = text === '' ? [] : text.split(',')
+  const hasHolds = texts.at(-1) === HAS_HOLDS
+  if (hasHolds) texts.pop()
+  for (const tracked of texts) {
     const [, name, days, since, max] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?(?:<(\d+))?$/.exec(tracked) ?? []
     const period = PERIODS.find((each) => each === name)
     if (!period) throw new Error(`Unknown period in the database: "${tracked}"`)
     periods.push({ period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null })
     if (max) maxIn.push({ period, max: Number(max) })
   }
-  return { periods, maxIn }
+  return { periods, maxIn, hasHolds }
 }
 
 function overSlots(sum: string, column: string): string {

@@ -11,7 +11,7 @@ import {
 } from '../rules/counter.ts'
 import type { CounterRow } from '../rules/rows.ts'
 import { batchLookups, type Lookup, type RowCache } from './batches.ts'
-import { COUNTER_EXISTS, JOIN_VALUE, STATE, type StateRow, stateIn } from './columns.ts'
+import { COUNTER_EXISTS, HELD, heldIn, JOIN_VALUE, STATE, type StateRow, stateIn } from './columns.ts'
 import { counterRowIn, IDENTITY, type IdentifiedRow } from './counterRows.ts'
 
 /** Opens the reads of counters: a name never written has the value 0. All reads of an event loop tick go together. */
@@ -40,18 +40,19 @@ const FROM_COUNTERS = `${FROM_NAMES}
 const UNSIGNED = 'cast(0 as unsigned)'
 
 /** An extra row without a name, with the mark: the revision of counters without a row. */
-const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null, ${UNSIGNED}, ${UNSIGNED}, ${UNSIGNED}, null, ${UNSIGNED}`
+const READ_MARK = `select null, null, null, null, null, null, null, null, ${MARK}, null, null, null, ${UNSIGNED}, ${UNSIGNED}, ${UNSIGNED}, null, ${UNSIGNED}`
 
 type MarkRow = { name: null; revision: number | string }
 
 /** The state of a counter, of which all but the value and the definition may be missing. */
 export interface CounterValue
   extends Pick<CounterState, 'namespace' | 'name' | 'value' | 'definition'>,
-    Partial<Pick<CounterState, 'createdAt' | 'updatedAt'>> {
+    Partial<Pick<CounterState, 'createdAt' | 'updatedAt' | 'held' | 'heldDown'>> {
   revision?: number | undefined
 }
 
 type RowById = Pick<StateRow, 'value' | 'revision' | 'created_at' | 'updated_at'> &
+  Partial<Pick<StateRow, 'held'>> &
   Record<'id' | 'version', number>
 
 type CounterLookup<State> = Lookup<CounterKey, State | CounterState>
@@ -82,6 +83,7 @@ const WHOLE: CounterColumns<CounterState> = {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     revision: Number(row.revision),
+    ...heldIn(row),
   }),
 }
 
@@ -100,6 +102,8 @@ async function readCounters<State extends CounterValue>(
     lookup.state = undefined
     return cache.peek(lookup.text)
   })
+  // The subquery costs every read some of its time.
+  const hasHolds = columns !== '' && cachedRows.some((row) => row?.definition.hasHolds)
   const indexes = new Map<number, number>()
   let ids = ''
   for (const [index, row] of cachedRows.entries()) {
@@ -110,8 +114,8 @@ async function readCounters<State extends CounterValue>(
   }
   if (indexes.size > 0) {
     const rows = await connection.select<RowById>(
-      `select counter_id as id, version, value${columns}
-       from counter_value force index (primary)
+      `select counter_id as id, version, value${columns}${hasHolds ? `, ${HELD}` : ''}
+       from counter_value v force index (primary)
       where counter_id in (${ids.slice(1)}) and slot = 0 and created_at is not null`,
     )
     for (const row of rows) {

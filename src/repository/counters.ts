@@ -201,7 +201,7 @@ export function openCounters({
   }
 }
 
-function changeOf(
+export function changeOf(
   key: CounterKey,
   result: OperationResult | undefined,
   applied: Pick<Applied, 'at' | 'isReplayed'>,
@@ -213,11 +213,12 @@ function changeOf(
     value: result.value,
     previousValue: result.previousValue,
     appliedDelta: result.appliedDelta,
-    at: result.countedAt ?? applied.at,
-    isReplayed: applied.isReplayed,
+    at: result.countedAt ?? result.repeatedAt ?? applied.at,
+    isReplayed: applied.isReplayed || result.repeatedAt !== undefined,
     isAlreadyCounted: result.countedAt !== undefined,
     valuesIn: result.valuesIn,
     definition: result.definition,
+    held: result.held,
     revision: result.revision,
     isUncounted: result.isUncounted,
     isNew: result.isNew,

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { RETENTION_DAYS } from '../commit/fence.ts'
+import { judgeHolds } from '../commit/holdStatements.ts'
 import { PERIOD_CODES, startSecond } from '../commit/periodStatements.ts'
 import { codeOf } from '../commit/reservations.ts'
 import { withTimeout } from '../mysql/errors.ts'
@@ -39,6 +40,7 @@ export function sweeps(keyTtlMs: number): ScheduledJob[] {
     { name: 'sweep fences', everyS: 3600, run: sweepFences },
     { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
     { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
+    { name: 'sweep holds', everyS: 86_400, run: sweepHolds },
   ]
 }
 
@@ -183,6 +185,49 @@ function executeAll(connection: PooledConnection, statements: readonly string[])
   return connection.inTransaction(async () => {
     for (const statement of statements) await connection.query(statement)
   })
+}
+
+/** How long holds are kept after they have expired, or would have. */
+const HOLDS_KEPT_MS = 30 * DAY_MS
+/** Parts of holds that one transaction deletes at most: as many as a hold can have. */
+const PARTS = 1000
+
+type SweptPart = { token: Buffer; counter_id: number; expires_at: number; is_open: number }
+
+/**
+ * Deletes holds that have expired, or would have, long ago: each with all of its parts, as the rest could be confirmed. What
+ * nobody has closed is still part of what its counter holds, until its holds are judged by a later instant.
+ */
+export async function sweepHolds({ database, now, shouldContinue }: JobContext): Promise<void> {
+  const cutoff = now.getTime() - HOLDS_KEPT_MS
+  const judged = new Set<number>()
+  let after = 'true'
+  while (shouldContinue()) {
+    const page = await database.withRetry(JOBS, async (connection) => {
+      const parts = await connection.select<SweptPart>(
+        `select token, counter_id, expires_at, open_until is not null as is_open
+           from hold force index (primary)
+          where ${after}
+          order by token, counter_id
+          limit ${PARTS}`,
+      )
+      const holds = [...groupBy(parts, ({ token }) => token.toString('hex')).values()]
+      // More parts of the last one may follow.
+      if (parts.length === PARTS && holds.length > 1) holds.pop()
+      const old = holds.filter((hold) => hold.every(({ expires_at }) => expires_at <= cutoff)).flat()
+      // Not with the deletions: so a counter is locked for a moment only.
+      for (const { counter_id: id, is_open } of old)
+        if (is_open && !judged.has(id)) {
+          await executeAll(connection, judgeHolds(id, cutoff))
+          judged.add(id)
+        }
+      const keys = old.map(({ token, counter_id }) => ({ token, counter_id }))
+      if (old.length > 0) await executeAll(connection, eachFrom('hold')(keys))
+      return { isLast: parts.length < PARTS, token: holds.at(-1)?.[0].token }
+    })
+    if (page.isLast || !page.token) return
+    after = `token > ${bytes(page.token)}`
+  }
 }
 
 /** Counters or sequence groups per statement: takes a few milliseconds. */

@@ -155,7 +155,7 @@ export function namespaceSet({ timeZone, periods, leaderboards, filled }: Omit<N
   const textOf = (chosen: readonly Period[]) =>
     bytes(PERIODS.filter((period) => leaderboards.includes(period) && chosen.includes(period)).join(','))
   return `time_zone = ${bytes(timeZone)},
-                    periods = ${bytes(periodsText(periods))},
+                    periods = ${bytes(periodsText({ periods }))},
                     leaderboards = ${textOf(leaderboards)},
                     filled_leaderboards = ${textOf(filled)}`
 }

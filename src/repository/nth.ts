@@ -14,6 +14,7 @@ import { ALL_TIME } from '../rules/leaderboards.ts'
 import { openApiKeys } from './apiKeys.ts'
 import { openCounterRows } from './counterRows.ts'
 import { openCounters } from './counters.ts'
+import { openHolds } from './holds.ts'
 import { openJobs, sweeps } from './jobs.ts'
 import { openLeaderboard } from './leaderboard.ts'
 import { leaderboardJobs } from './leaderboardSync.ts'
@@ -120,6 +121,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   const counterRows = openCounterRows(database, failover, options.rowCacheBytes)
   const groupRows = openSequenceGroupRows(database, failover, options.rowCacheBytes)
   const counters = openCounters({ ...dependencies, rows: counterRows })
+  const holds = openHolds({ ...dependencies, rows: counterRows })
   const sequences = openSequences({ ...dependencies, rows: groupRows, definitions })
 
   /**
@@ -136,6 +138,7 @@ export function openNth(targets: Targets, { now = () => new Date(), ...options }
   return {
     apiKeys,
     counters,
+    holds,
     leaderboard,
     live,
     namespaces,

@@ -1,5 +1,5 @@
 import { calendarOf, PERIODS, type Period, unknownZone } from './calendar.ts'
-import { assertInvariant, NthError } from './errors.ts'
+import { NthError } from './errors.ts'
 import { type Change, joinNames, withChange } from './names.ts'
 
 export interface Definition extends Bounds, Retention {
@@ -9,6 +9,8 @@ export interface Definition extends Bounds, Retention {
   slots: number
   /** The period in which a subject counts once; null: once ever. */
   oncePer: Period | null
+  /** Whether it was ever held. Earlier versions, which would sell what is held, refuse such a counter. */
+  hasHolds: boolean
 }
 
 export interface PeriodLimit {
@@ -18,7 +20,7 @@ export interface PeriodLimit {
 }
 
 /** What a definition has besides its retention. */
-type Limits = Bounds & Pick<Definition, 'maxIn' | 'slots' | 'oncePer'>
+type Limits = Bounds & Pick<Definition, 'maxIn' | 'slots' | 'oncePer' | 'hasHolds'>
 
 /** The default definition, without retention. */
 export const UNBOUNDED: Limits = {
@@ -28,6 +30,7 @@ export const UNBOUNDED: Limits = {
   maxIn: [],
   slots: 1,
   oncePer: null,
+  hasHolds: false,
 }
 
 /** Which totals are kept besides a counter's value. New counters take their namespace's. */
@@ -83,14 +86,16 @@ export function finestFirst(a: { period: Period }, b: { period: Period }): numbe
  * The definition of a counter with a value after a change at an instant; an error if it is invalid. Null retention
  * counts as unchanged: `Counters.define` has replaced it.
  */
-function changedDefinition(
+export function changedDefinition(
   present: Definition,
   change: DefinitionChange,
   value: number,
   at: number,
+  held?: Held,
 ): Definition | NthError {
   const changed = withChange<Limits>(present, change, UNBOUNDED)
   const { minValue, maxValue, slots } = changed
+  const hasHolds = present.hasHolds || changed.hasHolds
   const maxIn = changed.maxIn.toSorted(finestFirst)
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
     const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
@@ -98,18 +103,20 @@ function changedDefinition(
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
   const bound = maxValue === null ? minValue !== null && 'minValue' : 'maxValue'
-  const limited = bound || (maxIn.length > 0 && 'maxIn')
+  const limited = bound || (maxIn.length > 0 ? 'maxIn' : hasHolds && 'slots')
   if (slots > 1 && limited) {
     const argument = `definition.${change.slots === undefined ? limited : 'slots'}`
-    const message = `A counter with ${slots} slots cannot have bounds or limits, as no slot holds the total value. Nothing was changed.`
+    const message = `A counter with ${slots} slots cannot have bounds, limits or holds, as no slot holds the total value. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
-  const beyond = crossed(changed, value)
+  const beyond = crossed(changed, value, held)
   if (beyond) {
-    const { side, limit } = beyond
+    const { side, limit, held } = beyond
     const word = side === 'maxValue' ? 'above' : 'below'
-    const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
-    return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
+    const isHeld = held === 0 ? '' : ` with ${held} held`
+    const message = `The current value ${value}${isHeld} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
+    const details = { argument: `definition.${side}`, limit, value, ...(held > 0 && { held }) }
+    return new NthError('LIMIT_REACHED', message, details)
   }
   const timeZone = change.timeZone ?? present.timeZone
   const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
@@ -127,7 +134,7 @@ function changedDefinition(
     const message = `${untracked.period} has a limit in maxIn, so it must be one of the periods. Nothing was changed.`
     return new NthError('BAD_USER_INPUT', message, { argument })
   }
-  return { ...changed, maxIn, timeZone, periods }
+  return { ...changed, maxIn, hasHolds, timeZone, periods }
 }
 
 /** Allowed values. Null: unbounded. */
@@ -138,15 +145,27 @@ export interface Bounds {
   overflow: 'REJECT' | 'SATURATE'
 }
 
-type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
+/** What open holds take of a counter, both from 0: the sum of the additions that are held, and that of the subtractions. */
+export interface Held {
+  readonly up: number
+  readonly down: number
+}
 
-/** The bound that a value crosses; undefined: none. */
+export const NOTHING_HELD: Held = { up: 0, down: 0 }
+
+/** A bound that is crossed, and how much of what it leaves is held. */
+export type Crossed = { side: 'minValue' | 'maxValue'; limit: number; held: number }
+
+/** The bound that a value crosses, with what is held; undefined: none. */
 export function crossed(
   { minValue, maxValue }: Pick<Bounds, 'minValue' | 'maxValue'>,
   value: number,
+  { up, down }: Held = NOTHING_HELD,
 ): Crossed | undefined {
-  if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
-  return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
+  if (maxValue !== null && value + up > maxValue) return { side: 'maxValue', limit: maxValue, held: up }
+  return minValue !== null && value - down < minValue
+    ? { side: 'minValue', limit: minValue, held: down }
+    : undefined
 }
 
 export interface CounterKey {
@@ -162,6 +181,9 @@ export interface CounterState extends CounterKey {
   createdAt: Date | null
   /** When its value was last changed; null: never. */
   updatedAt: Date | null
+  /** The additions that open holds take, and the subtractions, both from 0. */
+  held: number
+  heldDown: number
   /** Higher in the newer of two states. */
   revision: number
 }
@@ -173,7 +195,17 @@ export function keyText({ namespace, name }: CounterKey): string {
 
 /** A counter that was never written or defined. */
 export function unwritten({ namespace, name }: CounterKey, revision: number): CounterState {
-  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null, revision }
+  return {
+    namespace,
+    name,
+    value: 0,
+    definition: undefined,
+    createdAt: null,
+    updatedAt: null,
+    held: 0,
+    heldDown: 0,
+    revision,
+  }
 }
 
 /** Bounds of a page in an ordered list. */
@@ -218,6 +250,16 @@ export type CounterOperation =
   | { kind: 'define'; change: DefinitionChange }
   /** Deletes the row. Later operations count in a new one. */
   | { kind: 'delete' }
+  | HoldOperation
+
+/** What an operation does to the part of a hold on a counter. All of a call are on the same hold, and on different counters. */
+export type HoldOperation = { readonly token: string } & (
+  | { readonly kind: 'hold'; readonly delta: number; readonly ttlMs: number; readonly longestMs: number }
+  /** Undefined: what is held. */
+  | { readonly kind: 'confirm'; readonly delta: number | undefined }
+  | { readonly kind: 'extend'; readonly ttlMs: number }
+  | { readonly kind: 'release' }
+)
 
 /** What a counter must still have for its value to be set. */
 export interface Expected {
@@ -236,6 +278,12 @@ export interface CounterResult {
   countedAt?: Date | undefined
   /** With `uncount`: the subject has not counted, so nothing was done. */
   isUncounted?: true | undefined
+  /** Whether an earlier call of the same hold returned this: when. */
+  repeatedAt?: Date | undefined
+  /** The part of the hold on this counter, after an operation on it. */
+  part?: HoldPart | undefined
+  /** What is held of the counter afterwards; undefined: not read, as it is not needed. */
+  held?: Held | undefined
   /** With `raise`: the counter was never written or defined before. */
   isNew?: true | undefined
   /** Definition of the row afterwards; undefined: it is deleted, or an earlier call changed it. */
@@ -246,6 +294,26 @@ export interface CounterResult {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
+/** The part of a hold on a counter. Times are in milliseconds since 1970, by the database's clock. */
+export interface HoldPart {
+  /** Negative: a subtraction. */
+  readonly amount: number
+  readonly expiresAt: number
+  /** How far it can be extended. */
+  readonly latest: number
+  /** It has expired if it is RESERVED, and `expiresAt` has passed. */
+  readonly state: 'RESERVED' | 'CONFIRMED' | 'RELEASED'
+  /** What its confirmation was asked for, and returned. */
+  readonly confirmed?: Confirmation | undefined
+}
+
+export interface Confirmation
+  extends Pick<CounterResult, 'value' | 'previousValue' | 'appliedDelta' | 'valuesIn'> {
+  readonly delta: number
+  /** In milliseconds since 1970. */
+  readonly at: number
+}
+
 /** What a subject's call returned that counted. */
 export interface FirstCount {
   value: number
@@ -254,14 +322,14 @@ export interface FirstCount {
 }
 
 /** What is wrong with a stored counter, and which kinds of operations cure it or work all the same. */
-interface CounterFault {
+export interface CounterFault {
   error: NthError
   allowed: readonly CounterOperation['kind'][]
 }
 
 /** The fault of a counter in a time zone that is unknown here. */
 export function zoneFault(timeZone: string): CounterFault {
-  return { error: unknownZone(timeZone), allowed: ['set', 'raise', 'define', 'delete'] }
+  return { error: unknownZone(timeZone), allowed: ['set', 'raise', 'define', 'delete', 'extend', 'release'] }
 }
 
 /** The fault of a counter whose value was deleted from the database by hand. */
@@ -271,240 +339,7 @@ export function lostValue(): CounterFault {
   return { error: new NthError('CONFLICT', message), allowed: ['set', 'delete'] }
 }
 
-/** State of a counter's row while operations are applied to it in order. What it refers to never changes. */
-export class RowState {
-  value = 0
-  definition: Definition
-  /** Totals of the tracked periods; undefined: not read, as they are not needed. */
-  periodTotals: PeriodValues | undefined
-  /** The operations' subjects that have counted. No all-or-nothing call, which may be undone, has a subject. */
-  subjects: Map<string, FirstCount> | undefined
-  /** Number of operations that added to its value or set it. */
-  counted = 0
-  /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
-  added = 0n
-  /** Revision before all operations; undefined: not requested. */
-  revision: number | undefined
-  /** How much the operations raise it. */
-  raised = 0
-  isDefined = false
-  isDeleted = false
-  /** Whether it was never written or defined, which only `raise` needs to know. */
-  isNew = false
-  /** Undefined: no subject is forgotten. */
-  newSalt: string | undefined
-  /** Why only some kinds of operations are possible; undefined: all are. */
-  fault: CounterFault | undefined
-
-  constructor(definition: Definition) {
-    this.definition = definition
-  }
-}
-
-/** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
-export function apply(row: RowState, operation: CounterOperation, at: Date): CounterResult | NthError {
-  const { fault } = row
-  if (fault && !fault.allowed.includes(operation.kind)) return fault.error
-  switch (operation.kind) {
-    case 'add':
-      return add(row, operation.delta, at)
-    case 'countOnce':
-      return countOnce(row, operation.subject, at)
-    case 'uncount':
-      return uncount(row, operation.subject, at)
-    case 'set':
-      return set(row, operation.to, operation.expected, operation.newSalt)
-    case 'raise':
-      return raise(row, operation.to, operation.change, at)
-    case 'define':
-      return define(row, operation.change, row.value, at)
-    case 'delete':
-      row.isDeleted = true
-      return { ...become(row, 0, null), definition: undefined, valuesIn: undefined }
-  }
-}
-
-/** Applies several additions: all or none. The error has the index of the refused one, and its row's value before. */
-export function applyAll(
-  changes: readonly { row: RowState; operation: CounterOperation }[],
-  at: Date,
-): CounterResult[] | NthError {
-  const before = changes.map(({ row }) => ({ ...row }))
-  const results: CounterResult[] = []
-  for (const [index, { row, operation }] of changes.entries()) {
-    const result = apply(row, operation, at)
-    if (result instanceof NthError) {
-      for (const [place, changed] of changes.entries()) Object.assign(changed.row, before[place])
-      return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
-    }
-    results.push(result)
-  }
-  return results
-}
-
-function add(row: RowState, delta: number, at: Date): CounterResult | NthError {
-  const { value: previous, definition } = row
-  const value = previous + delta
-  const beyond = crossed(definition, value)
-  const exceeded = definition.maxIn.length > 0 ? exceededLimits(row, delta) : []
-  if (definition.overflow === 'SATURATE' && (beyond || exceeded.length > 0)) {
-    const rooms = exceeded.map(({ max, used }) => Math.max(0, max - used))
-    const applied = Math.min(beyond ? beyond.limit - previous : delta, ...rooms)
-    return addWithin(row, previous + applied, applied)
-  }
-  if (beyond) return limitReached(`${previous} plus ${delta}`, beyond, previous)
-  if (exceeded.length > 0) return periodLimitReached(row, delta, exceeded, at)
-  // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
-  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
-  return outOfRange(`${previous} plus ${delta}`, previous)
-}
-
-interface PeriodUse extends PeriodLimit {
-  /** The total of the current period. */
-  used: number
-}
-
-/** The limits that an addition would exceed. */
-function exceededLimits({ definition, periodTotals }: RowState, delta: number): PeriodUse[] {
-  if (delta <= 0) return []
-  return definition.maxIn
-    .map((limit) => ({ ...limit, used: periodTotals?.[limit.period] ?? 0 }))
-    .filter(({ max, used }) => used + delta > max)
-}
-
-/** Adds, unless the total of a current period would leave the safe range. */
-function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
-  if (row.periodTotals) {
-    const totals: { [P in Period]?: number } = { ...row.periodTotals }
-    for (const period of PERIODS) {
-      const total = totals[period]
-      if (total === undefined) continue
-      totals[period] = total + delta
-      if (!Number.isSafeInteger(totals[period]))
-        return outOfRange(`The total of this ${period}, ${total}, plus ${delta}`, row.value)
-    }
-    row.periodTotals = totals
-    row.added += BigInt(delta)
-  }
-  return become(row, value, delta)
-}
-
-function countOnce(row: RowState, subject: string, at: Date): CounterResult | NthError {
-  const subjects = subjectsOf(row)
-  const first = subjects.get(subject)
-  if (first) return repeatedCount(first)
-  const result = add(row, 1, at)
-  if (result instanceof NthError || result.appliedDelta === 0) return result
-  subjects.set(subject, { value: result.value, at, valuesIn: result.valuesIn ?? {} })
-  return result
-}
-
 /** What a repeated call of a subject returns. */
 export function repeatedCount({ value, valuesIn, at: countedAt }: FirstCount): CounterResult {
   return { value, previousValue: value - 1, appliedDelta: 0, valuesIn, countedAt }
-}
-
-function uncount(row: RowState, subject: string, at: Date): CounterResult | NthError {
-  const subjects = subjectsOf(row)
-  const { value } = row
-  if (!subjects.has(subject)) return { value, previousValue: value, appliedDelta: 0, isUncounted: true }
-  subjects.delete(subject)
-  const result = add(row, -1, at)
-  // Nobody may stay counted for good, as where a reset has left nothing to subtract.
-  return result instanceof NthError ? become(row, value, 0) : result
-}
-
-function subjectsOf({ subjects }: RowState): Map<string, FirstCount> {
-  assertInvariant(subjects !== undefined, 'the subjects of a row were read with it')
-  return subjects
-}
-
-function set(row: RowState, to: number, expected?: Expected, newSalt?: string): CounterResult | NthError {
-  const { value, definition } = row
-  const conflict = expected && conflictWith(row, expected)
-  if (conflict) return conflict
-  const beyond = crossed(definition, to)
-  if (beyond) return limitReached(String(to), beyond, value)
-  row.newSalt = newSalt
-  return become(row, to, null)
-}
-
-function conflictWith(row: RowState, expected: Expected): NthError | undefined {
-  const present = { value: row.value, revision: revisionOf(row) }
-  if (expected.revision != null && row.definition.slots > 1) {
-    const message =
-      'A counter with several slots has no revision to compare with: use expectedValue. Nothing was changed.'
-    return new NthError('BAD_USER_INPUT', message, { argument: 'expectedRevision' })
-  }
-  for (const property of ['value', 'revision'] as const) {
-    const wanted = expected[property]
-    if (wanted == null || wanted === present[property]) continue
-    const message = `The ${property} is ${present[property]}, not ${wanted} as expected. Nothing was changed.`
-    return new NthError('CONFLICT', message, present)
-  }
-  return undefined
-}
-
-function raise(row: RowState, to: number, change: DefinitionChange | undefined, at: Date) {
-  const { value, definition, isNew } = row
-  if (!isNew) {
-    if (to > value) return set(row, to)
-    return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
-  }
-  const defined = change && define(row, change, to, at)
-  if (defined instanceof NthError) return defined
-  const result = set(row, to)
-  if (result instanceof NthError) return result
-  row.isNew = false
-  return { ...result, isNew }
-}
-
-/** @param value what the bounds must allow */
-function define(row: RowState, change: DefinitionChange, value: number, at: Date): CounterResult | NthError {
-  const definition = changedDefinition(row.definition, change, value, at.getTime())
-  if (definition instanceof NthError) return definition
-  row.definition = definition
-  row.isDefined = true
-  row.raised += 1
-  return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
-}
-
-function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
-  const { value: previousValue, definition, periodTotals: valuesIn } = row
-  row.value = value
-  row.counted += 1
-  // Adding 0 changes only the counter's time of update.
-  if (appliedDelta !== 0) row.raised += 1
-  return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
-}
-
-/** The revision after an operation; undefined: not requested. */
-function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
-  return revision === undefined ? undefined : revision + raised
-}
-
-function outOfRange(what: string, value: number): NthError {
-  const message = `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`
-  return new NthError('OUT_OF_RANGE', message, { value })
-}
-
-/** Of several limits, the error is that of the period that ends last: before that, no other makes room. */
-function periodLimitReached(
-  { value, definition }: RowState,
-  delta: number,
-  exceeded: readonly PeriodUse[],
-  at: Date,
-): NthError {
-  const calendar = calendarOf(definition.timeZone)
-  const ends = exceeded.map((use) => ({ ...use, end: calendar.bucketAt(use.period, at.getTime()).end }))
-  const [{ period, max, used, end }] = ends.toSorted((a, b) => b.end - a.end) as [(typeof ends)[0]]
-  const resetsAt = new Date(end).toISOString()
-  const message = `Limit reached: ${used} plus ${delta} is above the maximum of ${max} in each ${period}. This one ends at ${resetsAt}. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { limit: max, value, period, used, resetsAt })
-}
-
-function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {
-  const bound = side === 'maxValue' ? 'above the maximum' : 'below the minimum'
-  const message = `Limit reached: ${what} is ${bound} of ${limit}. Nothing was changed.`
-  return new NthError('LIMIT_REACHED', message, { limit, value })
 }

@@ -118,6 +118,8 @@ const counterDefinition = z
     slots: between(1, MAX_SLOTS),
     // Earlier versions don't write it.
     oncePer: period.nullable().default(null),
+    // Missing if it was never held.
+    hasHolds: flag.default(false),
     timeZone,
     periods: trackedPeriods,
   })
@@ -219,6 +221,8 @@ const grant = z
 
 /** Results as `keyStatements.ts` stores them: of a counter a list, of a sequence an object. */
 const result = z.union([
+  // Of a hold: its token, and when it expires.
+  z.tuple([digits32, integer]),
   z.tuple([integer, integer, integerOrNull, valuesIn.optional(), integerOrNull.optional()]),
   z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
 ])
@@ -244,6 +248,8 @@ const line = z.discriminatedUnion('type', [
       createdAt: instant.optional(),
       updatedAt: instant.nullable().optional(),
       subjectSalt: digits32.optional(),
+      // Missing if its holds were never judged.
+      heldAt: instant.optional(),
       history: history.default([]),
     })
     .refine(({ definition, value }) => !definition || !crossed(definition, value), {
@@ -286,6 +292,26 @@ const line = z.discriminatedUnion('type', [
     isFree: flag,
     expiresAt: instant,
     closedAt: instant.nullable(),
+  }),
+  // The part of a hold on a counter.
+  z.strictObject({
+    type: z.literal('hold'),
+    ...key,
+    token: digits32,
+    amount: integer,
+    expiresAt: instant,
+    latest: instant,
+    state: z.enum(['RESERVED', 'CONFIRMED', 'RELEASED']),
+    confirmed: z
+      .strictObject({
+        delta: integer,
+        value: integer,
+        previousValue: integer,
+        appliedDelta: integerOrNull,
+        valuesIn: valuesIn.optional(),
+        at: integer,
+      })
+      .optional(),
   }),
   // Subjects that have counted. Period null and 1970: once ever.
   z.strictObject({

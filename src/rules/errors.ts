@@ -2,15 +2,17 @@
 export const errorCodes = {
   BAD_USER_INPUT:
     'An argument is invalid. `argument` is its path, such as `changes.3.delta`. `limit` is the limit that it exceeds, and `position` the place of a fault in a format.',
-  NOT_FOUND: 'There is no reservation, API key or trusted document with this ID.',
+  NOT_FOUND:
+    'There is no reservation, hold, API key or trusted document with this ID, or a counter of the hold was deleted.',
   LIMIT_REACHED:
-    'The change would exceed a bound. `limit` is the bound, and `value` the current value. If it is a limit of `maxIn`, `period` is its period, `used` the total of the current one, and `resetsAt` the end of it. In `incrementMany`, `index` is the position of the change, starting at 0.',
+    'The change would exceed a bound. `limit` is the bound, and `value` the current value. If it is a limit of `maxIn`, `period` is its period, `used` the total of the current one, and `resetsAt` the end of it. If open holds take some of it, `held` is how much. In `incrementMany`, `index` is the position of the change, starting at 0.',
   OUT_OF_RANGE: 'A number would leave the range of SafeInt. `value` is the current value.',
   CONFLICT:
     'The counter is not as the caller expected. `value` is its current value, and `revision` its current revision. Nothing was changed. Or what is stored of a counter or sequence group was deleted from the database by hand: the message names the mutation to call.',
   SEQUENCE_EXHAUSTED:
     'The sequence has too few numbers left. `limit` is where it ends, and `lastValue` is the last number issued.',
-  RESERVATION_CLOSED: 'The reservation is no longer open. `state` says why.',
+  RESERVATION_CLOSED:
+    'The reservation or hold is no longer open. `state` says why. If an expired hold finds too little room, `left` is what is left.',
   IDEMPOTENCY_KEY_REUSED: 'The idempotency key was used with another mutation or other arguments.',
   DOCUMENT_NOT_TRUSTED: 'This server, or this key, runs trusted documents only.',
   UNAUTHENTICATED: 'The credentials are missing or invalid.',
@@ -46,6 +48,11 @@ export interface ErrorDetails {
   value?: number
   revision?: number | undefined
   lastValue?: number
+  /** What open holds take of a bound or a limit. */
+  held?: number
+  /** What an expired hold could still count. */
+  left?: number
+  /** State of the reservation or hold. */
   state?: string
   /** Period of the limit, and the total and the end of the current one. */
   period?: string

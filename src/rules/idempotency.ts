@@ -63,5 +63,13 @@ function inOrder(value: unknown): unknown {
   return sorted
 }
 
+/** A hold that was made. Its parts have no results of their own. */
+export interface HoldResult {
+  kind: 'hold'
+  token: string
+  /** In milliseconds since 1970, by the database's clock. */
+  expiresAt: number
+}
+
 /** Result of an operation on one row. */
-export type OperationResult = CounterResult | SequenceResult
+export type OperationResult = CounterResult | SequenceResult | HoldResult

@@ -10,8 +10,9 @@ export const scopes = {
   READ: 'Queries, and the `counter` or `group` in the result of a change.',
   ADD: 'Additions of 1 to `maxDelta` to each counter in one request.',
   NUMBER: 'Up to `maxCount` numbers of a sequence in one call, and reservations.',
+  HOLD: '`hold`, `extendHold` and `releaseHold`, of 1 to `maxDelta`. It is part of WRITE, not of ADD.',
   WRITE:
-    'Additions of any size, `reset`, `resetAll`, `deleteCounter`, `restartSequence` and `deleteSequence`.',
+    'Additions and holds of any size, `reset`, `resetAll`, `deleteCounter`, `restartSequence` and `deleteSequence`.',
   DEFINE: 'Definitions of counters, sequences and namespaces.',
   ADMIN: 'API keys, and everything else.',
 }
@@ -60,9 +61,10 @@ export function grantOf(...granted: readonly Scope[]): Grant {
 
 export const EVERYTHING = grantOf(...SCOPES)
 
-/** Whether a grant includes a scope: ADMIN includes all, WRITE includes ADD. */
+/** Whether a grant includes a scope: ADMIN includes all, WRITE includes ADD and HOLD. */
 function includesScope({ scopes }: Grant, scope: Scope): boolean {
-  return scopes.includes(scope) || scopes.includes('ADMIN') || (scope === 'ADD' && scopes.includes('WRITE'))
+  const isInWrite = scope === 'ADD' || scope === 'HOLD'
+  return scopes.includes(scope) || scopes.includes('ADMIN') || (isInWrite && scopes.includes('WRITE'))
 }
 
 /** Whether a grant covers all the names of a target; without a name and a prefix, any of them in the namespace. */
@@ -234,11 +236,11 @@ export type CountingScope = keyof typeof counting
  */
 export function limitFor(
   caller: Caller,
-  scope: CountingScope,
+  scope: CountingScope | 'HOLD',
   target: GrantTarget,
   subject?: string,
 ): number {
-  const { limit, unlimited } = counting[scope]
+  const { limit, unlimited } = counting[scope === 'HOLD' ? 'ADD' : scope]
   if (isAllowed(caller, unlimited, target)) return Number.POSITIVE_INFINITY
   return Math.max(0, ...grantsOf(caller, scope, target, subject).map((grant) => grant[limit]))
 }

@@ -58,6 +58,24 @@ it('says how to open the first counter of a namespace', async () => {
   expect(await window.locator('.value').textContent()).toBe('1')
 })
 
+it('shows limits and what is held, live, and releases a hold', async () => {
+  const { url, ask } = await startService()
+  await ask(
+    'mutation { defineCounter(name: "seats", namespace: "n", definition: { maxIn: [{ period: DAY, max: 20 }] }) { name } }',
+  )
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  await window.getByText('0 of 20 today, until').waitFor()
+  await ask('mutation { hold(changes: [{ name: "seats", delta: 3 }], namespace: "n") { id } }')
+  await window.getByText('3 held, and not counted yet').waitFor()
+  await window.getByText('0 of 20 today, 3 held, until').waitFor()
+  await window.getByText(/^\+3 until /).waitFor()
+  await button(window, 'Release').click()
+  await window.getByText('3 held, and not counted yet').waitFor({ state: 'detached' })
+  expect(await ask('{ counter(name: "seats", namespace: "n") { held } }')).toEqual({ counter: { held: 0 } })
+  expect(window.complaints).toEqual([])
+})
+
 it('loads only the page of counters that it shows', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 3000)

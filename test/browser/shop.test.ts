@@ -5,14 +5,16 @@ import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { recordTexts } from '../support/browser/texts.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startRelay } from '../support/client/relay.ts'
+import { query } from '../support/database/database.ts'
 import { startService } from '../support/server/service.ts'
 
 const book = (window: Window, title: string) => window.getByRole('listitem').filter({ hasText: title })
 const EDITION = 'Red Horse Hill, signed'
+const HELD = 'Night Train North, one of ten'
 
 const buy = (window: Window, title: string) => window.getByRole('button', { name: `Buy ${title}` }).click()
 
-it('shows six books and what was sold of each', { tags: 'quick' }, async () => {
+it('shows seven books and what was sold of each', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
@@ -27,6 +29,7 @@ it('shows six books and what was sold of each', { tags: 'quick' }, async () => {
     'The Long Trains Roll',
     'Who Rides in the Dark?',
     EDITION,
+    HELD,
   ])
   await window.getByText('0 of 100 copies sold').waitFor()
   expect(await window.getByText('0 copies sold', { exact: true }).count()).toBe(4)
@@ -128,6 +131,38 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
   }
   const { counter } = await ask(`{ counter(name: "${EDITION}", namespace: "booksales") { value maxValue } }`)
   expect(counter).toEqual({ value: 100, maxValue: 100 })
+})
+
+it('holds a copy while its buyer pays, gives it back if they cancel or never do, and says why there is none', async () => {
+  const { url, ask, target } = await startService()
+  const { openWindow } = await openBrowser()
+  const [window, other] = [await openWindow(`${url}/shop`), await openWindow(`${url}/shop`)]
+  const button = (one: Window, label: string) => one.getByRole('button', { name: `${label} ${HELD}` })
+  const shows = (one: Window, text: string) => book(one, HELD).getByText(text).waitFor()
+  for (const one of [window, other]) await shows(one, '0 of 10 copies sold')
+  await ask(`mutation { incrementBy(name: "${HELD}", delta: 8, namespace: "booksales") { value } }`)
+  await shows(window, '8 of 10 copies sold')
+  for (const one of [window, other]) await button(one, 'Buy').click()
+  for (const one of [window, other]) await shows(one, 'Reserved for you until')
+  const third = await openWindow(`${url}/shop`)
+  await button(third, 'Being paid for').waitFor()
+  await button(window, 'Pay').click()
+  await shows(window, `You just bought copy 9 of ${HELD}, the 9th this month.`)
+  await button(other, 'Cancel').click()
+  await button(third, 'Buy').click()
+  await shows(third, 'Reserved for you until')
+  // It is abandoned.
+  const past = ['open_until = 1, expires_at = 1 where open_until is not null', 'first_expiry = 1']
+  await query(target, `update hold set ${past[0]}`, `update counter_value set ${past[1]} where held_up > 0`)
+  await button(window, 'Buy').click()
+  await button(window, 'Pay').click()
+  await shows(window, `You just bought copy 10 of ${HELD}`)
+  await button(third, 'Pay').click()
+  await third.getByRole('alert').getByText('This hold has expired').waitFor()
+  await button(third, 'Sold out').waitFor()
+  expect(await ask(`{ counter(name: "${HELD}", namespace: "booksales") { value held } }`)).toEqual({
+    counter: { value: 10, held: 0 },
+  })
 })
 
 it('buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {

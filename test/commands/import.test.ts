@@ -301,6 +301,7 @@ it('counts what stays behind of a backup', async () => {
   await from.counters.countOnce(a, 'ben')
   await from.sequences.define(NAME, { gapless: true })
   for (const _ of 'abc') await from.sequences.reserve(KEY, 1000)
+  await from.holds.hold('default', [{ name: 'a', delta: 3 }], { ttlMs: 60_000, longestMs: 60_000 })
   const grants = [grantOf('ADD')]
   const none = { origins: null, perMinute: null, documents: null, expiresAt: null }
   await from.apiKeys.create({ label: 'k', grants, ...none }, 'ADMIN')
@@ -318,10 +319,12 @@ it('counts what stays behind of a backup', async () => {
     'Sequences: 1 created.',
     'Sequence groups: 1 created.',
     'Reservations: 3 left behind.',
+    'Parts of holds: 1 left behind.',
     'Subjects of counters: 2 left behind.',
     'API keys: 1 left behind.',
     '0',
   ])
+  expect(await to.counters.read(a)).toMatchObject({ value: 2, held: 0 })
 })
 
 it('raises no counter whose value is missing, and says so', async () => {

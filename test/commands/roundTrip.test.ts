@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { encodeId } from '../../src/graphql/arguments.ts'
 import { DAY_MS } from '../../src/rules/calendar.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
 import { wholeState } from '../support/database/wholeState.ts'
 import { fillWithAnything, NAMESPACES } from '../support/model/anyState.ts'
@@ -22,7 +22,9 @@ it.each(upTo(runSize(1, 3)))(
   async (stream) => {
     const [before, after] = [await freshDatabase(), await freshDatabase()]
     const tokens = await fillWithAnything(before, createRandom(stream))
-    const ids = tokens.slice(0, 100).map((token) => encodeId('Reservation', token))
+    const ids = tokens.reservations.slice(0, 50).map((token) => encodeId('Reservation', token))
+    const holdIds = tokens.holds.slice(0, 50).map((token) => encodeId('Hold', token))
+    const allIds = [...ids, ...holdIds]
     const text = await exported(before)
     const { code, errors } = await restored(after, text)
     expect([code, errors]).toEqual([
@@ -32,10 +34,10 @@ it.each(upTo(runSize(1, 3)))(
     // As the first process does when it starts.
     await runLeaderboardJobs(after)
     const [one, other] = [await startService({ target: before }), await startService({ target: after })]
-    const state = await wholeState(other, ALL, ids)
+    const state = await wholeState(other, ALL, allIds)
     expect(JSON.stringify(state).length).toBeGreaterThan(50_000)
     // What sorts its counters by value may follow their changes by seconds.
-    await expect.poll(() => wholeState(one, ALL, ids)).toEqual(state)
+    await expect.poll(() => wholeState(one, ALL, allIds)).toEqual(state)
 
     // So do changes: numbers go on where they were, and what was refused still is.
     const changes = `mutation {
@@ -51,6 +53,7 @@ it.each(upTo(runSize(1, 3)))(
     j: defineSequence(namespace: "shop", name: "plain", definition: { format: "F1x{group}-{value}" }) { format }
     k: defineSequence(namespace: "shop", name: "exact", definition: { gapless: false }) { gapless }
     ${ids.map((id, index) => `r${index}: confirmReservation(id: "${id}") { value state }`).join('\n')}
+    ${holdIds.map((id, index) => `h${index}: confirmHold(id: "${id}") { value appliedDelta replayed }`).join('\n')}
   }`
     expect(await other.send(changes)).toEqual(await one.send(changes))
     expect([one.faults, other.faults]).toEqual([[], []])
@@ -63,6 +66,43 @@ it('exports the same lines from the copy, in the same order', { tags: 'slow' }, 
   const text = await exported(before)
   await restored(after, text)
   expect(entriesIn(await exported(after))).toEqual(entriesIn(text))
+})
+
+it('leaves out holds with a counter that was deleted, or lost its value, as their rest could be confirmed', async () => {
+  const [before, after] = [await freshDatabase(), await freshDatabase()]
+  const { counters, holds } = openTestNth(before)
+  const hold = (...names: string[]) =>
+    holds.hold(
+      'n',
+      names.map((name) => ({ name, delta: 2 })),
+      { ttlMs: 60_000, longestMs: 60_000 },
+    )
+  const [whole, deleted, lost] = [await hold('a', 'b'), await hold('a', 'gone'), await hold('a', 'lost')]
+  await counters.delete({ namespace: 'n', name: 'gone' })
+  await query(
+    before,
+    "delete from counter_value where counter_id = (select id from counter where name = 'lost')",
+  )
+  const text = await exported(before)
+  const parts = entriesIn(text).filter(({ type }) => type === 'hold')
+  expect(parts.map(({ token }) => token)).toEqual([whole.token, whole.token])
+  expect((await restored(after, text)).errors).toContain('Parts of holds: 2 created.')
+  expect((await restored(after, text, '--continue')).errors).toContain('Parts of holds: 2 kept.')
+  const copy = openTestNth(after)
+  expect(await copy.counters.read({ namespace: 'n', name: 'a' })).toMatchObject({ value: 0, held: 2 })
+  for (const hold of [deleted, lost])
+    await expect(copy.holds.read(hold.token)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  expect(await copy.holds.confirm(await copy.holds.read(whole.token))).toMatchObject([
+    { value: 2 },
+    { value: 2 },
+  ])
+})
+
+it('exports nothing of holds where there are none, which earlier versions would refuse', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.define({ namespace: 'n', name: 'a' }, { maxValue: 9 })
+  expect(await exported(target)).not.toMatch(/hold|held|maxIn/i)
 })
 
 it('carries over which leaderboards a namespace has, and places what was added in past periods, too', async () => {

@@ -33,7 +33,7 @@ it('finds the history rows of a thousand counters by their whole keys, however l
     const row: CounterRow = { kind: 'counter', namespaceId: 1, id, ...cached }
     const path = { kind: 'locked', slot: 0 } as const
     const wanted = { hasClaim: false, wantsRevision: false, wantsPeriodValues: false, isMissed: false }
-    return { row, operations: [], path, running, subjects: undefined, ...wanted }
+    return { row, operations: [], path, running, subjects: undefined, tokens: undefined, ...wanted }
   })
   const text = new FlushText(new Date())
   lockHistory(works, text)

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { ResultSetHeader, RowDataPacket } from 'mysql2'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
+import type { Hold } from '../../src/repository/holds.ts'
+import type { DefinitionChange } from '../../src/rules/counter.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -31,12 +33,21 @@ const invoices = { namespace: 'shop', sequence: 'invoices', group: '' }
 const claim = claimOf('shop', 'order 5', ['sales'])
 
 let reservation = { token: '' }
+let held: Hold | undefined
 
 /** A counter of 40 that tracks days. */
-async function openSales({ counters }: Nth, more: { maxValue?: number } = {}) {
+async function openSales({ counters }: Nth, more: DefinitionChange = {}) {
   await counters.define(key, { periods: [{ period: 'DAY' }], ...more })
   await counters.incrementBy(key, 40)
 }
+
+/** A counter of 40 with room for 60, of which one caller holds 2. */
+async function openHeldSales(nth: Nth) {
+  await openSales(nth, { maxValue: 100, hasHolds: true })
+  held = await nth.holds.hold('shop', [{ name: 'sales', delta: 2 }], holdTimes(60_000))
+}
+
+const holdTimes = (ttlMs: number) => ({ ttlMs, longestMs: 86_400_000 })
 
 const number = ({ value }: { value: number }) => value
 const codeOf = ({ code }: Error & { code?: string }) => code
@@ -120,6 +131,33 @@ const SCENARIOS: Record<string, Scenario> = {
       reservation = await sequences.reserve(invoices, 60)
     },
     run: async ({ sequences }) => [(await sequences.confirm(reservation.token)).state],
+  },
+  hold: {
+    prepare: openHeldSales,
+    run: async ({ holds }) => [
+      (await holds.hold('shop', [{ name: 'sales', delta: 3 }], holdTimes(300_000))).state,
+    ],
+  },
+  'hold confirmation': {
+    prepare: openHeldSales,
+    run: async ({ holds }) => (held ? (await holds.confirm(held)).map(number) : []),
+  },
+  'expired hold': {
+    async prepare(nth) {
+      await openHeldSales(nth)
+      await nth.holds.hold('shop', [{ name: 'sales', delta: 3 }], holdTimes(300_000))
+    },
+    async run({ counters }, { target, trips }) {
+      const expiry = '1000 * unix_timestamp() - 1000'
+      await query(
+        target,
+        `update hold set open_until = ${expiry}, expires_at = ${expiry} where amount = 2`,
+        `update counter_value set first_expiry = ${expiry}`,
+      )
+      trips.length = 0
+      const add = (delta: number) => counters.incrementBy(key, delta).then(number, codeOf)
+      return [await add(57), await add(1)]
+    },
   },
   'new period': {
     prepare: openSales,
@@ -239,7 +277,7 @@ function answerOf(statement: string, answer: unknown, show: (text: string) => st
 }
 
 /** Differs each time. */
-const CLOCKS = ['age_us', 'now', 'expires_at']
+const CLOCKS = ['age_us', 'now', 'now_ms', 'expires_at']
 
 function shownValue(name: string, value: unknown, show: (text: string) => string): string {
   if (CLOCKS.includes(name)) return `:${name}`
@@ -257,6 +295,10 @@ async function openNotation(target: Target): Promise<(text: string) => string> {
   await name(':version', 'select version from counter union select version from sequence')
   await name(':identity', 'select identity from sequence_group')
   await name(':expires_at', "select date_format(expires_at, '%Y%m%d%H%i%s.%f') from reservation")
+  await name(':latest', 'select latest from hold')
+  await name(':expiry2', 'select expires_at from hold where amount = 2')
+  await name(':expiry3', 'select expires_at from hold where amount = 3')
+  await name(':now_ms', 'select held_at from counter_value where held_at > 0')
   const hashes: string[] = []
   return (text) =>
     text

@@ -15,6 +15,8 @@ interface Named {
   name: string
   /** IDs of an open reservation in the sequence of that name: for each use another one. */
   reservation: string
+  /** ID of an open hold on the counter of that name: for each use another one. */
+  hold: string
 }
 
 interface Operation {
@@ -30,7 +32,7 @@ interface Operation {
   isHidden?: true
 }
 
-const args = ({ namespace, name }: Named, ...more: string[]) =>
+const args = ({ namespace, name }: Pick<Named, 'namespace' | 'name'>, ...more: string[]) =>
   `(${[`namespace: "${namespace}"`, `name: "${name}"`, ...more].join(', ')})`
 
 const write = (of: string, scopes: Scope[], field: Operation['field']): Operation => ({
@@ -99,6 +101,37 @@ const operations: Operation[] = [
     ({ namespace, name }) =>
       `incrementMany(namespace: "${namespace}", changes: [{ name: "${name}" }]) { value }`,
   ),
+  write(
+    'Mutation.hold',
+    ['HOLD', 'WRITE'],
+    ({ namespace, name }) => `hold(namespace: "${namespace}", changes: [{ name: "${name}" }]) { state }`,
+  ),
+  {
+    ...write('Mutation.confirmHold', ['ADD', 'WRITE'], ({ hold }) => `confirmHold(id: "${hold}") { value }`),
+    isHidden: true,
+  },
+  {
+    ...write('Mutation.extendHold', ['HOLD', 'WRITE'], ({ hold }) => `extendHold(id: "${hold}") { state }`),
+    isHidden: true,
+  },
+  {
+    ...write('Mutation.releaseHold', ['HOLD', 'WRITE'], ({ hold }) => `releaseHold(id: "${hold}") { state }`),
+    isHidden: true,
+  },
+  {
+    of: 'Counter.holds',
+    scopes: ['WRITE'],
+    field: () => 'holds { nodes { id } }',
+    within: (named, field) => `counter${args(named)} { ${field} }`,
+  },
+  {
+    of: 'HeldDelta.counter',
+    scopes: ['READ'],
+    field: () => 'counter { value }',
+    within: ({ namespace, name }, field) =>
+      `hold(namespace: "${namespace}", changes: [{ name: "${name}" }]) { deltas { ${field} } }`,
+    isMutation: true,
+  },
   write('Mutation.reset', ['WRITE'], (named) => `reset${args(named)} { value }`),
   write(
     'Mutation.resetAll',
@@ -217,7 +250,7 @@ it('has each field with a right in this table', () => {
 })
 
 it('has a right, or a reason for none, for each field that leads to something', () => {
-  const entities = /^(Counter|Sequence|SequenceGroup|Reservation|Namespace|ApiKey|.*Connection)$/
+  const entities = /^(Counter|Sequence|SequenceGroup|Reservation|Hold|Namespace|ApiKey|.*Connection)$/
   const wanted = Object.values(schema.getTypeMap()).flatMap((type) => {
     if (!('getFields' in type) || type.name.startsWith('__') || /Connection$|Edge$|Input$/.test(type.name))
       return []
@@ -257,9 +290,9 @@ async function allowsWhatIsGranted(way: Way): Promise<void> {
   }
   for (const { namespace, name } of places) {
     await admin.ask(`mutation {
-      defineSequence${args({ namespace, name, reservation: '' }, 'definition: { gapless: true }')} { name }
-      nextInSequence${args({ namespace, name: `${name}-t`, reservation: '' })} { value }
-      increment${args({ namespace, name, reservation: '' })} { value }
+      defineSequence${args({ namespace, name }, 'definition: { gapless: true }')} { name }
+      nextInSequence${args({ namespace, name: `${name}-t` })} { value }
+      increment${args({ namespace, name })} { value }
     }`)
   }
 
@@ -268,6 +301,13 @@ async function allowsWhatIsGranted(way: Way): Promise<void> {
       `mutation { reserveInSequence(namespace: "${namespace}", name: "${name}") { id } }`,
     )
     return reserveInSequence.id
+  }
+
+  async function holdIn(namespace: string, name: string): Promise<string> {
+    const { hold } = await admin.ask(
+      `mutation { hold(namespace: "${namespace}", changes: [{ name: "${name}" }]) { id } }`,
+    )
+    return hold.id
   }
 
   async function sent(
@@ -295,7 +335,7 @@ async function allowsWhatIsGranted(way: Way): Promise<void> {
     for (const { isInside, namespace, name } of places) {
       for (const [scope, secret] of secrets) {
         // An unlimited right to what surrounds the field, so that only its own is tested.
-        const surrounding = within && isMutation ? [{ scopes: ['ADD', 'NUMBER'] }] : []
+        const surrounding = within && isMutation ? [{ scopes: ['ADD', 'NUMBER', 'HOLD'] }] : []
         const isReached = within && !isMutation && scope !== 'READ' && scope !== 'ADMIN'
         if (isReached || (within && !isMutation && namespace === 'other' && scope !== 'ADMIN')) continue
         const own = scope === 'ADMIN' ? {} : { namespace: 'shop', prefix: 'in-' }
@@ -309,6 +349,7 @@ async function allowsWhatIsGranted(way: Way): Promise<void> {
             namespace,
             name,
             reservation: of.endsWith('Reservation') ? await reservationIn(namespace, name) : '',
+            hold: of.endsWith('Hold') ? await holdIn(namespace, name) : '',
           }
           const text = within ? within(named, field(named)) : field(named)
           const isAlias = way === 'alias' && !isMutation

@@ -197,6 +197,20 @@ it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }', 'l
   },
 )
 
+it('sends what is held, also when a hold expires, though nobody changes anything', async () => {
+  const { url, ask, target } = await startService()
+  const stream = await subscribe(url, 'subscription { counters(names: ["a"]) { value held } }')
+  expect(await stream.data()).toEqual({ counters: [{ value: 0, held: 0 }] })
+  await ask('mutation { hold(changes: [{ name: "a", delta: 3 }]) { id } }')
+  expect(await stream.data()).toEqual({ counters: [{ value: 0, held: 3 }] })
+  await queryDatabase(
+    target,
+    'update counter_value set first_expiry = 1',
+    'update hold set open_until = 1, expires_at = 1',
+  )
+  expect(await stream.data()).toEqual({ counters: [{ value: 0, held: 0 }] })
+})
+
 it('sends the next number of a sequence that restarts with a period', async () => {
   const clock = turnedClock('2026-12-31T23:59:00Z')
   const { url, ask } = await startFront({ now: clock.now })

@@ -54,19 +54,23 @@ export function checkHistory(history: readonly CallRecord[], options: CheckOptio
   for (const parts of components) {
     const rows = [...new Set(parts.flatMap((part) => part.rows))].toSorted()
     const calls = [...new Set(parts.map(({ record }) => record))].toSorted((a, b) => a.sentAt - b.sentAt)
-    const verdict = dateIn(parts) ?? revisionFault(parts) ?? judge(parts, options)
+    const verdict = unknowableIn(parts) ?? revisionFault(parts) ?? judge(parts, options)
     if (verdict.kind === 'fault') result.faults.push({ ...verdict, rows, calls })
     if (verdict.kind === 'given up') result.givenUp.push({ ...verdict, rows })
   }
   return result
 }
 
-function dateIn(parts: readonly Part[]): Judgement | undefined {
+/** Why the model does not say what is answered. */
+function unknowableIn(parts: readonly Part[]): Judgement | undefined {
   const dated = parts.find(({ operation }) => {
     if (operation.kind === 'defineCounter') return operation.definition.oncePer != null
     return operation.kind === 'defineSequence' && operation.definition.restartEvery != null
   })
-  return dated && { kind: 'given up', reason: `${dated.operation.kind} makes answers depend on the date` }
+  if (dated) return { kind: 'given up', reason: `${dated.operation.kind} makes answers depend on the date` }
+  const kinds = new Set(parts.map(({ operation }) => operation.kind))
+  if (!kinds.has('hold') || !kinds.has('deleteCounter')) return undefined
+  return { kind: 'given up', reason: 'a counter with holds is deleted' }
 }
 
 /**

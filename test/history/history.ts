@@ -60,6 +60,15 @@ export type ApiOperation = { namespace?: string | undefined } & (
       ttlSeconds?: number | undefined
     } & Keyed)
   | { kind: 'confirmReservation' | 'releaseReservation'; id: string }
+  | ({
+      kind: 'hold'
+      changes: readonly { name: string; delta: number }[]
+      ttlSeconds?: number | undefined
+    } & Keyed)
+  /** Its answers are in the order of the counters' names: they were defined in that order. */
+  | { kind: 'confirmHold'; id: string; changes?: readonly { name: string; delta: number }[] | undefined }
+  | { kind: 'extendHold'; id: string; ttlSeconds?: number | undefined }
+  | { kind: 'releaseHold'; id: string }
   | { kind: 'defineSequence'; name: string; definition: SequenceDefinitionChange }
   | { kind: 'deleteSequence'; name: string }
   /** `sequence { group { … } }` */
@@ -100,8 +109,10 @@ export interface Answer {
   appliedDelta?: number | null | undefined
   alreadyCounted?: boolean | undefined
   replayed?: boolean | undefined
-  /** Of a counter: `value`, `revision`, its bounds, and what happens there. */
+  /** Of a counter: `value`, `revision`, what is held, its bounds, and what happens there. */
   revision?: number | undefined
+  held?: number | undefined
+  heldDown?: number | undefined
   minValue?: number | null | undefined
   maxValue?: number | null | undefined
   overflow?: 'REJECT' | 'SATURATE' | undefined
@@ -111,8 +122,9 @@ export interface Answer {
   alreadyIssued?: boolean | undefined
   /** Of a sequence group: `lastValue`, `nextValue`, `revision`. */
   nextValue?: number | null | undefined
-  /** Of a reservation: `id`, `value`, `formatted`, `state`. */
+  /** Of a reservation: `id`, `value`, `formatted`, `state`. Of a hold: `id`, `state`, `expiresAt`. */
   id?: string | undefined
+  expiresAt?: string | undefined
   state?: 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED' | undefined
 }
 
@@ -123,6 +135,7 @@ export interface RefusalDetails {
   index?: number | undefined
   lastValue?: number | undefined
   state?: string | undefined
+  held?: number | undefined
 }
 
 /** A record as a line of a file. */

@@ -19,6 +19,8 @@ export interface State {
   subjects: Readonly<Record<string, Answer>>
   /** By row and ID, one after the other. */
   reservations: Readonly<Record<string, ModelReservation>>
+  /** By ID. */
+  holds: Readonly<Record<string, ModelHold>>
   /** By idempotency key. */
   claims: Readonly<Record<string, Claimed>>
 }
@@ -55,6 +57,21 @@ interface ModelReservation {
   expiresFrom: number
 }
 
+/** What is held of several rows, which expires at one instant of the database's clock. */
+interface ModelHold {
+  parts: readonly { row: string; amount: number }[]
+  state: 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED'
+  /** It expires between these instants by the clock of the callers, if both clocks run alike. */
+  expiresFrom: number
+  expiresBy: number
+  /** By the database's clock. Undefined: nobody knows. */
+  expiresAt: number | undefined
+  /** After that, no call is about it. */
+  lastUse: number
+  /** What its confirmation counted, and returned. */
+  confirmed?: { wanted: string; answers: readonly Answer[] }
+}
+
 interface Claimed {
   request: string
   answer: Expected
@@ -81,6 +98,10 @@ export interface Part {
   reservation: string
   /** Whether that is confirmed or released later, so it never expires. */
   isClosed: boolean
+  /** When the last call about the hold that it makes was answered. */
+  lastUse: number
+  /** When the hold that it makes or extends expires by the database's clock. Undefined: nobody knows. */
+  expiresAt: number | undefined
   /** What its answer says of its row before it: the value of a counter, or the next number of a sequence group. */
   position?: number | undefined
 }
@@ -91,7 +112,14 @@ export type PartOperation =
   | { kind: 'counter' }
   | { kind: 'resetIfThere'; to: number }
 
-export const EMPTY: State = { counters: {}, groups: {}, subjects: {}, reservations: {}, claims: {} }
+export const EMPTY: State = {
+  counters: {},
+  groups: {},
+  subjects: {},
+  reservations: {},
+  holds: {},
+  claims: {},
+}
 
 const UNUSED: Group = {
   definition: {
@@ -125,9 +153,19 @@ export function applyPart(state: State, part: Part, toleranceMs: number): State[
   const position = positionIn(state, part)
   // Most parts that are tried don't fit: this is known before it is known what they would do.
   if (part.position !== undefined && position !== undefined && part.position !== position) return []
-  return outcomesOf(state, part, toleranceMs)
-    .filter(([, outcome]) => fits(part.outcome, outcome))
-    .map(([after]) => after)
+  const after = (from: State) =>
+    outcomesOf(from, part, toleranceMs)
+      .filter(([, outcome]) => fits(part.outcome, outcome))
+      .map(([next]) => next)
+  const fitting: { expired: ReadonlySet<string>; states: State[] }[] = []
+  for (const { lapsed, expired } of lapses(state, part, toleranceMs)) {
+    // What has expired without need may as well expire later; unless nobody knows what was answered.
+    const isNeedless = fitting.some((other) => [...other.expired].every((id) => expired.has(id)))
+    if (isNeedless && part.outcome.kind !== 'unknown') continue
+    const states = after(lapsed)
+    if (states.length > 0) fitting.push({ expired, states })
+  }
+  return fitting.flatMap(({ states }) => states)
 }
 
 /** Whether a row that only rises has passed the position of a part, which then never fits. */
@@ -248,6 +286,14 @@ function perform(state: State, part: Part, toleranceMs: number): [State, Outcome
       return [...close(state, part, operation.id, 'CONFIRMED')]
     case 'releaseReservation':
       return [...close(state, part, operation.id, 'RELEASED')]
+    case 'hold':
+      return [hold(state, part, operation)]
+    case 'confirmHold':
+      return [confirmHold(state, rows, operation)]
+    case 'extendHold':
+      return [extendHold(state, part, operation)]
+    case 'releaseHold':
+      return [releaseHold(state, operation)]
     case 'defineSequence': {
       const group = groupOf(state, row)
       const definition = changedDefinition(group.definition, operation.definition)
@@ -273,7 +319,7 @@ const DONE: Outcome = { answer: {} }
 // Counters.
 
 function changeCounters(state: State, operation: ModelOperation): [State, Outcome] {
-  const done = run(state.counters, operation)
+  const done = runWithin(state, operation)
   if ('code' in done) return [state, done]
   const answer = done.answers.map(({ value, previousValue, appliedDelta }, index) => {
     const name = operation.kind === 'many' ? (operation.changes[index]?.name ?? '') : operation.name
@@ -315,9 +361,216 @@ function uncount(state: State, row: string, subject: string): [State, Outcome] {
   return 'code' in outcome ? add({ ...state, subjects }, row, 0) : [{ ...after, subjects }, outcome]
 }
 
-function counterIn({ counters }: State, row: string): Answer {
-  const { value, min: minValue, max: maxValue, saturates } = rowOf(counters, row)
-  return { value, minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
+function counterIn(state: State, row: string): Answer {
+  const { value, min: minValue, max: maxValue, saturates } = rowOf(state.counters, row)
+  const { up: held, down: heldDown } = heldOf(state, row)
+  return { value, held, heldDown, minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
+}
+
+// Holds.
+
+/** What is held of a row. */
+function heldOf({ holds }: State, row: string): { up: number; down: number } {
+  let [up, down] = [0, 0]
+  for (const { state, parts } of Object.values(holds))
+    for (const part of state === 'RESERVED' ? parts : []) {
+      if (part.row !== row) continue
+      up += Math.max(0, part.amount)
+      down += Math.max(0, -part.amount)
+    }
+  return { up, down }
+}
+
+/** Changes counters as if what is held were beyond their bounds. */
+function runWithin(state: State, operation: ModelOperation): ReturnType<typeof run> {
+  const names = operation.kind === 'many' ? operation.changes.map(({ name }) => name) : [operation.name]
+  const held = new Map(names.map((name) => [name, heldOf(state, name)]))
+  if ([...held.values()].every(({ up, down }) => up === 0 && down === 0))
+    return run(state.counters, operation)
+  if (operation.kind === 'define') {
+    const done = run(state.counters, operation)
+    return 'code' in done ? done : (crossing({ ...state, counters: done.rows }, operation.name, 0) ?? done)
+  }
+  const moved = (rows: State['counters'], sign: number) => {
+    const after = { ...rows }
+    for (const [name, { up, down }] of held) {
+      const row = rows[name]
+      if (!row) continue
+      const { min, max } = row
+      after[name] = {
+        ...row,
+        min: min === null ? null : min + sign * down,
+        max: max === null ? null : max - sign * up,
+      }
+    }
+    return after
+  }
+  const done = run(moved(state.counters, 1), operation)
+  // Its limit is that of the moved bound.
+  if ('code' in done) return { ...done, limit: undefined }
+  return { ...done, rows: moved(done.rows, -1) }
+}
+
+/** Why a row and what is held of it leave no room for an addition; undefined: they do. */
+function crossing(
+  state: State,
+  name: string,
+  delta: number,
+): { code: string; limit: number; value: number; held?: number | undefined } | undefined {
+  const { value, min, max } = rowOf(state.counters, name)
+  const { up, down } = heldOf(state, name)
+  const refusal = (limit: number, held: number) => ({
+    code: 'LIMIT_REACHED',
+    limit,
+    value,
+    held: held > 0 ? held : undefined,
+  })
+  if (max !== null && delta >= 0 && value + up + delta > max) return refusal(max, up)
+  return min !== null && delta <= 0 && value - down + delta < min ? refusal(min, down) : undefined
+}
+
+function withHold(state: State, id: string, hold: ModelHold): State {
+  return { ...state, holds: { ...state.holds, [id]: hold } }
+}
+
+interface Lapsed {
+  lapsed: State
+  /** The holds that have expired. */
+  expired: ReadonlySet<string>
+}
+
+/** The states in which holds have expired until a call: those that must have, and perhaps those that may have. */
+function* lapses(state: State, { record }: Part, toleranceMs: number): Iterable<Lapsed> {
+  const end = record.answeredAt ?? Infinity
+  let ways: Lapsed[] = [{ lapsed: state, expired: new Set() }]
+  while (ways.length > 0) {
+    const next = new Map<string, Lapsed>()
+    for (const way of ways) {
+      const open = Object.entries(way.lapsed.holds).filter(([, hold]) => hold.state === 'RESERVED')
+      // All expire by one clock.
+      const first = Math.min(...open.map(([, { expiresAt = Infinity }]) => expiresAt))
+      const earliest = Math.min(...open.map(([, { expiresBy }]) => expiresBy))
+      if (earliest + toleranceMs >= record.sentAt) yield way
+      for (const [id, hold] of open) {
+        if (hold.expiresFrom - toleranceMs >= end || hold.expiresFrom > earliest) continue
+        if (hold.expiresAt !== undefined && hold.expiresAt > first) continue
+        const expired = new Set([...way.expired, id])
+        const text = [...expired].toSorted().join(' ')
+        if (!next.has(text)) next.set(text, { lapsed: expireHold(way.lapsed, id, hold, record), expired })
+      }
+    }
+    ways = [...next.values()]
+  }
+}
+
+function expireHold(state: State, id: string, hold: ModelHold, { sentAt }: CallRecord): State {
+  const { [id]: _, ...others } = state.holds
+  if (sentAt > hold.lastUse) return { ...state, holds: others }
+  return withHold(state, id, { ...hold, state: 'EXPIRED' })
+}
+
+type HoldOperation<Kind> = Extract<PartOperation, { kind: Kind }>
+
+function hold(
+  state: State,
+  { record, rows, reservation: id, until, lastUse, expiresAt }: Part,
+  { changes, ttlSeconds = DEFAULT_TTL_S, namespace = 'default' }: HoldOperation<'hold'>,
+): [State, Outcome] {
+  const sums = sumsOf(changes, namespace)
+  const parts = rows.map((row) => ({ row, amount: sums.get(row) ?? 0 }))
+  for (const { row, amount } of parts) {
+    const refusal = crossing(state, row, amount)
+    if (refusal) return [state, refusal]
+  }
+  const counters = { ...state.counters }
+  for (const { row } of parts) counters[row] = rowOf(counters, row)
+  const [expiresFrom, expiresBy] = [record.sentAt + ttlSeconds * 1000, until + ttlSeconds * 1000]
+  const made: ModelHold = { parts, state: 'RESERVED', expiresFrom, expiresBy, expiresAt, lastUse }
+  return [withHold({ ...state, counters }, id, made), { answer: { id, state: 'RESERVED' } }]
+}
+
+/** By row. */
+function sumsOf(changes: readonly { name: string; delta: number }[], namespace: string): Map<string, number> {
+  const sums = new Map<string, number>()
+  for (const { name, delta } of changes) {
+    const row = JSON.stringify([namespace, name])
+    sums.set(row, (sums.get(row) ?? 0) + delta)
+  }
+  return sums
+}
+
+function confirmHold(
+  state: State,
+  rows: readonly string[],
+  { id, changes, namespace = 'default' }: HoldOperation<'confirmHold'>,
+): [State, Outcome] {
+  const present = state.holds[id]
+  if (!present) return [state, { code: 'NOT_FOUND' }]
+  const sums = changes && sumsOf(changes, namespace)
+  const amounts = rows.map((row) => present.parts.find((part) => part.row === row)?.amount ?? 0)
+  const deltas = rows.map((row, index) => (sums ? (sums.get(row) ?? 0) : (amounts[index] ?? 0)))
+  const wanted = JSON.stringify(deltas)
+  if (present.confirmed?.wanted === wanted)
+    return [state, { answer: present.confirmed.answers.map((first) => ({ ...first, replayed: true })) }]
+  if (present.state === 'CONFIRMED' || present.state === 'RELEASED') return [state, closed(present)]
+  const isOpen = present.state === 'RESERVED'
+  let after = withHold(state, id, { ...present, state: 'CONFIRMED' })
+  const answers: Answer[] = []
+  for (const [index, row] of rows.entries()) {
+    const [delta, amount] = [deltas[index] ?? 0, amounts[index] ?? 0]
+    const isWithin = delta === 0 || (isOpen && Math.abs(delta) <= Math.abs(amount))
+    const [next, outcome] = isWithin ? addFreely(after, row, delta) : add(after, row, delta)
+    const [answer] = 'answer' in outcome ? [outcome.answer].flat() : []
+    if ('code' in outcome && isOpen) return [state, outcome]
+    if (!answer || (!isOpen && delta !== 0 && answer.appliedDelta === 0)) return [state, closed(present)]
+    answers.push(answer)
+    after = next
+  }
+  const confirmed: ModelHold = { ...present, state: 'CONFIRMED', confirmed: { wanted, answers } }
+  return [withHold(after, id, confirmed), { answer: answers }]
+}
+
+/** Adds what was held, for which there is room. */
+function addFreely(state: State, name: string, delta: number): [State, Outcome] {
+  const row = rowOf(state.counters, name)
+  const value = row.value + delta
+  const answer = {
+    value,
+    previousValue: row.value,
+    appliedDelta: delta,
+    alreadyCounted: false,
+    replayed: false,
+  }
+  return [
+    { ...state, counters: { ...state.counters, [name]: { ...row, value, added: row.added + delta } } },
+    { answer },
+  ]
+}
+
+function extendHold(
+  state: State,
+  { record, until, expiresAt }: Part,
+  { id, ttlSeconds = DEFAULT_TTL_S }: HoldOperation<'extendHold'>,
+): [State, Outcome] {
+  const present = state.holds[id]
+  if (!present) return [state, { code: 'NOT_FOUND' }]
+  if (present.state !== 'RESERVED') return [state, closed(present)]
+  const [expiresFrom, expiresBy] = [record.sentAt + ttlSeconds * 1000, until + ttlSeconds * 1000]
+  const answer: Answer = { id, state: 'RESERVED' }
+  return [withHold(state, id, { ...present, expiresFrom, expiresBy, expiresAt }), { answer }]
+}
+
+function releaseHold(state: State, { id }: HoldOperation<'releaseHold'>): [State, Outcome] {
+  const present = state.holds[id]
+  if (!present) return [state, { code: 'NOT_FOUND' }]
+  if (present.state === 'CONFIRMED') return [state, closed(present)]
+  const answer: Answer = { id, state: 'RELEASED' }
+  if (present.state === 'RELEASED') return [state, { answer }]
+  return [withHold(state, id, { ...present, state: 'RELEASED' }), { answer }]
+}
+
+function closed({ state }: ModelHold): Outcome {
+  return { code: 'RESERVATION_CLOSED', state }
 }
 
 // Sequences.

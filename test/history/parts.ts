@@ -25,6 +25,8 @@ interface Names {
   counters: Map<string, Set<string>>
   /** Rows of sequence groups by sequence. */
   groups: Map<string, Set<string>>
+  /** By the ID of a hold: its rows, when the last call about it was answered, and when it expires by the database's clock. */
+  holds: Map<string, { rows: readonly string[]; lastUse: number; expiresAt: number }>
   /** By the ID of a reservation: its row. */
   reservationRows: Map<string, string>
   /** By idempotency key: the reservation that was made with it. */
@@ -53,6 +55,8 @@ export function partsOf(history: readonly CallRecord[]): Part[] {
       key: uses > 1 ? key : undefined,
       reservation,
       isClosed: names.closed.has(reservation),
+      lastUse: names.holds.get(reservation)?.lastUse ?? -Infinity,
+      expiresAt: operation.kind === 'hold' ? names.holds.get(reservation)?.expiresAt : expiryIn(outcome),
       outcome,
     }
     return split(record, names).map((part) => {
@@ -81,6 +85,8 @@ function positionOf({ operation, outcome, key }: Part): number | undefined {
       return operation.subject !== undefined && alreadyIssued ? undefined : answer.value
     case 'increment':
       return operation.subject !== undefined && alreadyCounted ? undefined : answer.previousValue
+    case 'confirmHold':
+      return answer.replayed === false ? answer.previousValue : undefined
     default:
       return answer.previousValue
   }
@@ -93,6 +99,7 @@ export function isRising(parts: readonly Part[]): boolean {
       case 'incrementBy':
         return operation.delta >= 0
       case 'incrementMany':
+      case 'hold':
         return operation.changes.every(({ delta }) => delta >= 0)
       case 'defineSequence':
         return Object.keys(operation.definition).every((part) => part === 'format' || part === 'allowRepeats')
@@ -102,12 +109,23 @@ export function isRising(parts: readonly Part[]): boolean {
   })
 }
 
-const RISING = ['increment', 'counter', 'defineCounter', 'nextInSequence', 'sequenceGroup']
+const RISING = [
+  'increment',
+  'counter',
+  'defineCounter',
+  'nextInSequence',
+  'sequenceGroup',
+  // The changes of a hold say whether its confirmation rises.
+  'confirmHold',
+  'extendHold',
+  'releaseHold',
+]
 
 function namesIn(history: readonly CallRecord[]): Names {
   const names: Names = {
     counters: new Map(),
     groups: new Map(),
+    holds: new Map(),
     reservationRows: new Map(),
     reservations: new Map(),
     closed: new Set(),
@@ -127,12 +145,22 @@ function namesIn(history: readonly CallRecord[]): Names {
       names.reservationRows.set(id, rowsOf(operation)[0] ?? '')
       if (key !== undefined) names.reservations.set(key, id)
     }
+    if (operation.kind === 'hold' && id !== undefined) {
+      // A repeat may return the expiry of an extension.
+      const expiresAt = Math.min(expiryIn(outcome) ?? Infinity, names.holds.get(id)?.expiresAt ?? Infinity)
+      names.holds.set(id, { rows: rowsOf(operation), lastUse: -Infinity, expiresAt })
+      if (key !== undefined) names.reservations.set(key, id)
+    }
     if (key === undefined) continue
     const before = names.keys.get(key)
     const { uses, appliedAt } = before ?? { uses: 0, appliedAt: Infinity }
     const at = outcome.kind === 'answered' ? (answeredAt ?? Infinity) : Infinity
     const answered = outcome.kind === 'answered' ? outcome : before?.outcome
     names.keys.set(key, { uses: uses + 1, appliedAt: Math.min(appliedAt, at), outcome: answered })
+  }
+  for (const { operation, answeredAt } of history) {
+    const hold = 'id' in operation ? names.holds.get(operation.id) : undefined
+    if (hold) hold.lastUse = Math.max(hold.lastUse, answeredAt ?? Infinity)
   }
   return names
 }
@@ -163,6 +191,10 @@ function split({ operation, outcome }: CallRecord, names: Names): Pick<Part, 'op
     case 'confirmReservation':
     case 'releaseReservation':
       return each([names.reservationRows.get(operation.id) ?? operation.id], operation)
+    case 'confirmHold':
+    case 'extendHold':
+    case 'releaseHold':
+      return [{ operation, rows: names.holds.get(operation.id)?.rows ?? [operation.id] }]
     default:
       return [{ operation, rows: rowsOf(operation) }]
   }
@@ -182,7 +214,12 @@ function rowsOf(operation: ApiOperation): string[] {
       return operation.names.map(counter)
     case 'incrementMany':
       return operation.changes.map(({ name }) => counter(name))
+    case 'hold':
+      return [...new Set(operation.changes.map(({ name }) => counter(name)))].toSorted()
     case 'resetAll':
+    case 'confirmHold':
+    case 'extendHold':
+    case 'releaseHold':
     case 'confirmReservation':
     case 'releaseReservation':
     case 'defineSequence':
@@ -197,6 +234,11 @@ function keyOf(operation: ApiOperation): string | undefined {
   const { namespace = 'default' } = operation
   const key = 'idempotencyKey' in operation ? operation.idempotencyKey : undefined
   return key === undefined ? undefined : JSON.stringify([namespace, key])
+}
+
+function expiryIn(outcome: CallOutcome): number | undefined {
+  const [{ expiresAt } = {}] = outcome.kind === 'answered' ? [outcome.answer ?? {}].flat() : []
+  return expiresAt === undefined ? undefined : Date.parse(expiresAt)
 }
 
 function reservationIn(outcome: CallOutcome): string | undefined {
@@ -247,9 +289,11 @@ export function forgettingOf(parts: readonly Part[]): Map<Part, (state: State) =
 
 /** What a part leaves in the state for later calls, besides its rows. */
 interface Memory {
-  table: 'claims' | 'subjects' | 'reservations'
+  table: 'claims' | 'subjects' | 'reservations' | 'holds'
   name: string
 }
+
+const HOLDS = ['confirmHold', 'extendHold', 'releaseHold']
 
 function memoriesOf({ key, operation, rows: [row = ''], reservation }: Part): Memory[] {
   const memories: Memory[] = []
@@ -258,7 +302,10 @@ function memoriesOf({ key, operation, rows: [row = ''], reservation }: Part): Me
     memories.push({ table: 'subjects', name: row + operation.subject })
   if (operation.kind === 'reserveInSequence')
     memories.push({ table: 'reservations', name: row + reservation })
-  if ('id' in operation) memories.push({ table: 'reservations', name: row + operation.id })
+  if (operation.kind === 'hold') memories.push({ table: 'holds', name: reservation })
+  if (HOLDS.includes(operation.kind) && 'id' in operation)
+    memories.push({ table: 'holds', name: operation.id })
+  else if ('id' in operation) memories.push({ table: 'reservations', name: row + operation.id })
   return memories
 }
 
@@ -266,6 +313,8 @@ function forget(state: State, { table, name }: Memory): State {
   const isOpen =
     table === 'reservations' && Object.values(state.groups).some(({ open }) => open.includes(name))
   if (isOpen || !(name in state[table])) return state
+  // What it takes is still held.
+  if (table === 'holds' && state.holds[name]?.state === 'RESERVED') return state
   const { [name]: _, ...left } = state[table]
   return { ...state, [table]: left }
 }

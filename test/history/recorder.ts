@@ -33,11 +33,11 @@ async function outcomeOf(send: Send, operation: ApiOperation): Promise<CallOutco
   try {
     const { data, errors: [error] = [] } = await send(documentOf(operation))
     if (!error) return { kind: 'answered', answer: answerIn(data.result) }
-    const { code, limit, value, index, lastValue, state } = error.extensions
+    const { code, limit, value, index, lastValue, state, held } = error.extensions
     // It was not applied to some counters; nobody knows to which.
     const isUnknown = UNKNOWN.includes(code) || operation.kind === 'resetAll'
     if (isUnknown) return { kind: 'unknown' }
-    return JSON.parse(JSON.stringify({ kind: 'refused', code, limit, value, index, lastValue, state }))
+    return JSON.parse(JSON.stringify({ kind: 'refused', code, limit, value, index, lastValue, state, held }))
   } catch (error) {
     const { cause } = error as { cause?: { code?: string } }
     if (cause?.code === 'ECONNREFUSED') return { kind: 'refused', code: cause.code }
@@ -53,9 +53,10 @@ function answerIn(result: (Answer & { group?: Answer }) | Answer[] | null): Answ
 }
 
 const CHANGE = '{ value previousValue appliedDelta alreadyCounted replayed }'
-const COUNTER = '{ value revision minValue maxValue overflow }'
+const COUNTER = '{ value revision held heldDown minValue maxValue overflow }'
 const GROUP = '{ lastValue nextValue revision }'
 const RESERVATION = '{ id value formatted state }'
+const HOLD = '{ id state expiresAt }'
 
 const SELECTIONS: Record<ApiOperation['kind'], string> = {
   increment: CHANGE,
@@ -72,6 +73,10 @@ const SELECTIONS: Record<ApiOperation['kind'], string> = {
   reserveInSequence: RESERVATION,
   confirmReservation: RESERVATION,
   releaseReservation: RESERVATION,
+  hold: HOLD,
+  confirmHold: CHANGE,
+  extendHold: HOLD,
+  releaseHold: HOLD,
   defineSequence: '{ name }',
   deleteSequence: '{ name }',
   sequenceGroup: GROUP,

@@ -283,7 +283,7 @@ it('is open on loopback without configuration, except to what came through a pro
   expect(await ask('{ viewer { kind grants { scopes namespace } } }')).toEqual({
     viewer: {
       kind: 'ANONYMOUS',
-      grants: [{ scopes: ['READ', 'ADD', 'NUMBER', 'WRITE', 'DEFINE', 'ADMIN'], namespace: null }],
+      grants: [{ scopes: ['READ', 'ADD', 'NUMBER', 'HOLD', 'WRITE', 'DEFINE', 'ADMIN'], namespace: null }],
     },
   })
   const { createApiKey } = await ask(

@@ -60,6 +60,8 @@ it('shows what is left of a counter with a maxValue, with a word in English', as
     [{ left: '', locale: 'de' }, '1.237'],
   ] as const)
     expect([parameters, (await shown(url, path, parameters)).message]).toEqual([parameters, message])
+  await ask('mutation { hold(changes: [{ name: "seats", delta: 37 }]) { id } }')
+  expect((await shown(url, path, { left: '' })).message).toBe('1,200 left')
 })
 
 it('shows what is left exactly, also if it is more than a safe integer', async () => {

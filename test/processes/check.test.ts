@@ -245,7 +245,9 @@ it('names sequences whose groups may issue the same text, as an earlier version 
 
 it('names what is in a time zone of a later version, and what lacks its value, with the cure', async () => {
   const target = await freshDatabase()
-  const { counters, sequences } = openTestNth(target)
+  const { counters, holds, sequences } = openTestNth(target)
+  for (const name of ['held', 'sound'])
+    await holds.hold('n', [{ name, delta: 2 }], { ttlMs: 60_000, longestMs: 60_000 })
   for (const name of ['far', 'lost', 'sound']) {
     await counters.incrementBy({ namespace: 'n', name }, 1)
     await sequences.next({ namespace: 'n', sequence: name, group: 'a' }, 1)
@@ -255,6 +257,7 @@ it('names what is in a time zone of a later version, and what lacks its value, w
     "update counter set time_zone = 'Mars/Olympus' where name = 'far'",
     "update sequence set time_zone = 'Mars/Olympus' where name = 'far'",
     "delete from counter_value where counter_id = (select id from counter where name = 'lost')",
+    "update counter_value set held_up = 1 where counter_id = (select id from counter where name = 'held')",
     `delete from sequence_value where group_id = (
        select g.id from sequence_group g join sequence s on s.id = g.sequence_id where s.name = 'lost')`,
   )
@@ -266,6 +269,7 @@ it('names what is in a time zone of a later version, and what lacks its value, w
     zone('counters'),
     zone('sequences'),
     'warning: the database lacks the values of these counters: "n / lost"; in all 1. Reset or delete them.',
+    'warning: what these counters hold is not the sum of their holds: "n / held"; in all 1. Reset or delete them.',
     'warning: the database lacks the last numbers of groups of these sequences: "n / lost"; in all 1. Call restartSequence with a nextValue for each group.',
   ])
 })

@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it, onTestFinished } from 'vitest'
+import type { Target } from '../../src/mysql/settings.ts'
 import { type Client, inParallel, sorted, upTo } from '../support/client/client.ts'
 import { expireAll, numbersIn } from '../support/client/invoices.ts'
 import { startProtected } from '../support/client/keys.ts'
@@ -251,6 +252,160 @@ it('keeps a quota that many use at once, and one that was raised or lowered', as
   expect([await use('Umbrella', 50), await use('Umbrella', 1)]).toEqual([1050, undefined])
   await define('Umbrella', 900)
   expect(await use('Umbrella', 1)).toBeUndefined()
+})
+
+/** Ends the time of all holds that are open. */
+async function expireHolds(target: Target): Promise<void> {
+  const past = '1000 * unix_timestamp() - 1000'
+  await query(
+    target,
+    `update hold set open_until = ${past}, expires_at = ${past} where open_until is not null`,
+    `update counter_value set first_expiry = ${past} where first_expiry is not null`,
+  )
+}
+
+interface Edition {
+  sell(copies: number, pay: (id: string) => Promise<boolean>): Promise<string>
+  settle(id: string): Promise<string>
+}
+
+async function startEdition() {
+  const { url, ask, target } = await startService()
+  const { sell, settle } = await importRecipe<Edition>(url, 'edition.mjs')
+  const state = async () =>
+    (await ask('{ counter(name: "print", namespace: "gallery") { value held } }')).counter
+  return { ask, target, sell, settle, state, sellOne: () => sell(1, async () => true) }
+}
+
+const copiesOf = (texts: string[]) => sorted(texts.map((text) => Number(text.replace('Copy ', ''))))
+
+it('sells exactly 100 copies to those who pay, at once', async () => {
+  const { sell, sellOne, settle, state } = await startEdition()
+  const paid: string[] = []
+  const results = await inParallel(30, 150, (index) =>
+    sell(1, async (id) => {
+      if (index % 3 > 0) paid.push(id)
+      return index % 3 > 0
+    }),
+  )
+  while (!results.includes('Sold out')) results.push(await sellOne())
+  const copies = results.filter((text) => text.startsWith('Copy'))
+  // The recipe itself has sold the first one.
+  expect(copiesOf(copies)).toEqual(upTo(100).slice(1))
+  expect(await state()).toEqual({ value: 100, held: 0 })
+  // After a crash, each hold that was paid is settled again.
+  const again = await Promise.all(paid.map(settle))
+  expect(again.filter((text) => !copies.includes(text))).toEqual([])
+})
+
+it('sells what was abandoned to others, and refunds whoever pays too late', async () => {
+  const { ask, target, sell, sellOne, settle, state } = await startEdition()
+  const waiting: ((hasPaid: boolean) => void)[] = []
+  const ids: string[] = []
+  const pay = (id: string) => {
+    ids.push(id)
+    return new Promise<boolean>((resolve) => waiting.push(resolve))
+  }
+  const slow = inParallel(99, 99, () => sell(1, pay))
+  await expect.poll(() => waiting.length).toBe(99)
+  expect(await sellOne()).toBe('All are being paid for')
+  await expireHolds(target)
+  expect(await state()).toEqual({ value: 1, held: 0 })
+  const sold = await inParallel(30, 90, sellOne)
+  expect(copiesOf(sold)).toEqual(upTo(91).slice(1))
+  // They pay all the same. There is room for nine of them.
+  for (const resolve of waiting) resolve(true)
+  const results = await slow
+  expect(copiesOf(results.filter((text) => text !== 'Refund it'))).toEqual(upTo(100).slice(91))
+  expect(results.filter((text) => text === 'Refund it')).toHaveLength(90)
+  expect((await Promise.all(ids.map(settle))).toSorted()).toEqual(results.toSorted())
+  expect(await sellOne()).toBe('Sold out')
+  // One is refunded.
+  await ask(
+    'mutation { defineCounter(name: "print", definition: { maxValue: 101 }, namespace: "gallery") { name } }',
+  )
+  expect([await sellOne(), await sellOne()]).toEqual(['Copy 101', 'Sold out'])
+})
+
+it('lets a person hold two tickets at a time, and others once they are confirmed or abandoned', async () => {
+  const { url, ask, target } = await startService()
+  interface Tickets {
+    hold(person: string): Promise<string | undefined>
+    confirm(id: string): Promise<number>
+  }
+  const { hold, confirm } = await importRecipe<Tickets>(url, 'atMostTwo.mjs')
+  // The recipe itself has sold one, and holds two for Ann.
+  const people = ['bob', 'cleo', 'dan']
+  const ids: string[] = []
+  for (const [index, id] of (await inParallel(30, 60, (index) => hold(`${people[index % 3]}`))).entries())
+    if (id !== undefined && index % 3 < 2) ids.push(id)
+  expect(ids).toHaveLength(4)
+  expect(sorted(await Promise.all(ids.map(confirm)))).toEqual([2, 3, 4, 5])
+  expect(await Promise.all(people.map(hold))).toEqual([expect.any(String), expect.any(String), undefined])
+  await expireHolds(target)
+  const more = await inParallel(45, 225, (index) => hold(`person ${index % 45}`))
+  expect(more.filter((id) => id !== undefined)).toHaveLength(45)
+  const { all, own } = await ask(`{
+    all: counter(name: "ticket", namespace: "club") { value held }
+    own: counter(name: "held by bob", namespace: "club") { value held }
+  }`)
+  expect([all, own]).toEqual([
+    { value: 5, held: 45 },
+    { value: 0, held: 0 },
+  ])
+})
+
+it('spends a budget that many hold the worst case of, and gives back what they did not use', async () => {
+  const { url, ask, target } = await startService()
+  interface Budget {
+    define(team: string, budget: number): Promise<unknown>
+    spend(team: string, most: number, call: () => Promise<number>): Promise<number | undefined>
+  }
+  const { define, spend } = await importRecipe<Budget>(url, 'budget.mjs')
+  await define('ads', 1000)
+  const totals = await inParallel(20, 60, () => spend('ads', 100, async () => 15))
+  const spent = totals.filter((total) => total !== undefined)
+  expect(sorted(spent)).toEqual(upTo(spent.length).map((call) => 15 * call))
+  const state = async () =>
+    (await ask('{ counter(name: "ads", namespace: "tokens") { held limits { used } } }')).counter
+  const used = 15 * spent.length
+  expect(await state()).toEqual({ held: 0, limits: [{ used }] })
+  // A program dies during its call.
+  let hasCalled = false
+  void spend('ads', 1000 - used, () => {
+    hasCalled = true
+    return new Promise(() => {})
+  })
+  await expect.poll(() => hasCalled).toBe(true)
+  expect(await spend('ads', 1, async () => 1)).toBeUndefined()
+  await expireHolds(target)
+  expect(await spend('ads', 1000 - used, async () => 1)).toBe(used + 1)
+  expect(await state()).toEqual({ held: 0, limits: [{ used: used + 1 }] })
+})
+
+it('never lets a wallet pay more than it has, with what is held', async () => {
+  const { url, ask, target } = await startService()
+  interface Wallet {
+    open(owner: string): Promise<unknown>
+    payIn(owner: string, amount: number): Promise<unknown>
+    hold(owner: string, amount: number): Promise<string | undefined>
+    settle(id: string, owner: string, amount: number): Promise<number>
+  }
+  const { open, payIn, hold, settle } = await importRecipe<Wallet>(url, 'wallet.mjs')
+  await open('bob')
+  await payIn('bob', 100)
+  const holds = (await inParallel(20, 30, () => hold('bob', 7))).filter((id) => id !== undefined)
+  expect(holds).toHaveLength(14)
+  const balances = await Promise.all(holds.map((id) => settle(id, 'bob', 5)))
+  expect(sorted(balances)).toEqual(upTo(14).map((order) => 25 + 5 * order))
+  // An order is abandoned.
+  expect([await hold('bob', 30), await hold('bob', 1)]).toEqual([expect.any(String), undefined])
+  await expireHolds(target)
+  const last = await hold('bob', 30)
+  expect(await settle(String(last), 'bob', 30)).toBe(0)
+  expect(await ask('{ counter(name: "bob", namespace: "wallet") { value heldDown } }')).toEqual({
+    counter: { value: 0, heldDown: 0 },
+  })
 })
 
 it('counts one vote of each voter', async () => {

@@ -103,6 +103,44 @@ describe('a counter in a time zone that a later version has defined', () => {
   })
 })
 
+describe('what holds take of a counter', () => {
+  async function withHolds(...statements: string[]) {
+    const target = await freshDatabase()
+    const { holds } = openTestNth(target)
+    const times = { ttlMs: 60_000, longestMs: 60_000 }
+    const hold = (delta: number) => holds.hold('n', [{ name: 'c', delta }], times)
+    const held = [await hold(1), await hold(2), await hold(-4)] as const
+    await query(target, ...statements)
+    return { held, ...openTestNth(target) }
+  }
+
+  it.each([
+    ['lost with its value', 'delete from counter_value'],
+    ['wrong', 'update counter_value set held_up = 70, held_down = 0, first_expiry = null'],
+  ])('is summed anew by a reset if it is %s', async (_, illness) => {
+    const { counters, holds, held } = await withHolds(illness)
+    await counters.reset(key, 5)
+    expect(await counters.read(key)).toMatchObject({ value: 5, held: 3, heldDown: 4 })
+    await holds.confirm(held[1])
+    expect(await counters.read(key)).toMatchObject({ value: 7, held: 1, heldDown: 4 })
+  })
+
+  it('is right after a reset that cures it together with other changes', async () => {
+    const { counters, holds, held } = await withHolds('delete from counter_value')
+    // Those that come before it are refused.
+    const [, first, last] = await Promise.allSettled([
+      counters.reset(key, 5),
+      holds.release(held[0]),
+      holds.release(held[2]),
+    ])
+    const sums = {
+      held: first.status === 'fulfilled' ? 2 : 3,
+      heldDown: last.status === 'fulfilled' ? 0 : 4,
+    }
+    expect(await counters.read(key)).toMatchObject({ value: 5, ...sums })
+  })
+})
+
 describe('a sequence in a time zone that a later version has defined', () => {
   async function withSequence() {
     const target = await freshDatabase()

@@ -82,7 +82,7 @@ it.each([
     'a limit of a counter with slots',
     '{ slots: 2, maxIn: [{ period: DAY, max: 1 }] }',
     'definition.slots',
-    'A counter with 2 slots cannot have bounds or limits, as no slot holds the total value. Nothing was changed.',
+    'A counter with 2 slots cannot have bounds, limits or holds, as no slot holds the total value. Nothing was changed.',
   ],
   [
     'a period twice',

@@ -1,7 +1,9 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { apply, applyAll, type Definition, type RowState } from '../../src/rules/counter.ts'
+import type { RowState } from '../../src/rules/addition.ts'
+import type { Definition } from '../../src/rules/counter.ts'
+import { apply, applyAll } from '../../src/rules/counterOperations.ts'
 import { NthError } from '../../src/rules/errors.ts'
 import { type ModelState, rowOf, step } from '../support/model/model.ts'
 import { PLAIN } from '../support/model/plain.ts'
@@ -32,6 +34,8 @@ function rowWith(value: number): RowState {
     isNew: false,
     newSalt: undefined,
     fault: undefined,
+    held: undefined,
+    parts: new Map(),
   }
 }
 

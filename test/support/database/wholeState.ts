@@ -1,6 +1,7 @@
 import type { Client } from '../client/client.ts'
 
-const COUNTER = `name value minValue maxValue overflow slots oncePer timeZone periods { period keepDays } createdAt updatedAt
+const COUNTER = `name value held heldDown minValue maxValue overflow limits { period max used held } slots oncePer timeZone periods { period keepDays } createdAt updatedAt
+  holds(first: 20) { nodes { state expiresAt deltas { delta } } }
   hour: valueIn(period: HOUR) day: valueIn(period: DAY) week: valueIn(period: WEEK)
   hours: history(period: HOUR, last: 50) { start end value } days: history(period: DAY, last: 70) { start end value }
   weeks: history(period: WEEK, last: 10) { start value } months: history(period: MONTH, last: 4) { start value }
@@ -9,11 +10,15 @@ const COUNTER = `name value minValue maxValue overflow slots oncePer timeZone pe
 const SEQUENCE = `name startValue step minValue maxValue cycle format restartEvery allowRepeats timeZone gapless createdAt
   groups(first: 100) { nodes { name lastValue lastFormatted nextValue nextFormatted updatedAt } }`
 
-/** All that callers can read of a database, but revisions: also what they are refused, such as totals that are too large. */
+/**
+ * All that callers can read of a database, but revisions: also what they are refused, such as totals that are too large.
+ *
+ * @param ids of reservations and holds
+ */
 export async function wholeState(
   { ask, send }: Pick<Client, 'ask' | 'send'>,
   namespaces: readonly string[],
-  reservations: readonly string[] = [],
+  ids: readonly string[] = [],
 ): Promise<unknown> {
   const state: Record<string, unknown> = {}
   for (const name of namespaces) {
@@ -31,8 +36,13 @@ export async function wholeState(
     state[name] = [data.namespace, reasons(errors), await countersOf(send, name)]
   }
   const { nodes } = await ask(
-    'query($ids: [ID!]!) { nodes(ids: $ids) { ... on Reservation { id value formatted state expiresAt } } }',
-    { ids: reservations },
+    `query($ids: [ID!]!) {
+      nodes(ids: $ids) {
+        ... on Reservation { id value formatted state expiresAt }
+        ... on Hold { id state expiresAt deltas { delta counter { name } } }
+      }
+    }`,
+    { ids },
   )
   return { ...state, nodes }
 }
@@ -44,7 +54,7 @@ async function countersOf(send: Client['send'], name: string): Promise<unknown[]
     const { data, errors } = await send(
       `query($name: String!, $after: String) {
         namespace(name: $name) {
-          counters(first: 20, after: $after) { pageInfo { hasNextPage endCursor } nodes { ${COUNTER} } }
+          counters(first: 3, after: $after) { pageInfo { hasNextPage endCursor } nodes { ${COUNTER} } }
         }
       }`,
       { name, after },

@@ -1,5 +1,7 @@
 import type { Target } from '../../../src/mysql/settings.ts'
+import type { Hold } from '../../../src/repository/holds.ts'
 import { NthError } from '../../../src/rules/errors.ts'
+import { claimOf } from '../../../src/rules/idempotency.ts'
 import type { Random } from '../random.ts'
 import { openTestNth } from '../server/nth.ts'
 
@@ -28,11 +30,15 @@ const ZONES = ['UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/New_York']
 const DAY_MS = 86_400_000
 const SAFE = Number.MAX_SAFE_INTEGER
 
-/** Fills a database with everything there can be, over the last two months. Returns the tokens of reservations. */
-export async function fillWithAnything(target: Target, random: Random): Promise<string[]> {
+/** Fills a database with everything there can be, over the last two months. Returns the tokens of reservations and holds. */
+export async function fillWithAnything(
+  target: Target,
+  random: Random,
+): Promise<Record<'reservations' | 'holds', string[]>> {
   let now = Date.now() - 60 * DAY_MS
-  const { counters, sequences, namespaces } = openTestNth(target, { now: () => new Date(now) })
+  const { counters, holds, sequences, namespaces } = openTestNth(target, { now: () => new Date(now) })
   const tokens: string[] = []
+  const held: Hold[] = []
   const pick = <Item>(items: readonly [Item, ...Item[]]): Item =>
     items[random.below(items.length)] ?? items[0]
   const zone = () => pick(ZONES as [string, ...string[]])
@@ -80,6 +86,22 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
         { namespace: 'shop', name: 'plain' },
         { format: `F${random.below(5)}x{group}-{value}` },
       ),
+    ...Array.from({ length: 3 }, () => async () => {
+      const { namespace } = key()
+      const changes = [name(), name()].map((name) => ({ name, delta: 1 + random.below(9) }))
+      const times = { ttlMs: pick([1, 3_600_000]), longestMs: 86_400_000 }
+      const claim = claimOf(namespace, `hold ${held.length}`, changes)
+      held.push(await holds.hold(namespace, changes, times, { claim }))
+    }),
+    async () => held.length > 0 && holds.extend(pick(held as [Hold, ...Hold[]]), 7_200_000),
+    async () => held.length > 0 && holds.release(pick(held as [Hold, ...Hold[]])),
+    async () => held.length > 0 && holds.confirm(pick(held as [Hold, ...Hold[]])),
+    async () => {
+      if (held.length === 0) return
+      const hold = pick(held as [Hold, ...Hold[]])
+      const other = hold.deltas.slice(0, 1).map(({ key }) => ({ name: key?.name ?? '', delta: 1 }))
+      await holds.confirm(hold, other)
+    },
     ...Array.from({ length: 4 }, () => async () => {
       tokens.push((await sequences.reserve(group('exact'), 1 + random.below(86_400))).token)
     }),
@@ -103,5 +125,5 @@ export async function fillWithAnything(target: Target, random: Random): Promise<
     now = Math.min(now, Date.now())
     await attempt(pick(steps as [() => Promise<unknown>, ...(() => Promise<unknown>)[]]))
   }
-  return tokens
+  return { reservations: tokens, holds: held.map(({ token }) => token) }
 }

@@ -9,7 +9,7 @@ const title = new URLSearchParams(location.search).get('title') || titles[0]
 
 /** Everything that the page shows: the numbers by one statement, and the history by another. */
 const FIELDS = `
-  id name revision value maxValue timeZone createdAt valueIn(period: MONTH)
+  id name revision value held maxValue timeZone createdAt valueIn(period: MONTH)
   hours: history(period: HOUR, last: 48) { start value }
   days: history(period: DAY, last: 30) { start value }
 `

@@ -1,9 +1,13 @@
 // A book on sale: how many copies were sold, a button to buy one, and what came of it.
 
+import { useState } from 'preact/hooks'
 import { amount, client, html, number, Outcome, ordinal, useAction } from './page.js'
 
 /** A book in a limited edition. */
 export const edition = { title: 'Red Horse Hill, signed', copies: 100 }
+
+/** Another one, whose copies are held while their buyers pay. */
+export const heldEdition = { title: 'Night Train North, one of ten', copies: 10 }
 
 export const titles = [
   'Red Horse Hill',
@@ -12,12 +16,13 @@ export const titles = [
   'The Long Trains Roll',
   'Who Rides in the Dark?',
   edition.title,
+  heldEdition.title,
 ]
 
 /** If no more copies than this are left, buyers see how many. */
 const FEW = 10
 
-const FIELDS = 'id name revision value maxValue'
+const FIELDS = 'id name revision value held maxValue'
 
 /** How many copies of each book were sold, from all windows and machines, and how many exist. */
 export const SALES = `subscription Sales($titles: [String!]!) {
@@ -67,6 +72,62 @@ export function Sale({ month, children, ...sale }) {
     <button class="buy" aria-label=${`${label} ${title}`} aria-disabled=${!(left > 0)} onClick=${() => left > 0 && purchase.start()}>${label}</button>`
 }
 
+const HOLD = `mutation Hold($title: String!) {
+  hold(changes: [{ name: $title }], namespace: "booksales", ttlSeconds: 60) { id expiresAt deltas { counter { ${FIELDS} } } }
+}`
+const PAY = `mutation Pay($id: ID!) { confirmHold(id: $id) { value valueIn(period: MONTH) counter { ${FIELDS} } } }`
+const CANCEL = `mutation Cancel($id: ID!) { releaseHold(id: $id) { deltas { counter { ${FIELDS} } } } }`
+
+/** A book of which a copy is held while its buyer pays. A payment that is abandoned gives it back after a minute. */
+export function HeldSale({ title, book, update, children }) {
+  const [hold, setHold] = useState()
+  const end = ({ deltas: [{ counter }] }) => {
+    setHold(undefined)
+    update([counter])
+  }
+  const holding = useAction(async () => {
+    const { hold: made } = await client
+      .mutate(HOLD, { title }, { remember: `hold ${title}` })
+      .catch((error) => {
+        const why = error.extensions?.held
+          ? 'all copies are being paid for. Try again in a minute'
+          : 'it is sold out'
+        throw error.code === 'LIMIT_REACHED' ? Object.assign(error, { message: `${why}.` }) : error
+      })
+    update(made.deltas.map(({ counter }) => counter))
+    setHold(made)
+  }, `hold ${title}`)
+  // Neither needs a key: a hold is confirmed or released once.
+  const paying = useAction(async () => {
+    try {
+      const [bought] = (await client.mutate(PAY, hold, { idempotencyKey: null })).confirmHold
+      end({ deltas: [bought] })
+      return bought
+    } catch (error) {
+      if (error.code === 'RESERVATION_CLOSED') setHold(undefined)
+      throw error
+    }
+  })
+  const cancelling = useAction(async () =>
+    end((await client.mutate(CANCEL, hold, { idempotencyKey: null })).releaseHold),
+  )
+  const left = leftOf(book)
+  const label = left <= 0 ? (book.held > 0 ? 'Being paid for' : 'Sold out') : 'Buy'
+  const buttons = hold
+    ? html`<button aria-label=${`Pay ${title}`} onClick=${() => paying.start()}>Pay</button> <button class="quiet" aria-label=${`Cancel ${title}`} onClick=${() => cancelling.start()}>Cancel</button>`
+    : html`<button class="buy" aria-label=${`${label} ${title}`} aria-disabled=${!(left > 0)} onClick=${() => left > 0 && holding.start()}>${label}</button>`
+  const until =
+    hold && new Date(hold.expiresAt).toLocaleTimeString('en', { timeStyle: 'short', hourCycle: 'h23' })
+  return html`
+    <div class="text">
+      ${children}
+      <p class="stock"><span class="sold">${book && soldText(book)}</span>${book?.held > 0 && `, ${number(book.held)} being paid for`}</p>
+      ${hold && html`<p class="stock">Reserved for you until ${until}</p>`}
+      <${Bought} title=${title} purchase=${[holding, cancelling].find(({ error }) => error) ?? paying} />
+    </div>
+    <div class="buy line">${buttons}</div>`
+}
+
 export function Bought({ title, purchase }) {
   const text = ({ value, valueIn }) =>
     `You just bought copy ${number(value)} of ${title}${valueIn === null ? '' : `, the ${ordinal(valueIn)} this month`}.`
@@ -81,5 +142,5 @@ export const copies = (count) => amount(count, 'copy', 'copies')
 /** How many copies are left; infinite if the edition isn't limited, undefined if nothing is known yet. */
 function leftOf(book) {
   if (!book) return undefined
-  return book.maxValue === null ? Number.POSITIVE_INFINITY : book.maxValue - book.value
+  return book.maxValue === null ? Number.POSITIVE_INFINITY : book.maxValue - book.value - (book.held ?? 0)
 }

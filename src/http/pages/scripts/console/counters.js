@@ -88,7 +88,7 @@ const COUNTER = `query Counter($name: String!, $namespace: String!) {
 const LIVE_COUNTER = `subscription LiveCounter($ids: [ID!]!, $period: Period!, $last: Int!) {
   nodes(ids: $ids) {
     ... on Counter {
-      ${STATE} timeZone limits { period max used resetsAt } today: valueIn(period: DAY) month: valueIn(period: MONTH)
+      ${STATE} held heldDown timeZone limits { period max used held resetsAt } today: valueIn(period: DAY) month: valueIn(period: MONTH)
       history(period: $period, last: $last) { start value }
     }
   }
@@ -104,17 +104,18 @@ export const counterView = {
     const { periods, timeZone: definedZone } = counter
     const variables = { period, last: CHARTS[period].last, periods, definedZone }
     const { live, nodes } = parts.useNodes(LIVE_COUNTER, [counter], variables)
-    const [{ value, today, month, createdAt, updatedAt, timeZone, limits, history }] = nodes
+    const [{ value, today, month, createdAt, updatedAt, timeZone, limits, held, heldDown, history }] = nodes
     const changed = ({ value, previousValue, appliedDelta }) =>
       `${numberText(value)}: ${numberText(appliedDelta)} added to ${numberText(previousValue)}.`
     const totals = Object.entries({ today, 'this month': month }).filter(([, total]) => total != null)
-    const limitOf = ({ period, max, used, resetsAt }) => html`
-      <p>${numberText(used)} of ${numberText(max)} ${thisPeriod(period)}, until <${Time} at=${resetsAt} />.</p>`
+    const limitOf = ({ period, max, used, held, resetsAt }) => html`
+      <p>${numberText(used)} of ${numberText(max)} ${thisPeriod(period)}${held > 0 && `, ${numberText(held)} held`}, until <${Time} at=${resetsAt} />.</p>`
     const times = html`Created <${Time} at=${createdAt} />, last change <${Time} at=${updatedAt} />.`
     const panel = html`
       <${parts.Value} value=${value} />
       <p class="muted">${totals.map(([when, total]) => `${addedText(total)} ${when}`).join(', ') || '\u00a0'}</p>
       ${limits?.map(limitOf)}
+      ${(held > 0 || heldDown > 0) && html`<${Holds} key=${`${held} ${heldDown}`} ...${{ namespace, name, held, heldDown }} />`}
       <${Places} ...${{ namespace, name }} />
       <p class="muted">${createdAt === null ? 'Neither written nor defined yet: it is created on first use.' : times}</p>
       <div class="line tries">
@@ -146,6 +147,31 @@ export const counterView = {
         <${Section} title="History"><${History} ...${{ period, history, timeZone }} /><//>
       <//>`
   },
+}
+
+const HOLDS = `query Holds($name: String!, $namespace: String!) {
+  counter(name: $name, namespace: $namespace) {
+    holds(first: 20) { nodes { id expiresAt deltas { delta counter { name } } } pageInfo { hasNextPage } }
+  }
+}`
+const RELEASE = 'mutation Release($id: ID!) { releaseHold(id: $id) { state } }'
+
+/** What is held, and by which holds, if the key may see them. */
+function Holds({ namespace, name, held, heldDown }) {
+  const read = (signal) => client.query(HOLDS, { name, namespace }, { signal })
+  const refused = (error) => (isRefused(error) ? {} : Promise.reject(error))
+  const { data } = useRead((signal) => read(signal).catch(refused))
+  const { nodes = [], pageInfo } = data?.counter?.holds ?? {}
+  const release = ({ id }) => client.mutate(RELEASE, { id }, { idempotencyKey: null }).catch(() => undefined)
+  const itemOf = (hold) => {
+    const { delta } = hold.deltas.find(({ counter }) => counter?.name === name) ?? hold.deltas[0]
+    return html`
+      <li key=${hold.id}>${addedText(delta)} until <${Time} at=${hold.expiresAt} /> <button type="button" class="link" onClick=${() => release(hold)}>Release</button></li>`
+  }
+  const texts = [held > 0 && numberText(held), heldDown > 0 && addedText(-heldDown)].filter(Boolean)
+  return html`
+    <p>${texts.join(' and ')} held, and not counted yet</p>
+    ${nodes.length > 0 && html`<ul class="list holds">${nodes.map(itemOf)}${pageInfo.hasNextPage && html`<li>…</li>`}</ul>`}`
 }
 
 const PLACES = `query Places($name: String!, $namespace: String!) {

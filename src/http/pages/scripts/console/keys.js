@@ -69,6 +69,7 @@ const SCOPES = {
   READ: 'queries and live values',
   ADD: 'additions, up to a limit',
   NUMBER: 'numbers of sequences, up to a limit; reservations',
+  HOLD: 'additions for a while, without counting them, up to the limit of ADD',
   WRITE: 'any change of values, resets, deletion',
   DEFINE: 'definitions',
   ADMIN: 'everything, also API keys',
@@ -99,7 +100,7 @@ const OF_A_KEY = ['origins', 'documents', 'perMinute', 'expiresAt']
 const PURPOSES = {
   'For a page': [
     'Everybody can read it there, so it works on your pages only.',
-    ['READ', 'ADD', 'NUMBER'],
+    ['READ', 'ADD', 'NUMBER', 'HOLD'],
     ['origins', 'namespace', 'names'],
   ],
   'For a server': ['Your programs keep it secret. No page can use it.', Object.keys(SCOPES), ['namespace']],

@@ -79,6 +79,7 @@ const VERBS = {
   ADD: ({ maxDelta }) => (maxDelta > 1 ? `add up to ${number(maxDelta)}` : 'add 1'),
   NUMBER: ({ maxCount }) =>
     maxCount > 1 ? `take up to ${number(maxCount)} numbers at a time` : 'take numbers',
+  HOLD: ({ maxDelta }) => `hold ${maxDelta > 1 ? `up to ${number(maxDelta)}` : 1}`,
   WRITE: () => 'change, reset and delete values',
   DEFINE: () => 'define',
 }
