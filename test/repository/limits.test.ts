@@ -305,6 +305,6 @@ it('agrees with plain sums over random additions, carts, resets, definitions and
         for (const period of PERIODS) expect(await counters.valueIn(state, period)).toBe(used(period))
       }
     }),
-    { numRuns: runSize(4, 40) },
+    { numRuns: runSize(4, 15) },
   )
 })
