@@ -321,6 +321,22 @@ it('counts nothing of a cart with a deleted counter, whose other parts can be re
   expect(await ask('{ counter(name: "c") { held } }')).toEqual({ counter: { held: 0 } })
 })
 
+it('confirms what another process has held, and nothing of a counter that was deleted and made again there', async () => {
+  const [shop, other] = [await startShop(), await startService()]
+  const { target } = shop
+  const second = await startService({ target })
+  const { id } = await shop.hold(2)
+  expect(await second.ask(shop.confirming(id))).toMatchObject({
+    confirmHold: [{ value: 2, replayed: false }],
+  })
+  expect(await shop.confirm(id)).toMatchObject([{ value: 2, replayed: true }])
+  const { id: lost } = await shop.hold(1)
+  await second.ask('mutation { deleteCounter(name: "c") { value } increment(name: "c") { value } }')
+  expect(await shop.refusal(shop.confirming(lost))).toMatchObject({ code: 'NOT_FOUND' })
+  expect(await shop.state()).toMatchObject({ value: 1, held: 0 })
+  expect(await other.refusal(shop.confirming(id))).toMatchObject({ code: 'NOT_FOUND' })
+})
+
 it.each([
   ['an id of something else', 'mutation { confirmHold(id: "Q291bnRlcjpkZWZhdWx0CmM") { value } }', 'id'],
   [
