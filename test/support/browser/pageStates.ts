@@ -33,6 +33,25 @@ export const states: Record<string, State> = {
       await says(window, 'Nos. 1–20')
     },
   },
+  'the shop with a copy that is held': {
+    path: '/shop',
+    async after(window) {
+      await says(window, '0 of 10 copies sold')
+      await press(window, 'Buy Night Train North, one of ten')
+      await says(window, 'Reserved for you until')
+    },
+  },
+  'a counter that is held, with limits': {
+    path: COUNTER,
+    async before(_, { ask }) {
+      const definition = '{ maxIn: [{ period: DAY, max: 20 }] }'
+      await ask(`mutation {
+        defineCounter(name: "visitors", namespace: "n", definition: ${definition}) { id }
+        hold(changes: [{ name: "visitors", delta: 3 }], namespace: "n") { id }
+      }`)
+    },
+    after: (window) => says(window, '3 held, and not counted yet'),
+  },
   'the first page, loading': loading('/'),
   'the first page without a server': withoutServer('/'),
   'the first page with old numbers and a lost answer': {

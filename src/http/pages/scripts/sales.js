@@ -100,7 +100,7 @@ export function HeldSale({ title, book, update, children }) {
   // Neither needs a key: a hold is confirmed or released once.
   const paying = useAction(async () => {
     try {
-      const [bought] = (await client.mutate(PAY, hold, { idempotencyKey: null })).confirmHold
+      const [bought] = (await client.mutate(PAY, { id: hold.id }, { idempotencyKey: null })).confirmHold
       end({ deltas: [bought] })
       return bought
     } catch (error) {
@@ -109,7 +109,7 @@ export function HeldSale({ title, book, update, children }) {
     }
   })
   const cancelling = useAction(async () =>
-    end((await client.mutate(CANCEL, hold, { idempotencyKey: null })).releaseHold),
+    end((await client.mutate(CANCEL, { id: hold.id }, { idempotencyKey: null })).releaseHold),
   )
   const left = leftOf(book)
   const label = left <= 0 ? (book.held > 0 ? 'Being paid for' : 'Sold out') : 'Buy'

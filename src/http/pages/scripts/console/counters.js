@@ -2,7 +2,7 @@
 
 import { Bars, CHARTS } from '/bars.js'
 import { Freshness } from '/live.js'
-import { client, html, isRefused, number, ordinal, useRead } from '/page.js'
+import { client, html, isRefused, number, ordinal, useAction, useRead } from '/page.js'
 import { UseIt } from '/useIt.js'
 import { Detail, Field, MutationForm } from './forms.js'
 import * as parts from './parts.js'
@@ -162,7 +162,9 @@ function Holds({ namespace, name, held, heldDown }) {
   const refused = (error) => (isRefused(error) ? {} : Promise.reject(error))
   const { data } = useRead((signal) => read(signal).catch(refused))
   const { nodes = [], pageInfo } = data?.counter?.holds ?? {}
-  const release = ({ id }) => client.mutate(RELEASE, { id }, { idempotencyKey: null }).catch(() => undefined)
+  const { start: release, error } = useAction(({ id }) =>
+    client.mutate(RELEASE, { id }, { idempotencyKey: null }),
+  )
   const itemOf = (hold) => {
     const { delta } = hold.deltas.find(({ counter }) => counter?.name === name) ?? hold.deltas[0]
     return html`
@@ -171,7 +173,8 @@ function Holds({ namespace, name, held, heldDown }) {
   const texts = [held > 0 && numberText(held), heldDown > 0 && addedText(-heldDown)].filter(Boolean)
   return html`
     <p>${texts.join(' and ')} held, and not counted yet</p>
-    ${nodes.length > 0 && html`<ul class="list holds">${nodes.map(itemOf)}${pageInfo.hasNextPage && html`<li>…</li>`}</ul>`}`
+    ${nodes.length > 0 && html`<ul class="list holds">${nodes.map(itemOf)}${pageInfo.hasNextPage && html`<li>…</li>`}</ul>`}
+    ${error && html`<p class="problem" role="alert">Not released: ${error.message}</p>`}`
 }
 
 const PLACES = `query Places($name: String!, $namespace: String!) {
