@@ -77,7 +77,7 @@ it.each([
   [['create', '--label', 'x'], '--allow is required.'],
   [
     ['create', '--label', 'x', '--allow', 'EAT'],
-    '--allow has the unknown scope "EAT"; supported: READ, ADD, NUMBER, WRITE, DEFINE, ADMIN.',
+    '--allow has the unknown scope "EAT"; supported: READ, ADD, NUMBER, HOLD, WRITE, DEFINE, ADMIN.',
   ],
   [[...CREATE, '--max-delta', '0'], '--max-delta must be a whole number from 1; it is "0".'],
   [

@@ -28,11 +28,22 @@ article.addEventListener('click', async ({ target }) => {
   target.previousElementSibling.textContent = copied ?? 'Selected: press Ctrl+C to copy.'
 })
 
+let failures = 0
+
+/** Browsers keep that a module failed to load, so each attempt has an address of its own. */
+async function loadSearch() {
+  try {
+    return await import(failures === 0 ? '/docs/search.js' : `/docs/search.js?${failures}`)
+  } catch {
+    failures += 1
+  }
+}
+
 async function find() {
   const query = box.value.trim()
   panel.hidden = query === ''
   if (panel.hidden) return
-  const loaded = await import('/docs/search.js').catch(() => {})
+  const loaded = await loadSearch()
   if (query !== box.value.trim()) return
   const results = loaded?.search(query) ?? []
   list.innerHTML = results.join('')
