@@ -124,7 +124,8 @@ function withoutTimes(body: { errors?: { path?: unknown }[] }) {
     JSON.stringify(body)
       .replace(/"\d{4}-\d\d-\d\dT[\d:.]+Z"/g, '"then"')
       .replace(/\b\d{15}\b/g, '0')
-      .replace(/"(Cj4|Cjw|CnQ)[\w-]+"/g, '"a place by value or change"'),
+      .replace(/"(Cj4|Cjw|CnQ)[\w-]+"/g, '"a place by value or change"')
+      .replace(/"(SG9sZD[op]|Cmg)[\w-]+"/g, '"a new hold, or a place of one"'),
   )
   return { ...rest, errors: errors.map((error: unknown) => JSON.stringify(error)).toSorted() }
 }

@@ -69,7 +69,7 @@ const SCOPES = {
   READ: 'queries and live values',
   ADD: 'additions, up to a limit',
   NUMBER: 'numbers of sequences, up to a limit; reservations',
-  HOLD: 'additions for a while, without counting them, up to the limit of ADD',
+  HOLD: 'holds, which count when they are confirmed',
   WRITE: 'any change of values, resets, deletion',
   DEFINE: 'definitions',
   ADMIN: 'everything, also API keys',
