@@ -74,7 +74,7 @@ it('sweeps many holds, also of deleted counters, in batches', async () => {
     ...ids.map(
       ({ id }) =>
         `insert into hold (token, counter_id, amount, open_until, expires_at, latest)
-         select unhex(md5(concat(${id}, ' ', n))), ${id}, 1, 1000 + n, 1000 + n, 1000 + n from filled`,
+         select unhex(left(sha2(concat(${id}, ' ', n), 256), 32)), ${id}, 1, 1000 + n, 1000 + n, 1000 + n from filled`,
     ),
     'drop table filled',
     'update counter_value set held_up = 1201, first_expiry = 1001',
