@@ -236,7 +236,8 @@ it.each([
           const steps = observed.flatMap(({ step }) => step ?? [])
           expect(steps).toHaveLength(requests.length)
           const verdict = search([...steps, finds(isFound, clock)], state)
-          expect(verdict.kind).toBe('linearizable')
+          const told = observed.map(({ outcome, step }, index) => ({ ...requests[index], outcome, ...step }))
+          expect(verdict.kind, JSON.stringify({ state, told, rows })).toBe('linearizable')
           // The next ones begin with what these have left.
           if (verdict.kind === 'linearizable') state = verdict.end
         },
