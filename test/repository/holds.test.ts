@@ -1,11 +1,6 @@
 import { expect, it } from 'vitest'
-import { RowState } from '../../src/rules/addition.ts'
-import { DEFAULT_RETENTION, UNBOUNDED } from '../../src/rules/counter.ts'
-import { apply } from '../../src/rules/counterOperations.ts'
-import { sorted, upTo } from '../support/client/client.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
-import { turnedClock } from '../support/model/periods.ts'
-import { openTestNth } from '../support/server/nth.ts'
+import { upTo } from '../support/client/client.ts'
+import { query } from '../support/database/database.ts'
 import { type Service, startService } from '../support/server/service.ts'
 
 const FIELDS = '{ id state expiresAt deltas { delta counter { name value held } } }'
@@ -145,20 +140,6 @@ it('holds the sum of changes to the same counter, at the last seat too, and refu
     })
 })
 
-it('holds subtractions against minValue, as of a wallet', async () => {
-  const { ask, refusal, hold, confirm, state, confirming, add } = await startShop('{ minValue: 0 }')
-  await ask(add(1000))
-  const { id } = await hold(-500)
-  expect(await state()).toMatchObject({ value: 1000, held: 0, heldDown: 500 })
-  expect(await refusal(add(-501))).toEqual({ code: 'LIMIT_REACHED', limit: 0, value: 1000, held: 500 })
-  expect(await refusal(confirming(id, 'changes: [{ name: "c", delta: 1 }]'))).toMatchObject({
-    code: 'BAD_USER_INPUT',
-    argument: 'changes.0.delta',
-  })
-  expect(await confirm(id, 'changes: [{ name: "c", delta: -300 }]')).toMatchObject([{ value: 700 }])
-  expect(await state()).toMatchObject({ value: 700, heldDown: 0 })
-})
-
 it('gives back what has expired, in reads without traffic, and counts it later only if there is room', async () => {
   const { ask, refusal, hold, confirm, confirming, state, stateOf, pass } = await startShop()
   const [a, b] = [await hold(2, 'ttlSeconds: 10'), await hold(1, 'ttlSeconds: 100')]
@@ -185,84 +166,6 @@ it('gives back what has expired, in reads without traffic, and counts it later o
   await ask('mutation { incrementBy(name: "c", delta: -1) { value } }')
   expect(await confirm(b.id)).toMatchObject([{ value: 3 }])
   expect(await state()).toMatchObject({ value: 3, held: 0 })
-})
-
-it('counts of an expired hold what is left where the counter saturates, but not nothing', async () => {
-  const { ask, refusal, hold, confirm, confirming, pass, add } = await startShop(
-    '{ maxValue: 3, overflow: SATURATE }',
-  )
-  const [a, b] = [await hold(2, 'ttlSeconds: 10'), await hold(1, 'ttlSeconds: 10')]
-  await pass(11)
-  await ask(add(2))
-  expect(await confirm(a.id)).toMatchObject([{ value: 3, appliedDelta: 1 }])
-  expect(await refusal(confirming(b.id))).toMatchObject({
-    code: 'RESERVATION_CLOSED',
-    state: 'EXPIRED',
-    left: 0,
-  })
-})
-
-it('has expired at the very instant, not before', () => {
-  const rowAt = (at: number) => {
-    const row = new RowState({ ...UNBOUNDED, ...DEFAULT_RETENTION, maxValue: 1, hasHolds: true })
-    row.value = 1
-    row.held = { up: 0, down: 0, at }
-    row.parts.set('t', { amount: 1, expiresAt: 1000, latest: 2000, state: 'RESERVED' })
-    return row
-  }
-  const extend = { kind: 'extend', token: 't', ttlMs: 1 } as const
-  expect(apply(rowAt(1000), extend, new Date(0), 1000)).toMatchObject({ details: { state: 'EXPIRED' } })
-  expect(apply(rowAt(999), extend, new Date(0), 999)).toMatchObject({ part: { expiresAt: 1000 } })
-})
-
-it('sells the room of a hold that has expired, and judges it so from then on, whatever the clock shows', async () => {
-  const { ask, refusal, hold, confirming, pass, add, state } = await startShop()
-  const { id } = await hold(3, 'ttlSeconds: 10')
-  await pass(11)
-  await ask(add(3))
-  // The clock is put back.
-  await pass(-10)
-  expect(await state()).toMatchObject({ value: 3, held: 0 })
-  expect(await refusal(confirming(id))).toMatchObject({ code: 'RESERVATION_CLOSED', state: 'EXPIRED' })
-})
-
-it('allows no bound inside what is held, and lowers one to it', async () => {
-  const { refusal, ask, hold, confirm } = await startShop('{ maxValue: 10 }')
-  await ask('mutation { incrementBy(name: "c", delta: 2) { value } }')
-  const { id } = await hold(3)
-  const lower = (max: number) =>
-    `mutation { defineCounter(name: "c", definition: { maxValue: ${max} }) { maxValue } }`
-  expect(await refusal(lower(4))).toEqual({
-    code: 'LIMIT_REACHED',
-    argument: 'definition.maxValue',
-    limit: 4,
-    value: 2,
-    held: 3,
-  })
-  await ask(lower(5))
-  expect(await confirm(id)).toMatchObject([{ value: 5 }])
-})
-
-it('counts in the period of its confirmation, against the limit of then', async () => {
-  const clock = turnedClock('2027-02-28T23:59:00Z')
-  const { counters, holds } = openTestNth(await freshDatabase(), clock)
-  const key = { namespace: 'n', name: 'c' }
-  await counters.define(key, { maxIn: [{ period: 'DAY', max: 3 }] })
-  const times = { ttlMs: 300_000, longestMs: 300_000 }
-  const hold = (delta: number) => holds.hold('n', [{ name: 'c', delta }], times)
-  const [first, second] = [await hold(1), await hold(2)]
-  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({
-    details: { period: 'DAY', used: 0, held: 3 },
-  })
-  await holds.confirm(first)
-  clock.at += 120_000
-  // Yesterday's confirmation uses nothing of this day; what is held does.
-  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
-  await expect(hold(1)).rejects.toMatchObject({ details: { period: 'DAY', used: 1, held: 2 } })
-  // A limit that was lowered since does not take what is held.
-  await counters.define(key, { maxIn: [{ period: 'DAY', max: 1 }] })
-  expect(await holds.confirm(second)).toMatchObject([{ value: 4 }])
-  expect(await counters.valueIn(await counters.read(key), 'DAY')).toBe(3)
 })
 
 it('shows what is held of limits by period', async () => {
@@ -304,21 +207,6 @@ it('extends an open hold, to a day after it was made at most', async () => {
   await extend(10)
   await pass(11)
   expect(await state()).toMatchObject({ held: 0 })
-})
-
-it('counts nothing of a cart with a deleted counter, whose other parts can be released', async () => {
-  const { ask, refusal, holding, confirming, stateOf } = await startShop()
-  const { id } = (await ask(holding('[{ name: "c" }, { name: "d" }]'))).hold
-  await ask('mutation { deleteCounter(name: "d") { value } increment(name: "d") { value } }')
-  for (const refused of [confirming(id), `mutation { extendHold(id: "${id}") { state } }`])
-    expect(await refusal(refused)).toMatchObject({ code: 'NOT_FOUND' })
-  expect(await ask('{ c: counter(name: "c") { value held } d: counter(name: "d") { value held } }')).toEqual({
-    c: { value: 0, held: 1 },
-    d: { value: 1, held: 0 },
-  })
-  await ask(`mutation { releaseHold(id: "${id}") { state } }`)
-  expect(await stateOf(id)).toBe('RELEASED')
-  expect(await ask('{ counter(name: "c") { held } }')).toEqual({ counter: { held: 0 } })
 })
 
 it('confirms what another process has held, and nothing of a counter that was deleted and made again there', async () => {
@@ -386,25 +274,4 @@ it('lists open holds in pages, in the order in which they expire', async () => {
   const next = await page(`first: 2, after: "${first.pageInfo.endCursor}"`)
   expect(next).toMatchObject({ nodes: [{ id: ids[0] }], pageInfo: { hasNextPage: false } })
   expect((await page('last: 1')).nodes).toEqual([{ id: ids[0] }])
-})
-
-it('sells 100 seats to 500 callers of two processes, of whom some do not pay', async () => {
-  const database = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(database))
-  const key = { namespace: 'n', name: 'seats' }
-  await processes[0]?.counters.define(key, { maxValue: 100 })
-  const times = { ttlMs: 60_000, longestMs: 60_000 }
-  /** Holds a seat, and confirms it, or not. Undefined: there is none, or it was given back. */
-  async function buy(caller: number, pays: boolean): Promise<number | undefined> {
-    const { holds } = processes[caller % 2] as (typeof processes)[0]
-    const hold = await holds.hold('n', [{ name: 'seats', delta: 1 }], times).catch(() => undefined)
-    if (hold && pays) return (await holds.confirm(hold))[0]?.value
-    if (hold) await holds.release(hold)
-    return undefined
-  }
-  const some = await Promise.all(upTo(500).map((caller) => buy(caller, caller % 3 === 0)))
-  const others = await Promise.all(upTo(500).map((caller) => buy(caller, true)))
-  const sold = [...some, ...others].filter((number) => number !== undefined)
-  expect(sorted(sold)).toEqual(upTo(100))
-  expect(await processes[0]?.counters.read(key)).toMatchObject({ value: 100, held: 0 })
 })

@@ -4,11 +4,12 @@ import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { CounterChange } from '../../src/repository/counters.ts'
 import type { Hold } from '../../src/repository/holds.ts'
+import { calendarOf } from '../../src/rules/calendar.ts'
 import { NthError } from '../../src/rules/errors.ts'
-import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { type SessionClock, sessionClocks } from '../support/database/sessionClocks.ts'
+import { ofKind } from '../support/model/ofKind.ts'
 import { turnedClock } from '../support/model/periods.ts'
 import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -29,7 +30,6 @@ type Period = (typeof PERIODS)[number]
 const name = fc.constantFrom(...NAMES)
 const delta = fc.integer({ min: -5, max: 8 })
 const change = fc.record({ name, delta })
-const hasKey = fc.boolean()
 const ttlMs = fc.constantFrom(1000, 5000, 10_000, 60_000, HOUR_MS, DAY_MS)
 const definition = fc.record(
   {
@@ -51,81 +51,33 @@ const held = fc
 const which = fc.nat({ max: 5 })
 
 const operations = fc.oneof(
-  {
-    weight: 18,
-    arbitrary: fc.record({
-      kind: fc.constant('hold' as const),
-      changes: held,
-      ttlMs,
-      isOfPage: fc.boolean(),
-      hasKey,
+  ofKind('hold', 18, { changes: held, ttlMs }),
+  ofKind('confirm', 16, {
+    which,
+    // Undefined: what is held. Null: the counter is left out.
+    amounts: fc.option(fc.array(fc.option(fc.nat({ max: 9 }), { freq: 5 }), { minLength: 3, maxLength: 3 }), {
+      nil: undefined,
+      freq: 2,
     }),
-  },
-  {
-    weight: 16,
-    arbitrary: fc.record({
-      kind: fc.constant('confirm' as const),
-      which,
-      // Undefined: what is held. Null: the counter is left out.
-      amounts: fc.option(
-        fc.array(fc.option(fc.nat({ max: 9 }), { freq: 5 }), { minLength: 3, maxLength: 3 }),
-        { nil: undefined, freq: 2 },
-      ),
-    }),
-  },
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant('extend' as const), which, ttlMs }) },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('release' as const), which }) },
-  { weight: 10, arbitrary: fc.record({ kind: fc.constant('add' as const), name, delta, hasKey }) },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      kind: fc.constant('cart' as const),
-      changes: fc.array(change, { minLength: 1, maxLength: 4 }),
-      hasKey,
-    }),
-  },
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      kind: fc.constant('reset' as const),
-      name,
-      to: fc.constantFrom(0, 0, 0, 3, 9, -4),
-    }),
-  },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('define' as const), name, definition }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      // A repeat of an earlier request with its idempotency key, or another request.
-      kind: fc.constant('repeat' as const),
-      which,
-      isOther: fc.constantFrom(false, false, false, true),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), name }) },
-  {
-    weight: 12,
-    arbitrary: fc.record({
-      kind: fc.constant('turn' as const),
-      // Of both nodes of the database, or one.
-      nodes: fc.constantFrom([0, 1], [0, 1], [0], [1]),
-      ms: fc.constantFrom(1, 999, 1000, 5000, 5000, 10_000, 60_000, HOUR_MS, -1, -5000, -10_000, -60_000),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('wait' as const), hours: fc.constantFrom(1, 4, 700) }),
-  },
+  }),
+  ofKind('extend', 6, { which, ttlMs }),
+  ofKind('release', 5, { which }),
+  ofKind('add', 10, { name, delta }),
+  ofKind('cart', 6, { changes: fc.array(change, { minLength: 1, maxLength: 4 }) }),
+  ofKind('reset', 5, { name, to: fc.constantFrom(0, 0, 0, 3, 9, -4) }),
+  ofKind('define', 5, { name, definition }),
+  ofKind('delete', 1, { name }),
+  ofKind('turn', 12, {
+    // Of both nodes of the database, or one.
+    nodes: fc.constantFrom([0, 1], [0, 1], [0], [1]),
+    ms: fc.constantFrom(1, 999, 1000, 5000, 5000, 10_000, 60_000, HOUR_MS, -1, -5000, -10_000, -60_000),
+  }),
+  ofKind('wait', 2, { hours: fc.constantFrom(1, 4, 700) }),
 )
 
 type Operation = typeof operations extends fc.Arbitrary<infer Value> ? Value : never
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 type Changes = readonly { name: Name; delta: number }[]
-
-/** What a page holds for longer than it may is refused before. */
-function timesOf({ ttlMs, isOfPage }: OperationOf<'hold'>) {
-  return { ttlMs, longestMs: isOfPage && ttlMs <= 900_000 ? 900_000 : DAY_MS }
-}
 
 function sumsOf(changes: Changes): Map<Name, number> {
   const sums = new Map<Name, number>()
@@ -134,14 +86,7 @@ function sumsOf(changes: Changes): Map<Name, number> {
 }
 
 /** The bucket of a period in UTC. */
-function bucketOf(period: Period, at: number): { start: number; end: number } {
-  const date = new Date(at)
-  const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()]
-  const hour = date.getUTCHours()
-  if (period === 'MONTH') return { start: Date.UTC(year, month), end: Date.UTC(year, month + 1) }
-  if (period === 'DAY') return { start: Date.UTC(year, month, day), end: Date.UTC(year, month, day + 1) }
-  return { start: Date.UTC(year, month, day, hour), end: Date.UTC(year, month, day, hour + 1) }
-}
+const bucketOf = (period: Period, at: number) => calendarOf('UTC').bucketAt(period, at)
 
 /** What a call that must be refused is refused with. */
 class Refusal extends Error {
@@ -182,14 +127,6 @@ interface ModelHold {
   counters: Map<Name, ModelCounter>
 }
 
-type KeyedOperation = OperationOf<'add' | 'cart' | 'hold'>
-
-/** What was first requested with an idempotency key. */
-interface ModelRequest {
-  operation: KeyedOperation
-  answer: ModelChange[] | ModelHold
-}
-
 interface ModelChange {
   name: Name
   value: number
@@ -210,7 +147,6 @@ const NEW: ModelCounter = {
 class Model {
   readonly counters = new Map<Name, ModelCounter>(NAMES.map((name) => [name, { ...NEW }]))
   readonly holds: ModelHold[] = []
-  readonly keys = new Map<string, ModelRequest>()
   /** The database's clock of the node that is asked now. */
   now = START
   /** The clock of the processes. */
@@ -312,8 +248,7 @@ class Model {
   }
 
   hold(operation: OperationOf<'hold'>): ModelHold {
-    const { changes } = operation
-    const { ttlMs, longestMs } = timesOf(operation)
+    const { changes, ttlMs } = operation
     const sums = sumsOf(changes)
     const counters = new Map([...sums.keys()].map((name) => [name, this.counter(name)]))
     for (const [name, counter] of counters) {
@@ -322,7 +257,7 @@ class Model {
       if (why) throw new Refusal('LIMIT_REACHED', { ...why, index })
     }
     const madeAt = Math.max(...[...counters.values()].map((counter) => this.judgedAt(counter)))
-    const hold = { token: '', expiresAt: madeAt + ttlMs, latest: madeAt + longestMs, counters }
+    const hold = { token: '', expiresAt: madeAt + ttlMs, latest: madeAt + DAY_MS, counters }
     for (const [name, counter] of counters)
       counter.parts = [...counter.parts, { hold, amount: sums.get(name) ?? 0, state: 'RESERVED' }]
     this.holds.push(hold)
@@ -535,8 +470,16 @@ it(`agrees with plain maps over ${RUNS} random runs, through two processes, whos
     { numRuns: RUNS, endOnFailure: true },
   )
   const rare = [
-    ...['hold', 'hold LIMIT_REACHED', 'repeat hold replayed', 'repeat add IDEMPOTENCY_KEY_REUSED', 'confirm'],
-    ...['confirm LIMIT_REACHED', 'confirm late', 'confirm too late', 'confirm CONFIRMED', 'confirm RELEASED'],
+    ...[
+      'hold',
+      'hold LIMIT_REACHED',
+      'confirm',
+      'confirm LIMIT_REACHED',
+      'confirm late',
+      'confirm too late',
+      'confirm CONFIRMED',
+      'confirm RELEASED',
+    ],
     ...['confirm again', 'confirm NOT_FOUND', 'extend', 'extend EXPIRED', 'release', 'release CONFIRMED'],
     ...['add', 'add LIMIT_REACHED', 'cart LIMIT_REACHED', 'reset LIMIT_REACHED', 'define LIMIT_REACHED'],
   ]
@@ -550,9 +493,7 @@ async function openNodes() {
   onTestFinished(() => watcher.end())
   const processClock = turnedClock(new Date(START).toISOString())
   const clocks = sessionClocks(2, START)
-  // Idempotency keys are as old as the database's clock says.
-  const options = { now: processClock.now, keyTtlMs: 1e12 }
-  const nodes = clocks.map((clock) => openTestNth(clock.of(database), options))
+  const nodes = clocks.map((clock) => openTestNth(clock.of(database), processClock))
   return {
     processClock,
     query: async (text: string) => (await watcher.query<RowDataPacket[]>(text))[0],
@@ -598,35 +539,13 @@ async function openRun({ processClock, query, nodeAt, clockAt }: Awaited<ReturnT
     return code === 'RESERVATION_CLOSED' ? String(state) : String(code ?? '')
   }
 
-  /** The same with an idempotency key: a repeat returns the first result. */
-  function withKey<Answer extends ModelChange[] | ModelHold>(
-    operation: KeyedOperation,
-    key: string,
-    body: () => Answer,
-  ) {
-    if (!operation.hasKey) return { claim: undefined, isReplayed: false, body }
-    const earlier = model.keys.get(key)
-    return {
-      claim: claimOf(namespace, key, [operation]),
-      isReplayed: earlier?.operation === operation,
-      body: () => {
-        if (earlier && earlier.operation !== operation) throw new Refusal('IDEMPOTENCY_KEY_REUSED')
-        // The answer to an operation is of its kind.
-        if (earlier) return earlier.answer as Answer
-        const answer = body()
-        model.keys.set(key, { operation, answer })
-        return answer
-      },
-    }
-  }
-
   const expectedHold = (hold: ModelHold) => {
     const state = model.stateOf(hold)
     if (state === undefined) throw new Refusal('NOT_FOUND')
     return { token: hold.token, state, expiresAt: hold.expiresAt }
   }
 
-  async function apply(operation: Operation, node: number, key: string): Promise<string> {
+  async function apply(operation: Operation, node: number): Promise<string> {
     const { counters, holds } = nodeAt(node)
     const { kind } = operation
     switch (kind) {
@@ -638,22 +557,17 @@ async function openRun({ processClock, query, nodeAt, clockAt }: Awaited<ReturnT
         processClock.at = model.at
         return ''
       case 'add':
-      case 'cart': {
-        const { claim, isReplayed, body } = withKey(operation, key, () =>
-          kind === 'add' ? [model.add(operation.name, operation.delta)] : model.cart(operation.changes),
-        )
-        const call = async () =>
-          kind === 'add'
-            ? [await counters.incrementBy(keyOf(operation.name), operation.delta, { claim })]
-            : counters.incrementMany(namespace, operation.changes, { claim })
-        const what = await compare(
-          call,
+      case 'cart':
+        return compare(
+          async () =>
+            kind === 'add'
+              ? [await counters.incrementBy(keyOf(operation.name), operation.delta)]
+              : counters.incrementMany(namespace, operation.changes),
           (changes) => changes.map(shownChange),
-          body,
-          (changes) => changes.map((change) => ({ ...change, isReplayed })),
+          () =>
+            kind === 'add' ? [model.add(operation.name, operation.delta)] : model.cart(operation.changes),
+          (changes) => changes.map((change) => ({ ...change, isReplayed: false })),
         )
-        return what || (isReplayed ? 'replayed' : '')
-      }
       case 'reset':
         return compare(
           () => counters.reset(keyOf(operation.name), operation.to),
@@ -668,21 +582,12 @@ async function openRun({ processClock, query, nodeAt, clockAt }: Awaited<ReturnT
           () => model.define(operation.name, operation.definition),
           () => undefined,
         )
-      case 'repeat': {
-        const [earlier, request] = [...model.keys].at(-1 - operation.which) ?? []
-        if (!earlier || !request) return 'nothing'
-        // No generated addition is as large.
-        const other: KeyedOperation = { kind: 'add', name: 'a', delta: 9, hasKey: true }
-        const repeated = operation.isOther ? other : request.operation
-        return `${repeated.kind} ${await apply(repeated, node, earlier)}`
-      }
       case 'delete':
         await counters.delete(keyOf(operation.name))
         model.delete(operation.name)
         return ''
       case 'hold': {
-        const { claim, isReplayed, body } = withKey(operation, key, () => model.hold(operation))
-        const hold = () => holds.hold(namespace, operation.changes, timesOf(operation), { claim })
+        const hold = () => holds.hold(namespace, operation.changes, times(operation.ttlMs))
         // A process that does not know yet that a counter was deleted has not marked its new row.
         const retried = () =>
           hold().catch((error) => {
@@ -691,23 +596,18 @@ async function openRun({ processClock, query, nodeAt, clockAt }: Awaited<ReturnT
             return hold()
           })
         let made: ModelHold | undefined
-        const what = await compare(
+        return compare(
           retried,
-          (answer) => {
-            if (made && made.token === '') made.token = answer.token
-            const { token, ...rest } = shownHold(answer)
-            return { ...rest, isSame: made?.token === token }
+          ({ token, state, expiresAt }) => {
+            if (made) made.token = token
+            return { state, expiresAt }
           },
           () => {
-            made = body()
+            made = model.hold(operation)
             return made
           },
-          (expected) => {
-            const { state, expiresAt } = expectedHold(expected)
-            return { state, expiresAt, isSame: true }
-          },
+          (expected) => ({ state: 'RESERVED', expiresAt: expected.expiresAt }),
         )
-        return what || (isReplayed ? 'replayed' : '')
       }
       default:
         return applyToHold(operation, node)
@@ -822,7 +722,8 @@ async function openRun({ processClock, query, nodeAt, clockAt }: Awaited<ReturnT
   return {
     async step(operation: Operation, node: number): Promise<string> {
       model.now = clockAt(node).at
-      const what = `${operation.kind} ${await apply(operation, node, `k${steps++}`)}`.trim()
+      const what = `${operation.kind} ${await apply(operation, node)}`.trim()
+      steps++
       model.now = clockAt(node).at
       await check(node)
       return what

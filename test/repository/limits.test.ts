@@ -1,12 +1,10 @@
-import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { calendarOf, PERIODS, type Period } from '../../src/rules/calendar.ts'
+import { calendarOf, PERIODS } from '../../src/rules/calendar.ts'
 import type { NthError } from '../../src/rules/errors.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { key, stopClock, turnedClock } from '../support/model/periods.ts'
-import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -221,90 +219,4 @@ it('lets two processes add exactly what a limit allows, over the end of a period
     clock.at += HOUR_MS
   }
   expect(sorted(numbers)).toEqual(upTo(74))
-})
-
-const delta = fc.integer({ min: -6, max: 9 })
-const limit = fc.record({ period: fc.constantFrom(...PERIODS), max: fc.integer({ min: 0, max: 20 }) })
-const limits = fc.uniqueArray(limit, { maxLength: 3, selector: ({ period }) => period })
-
-const steps = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('add' as const), delta }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('cart' as const), deltas: fc.tuple(delta, delta) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), to: delta }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('define' as const),
-      maxIn: limits,
-      overflow: fc.constantFrom('REJECT' as const, 'SATURATE' as const),
-    }),
-  },
-  // An hour, most of a day, a month.
-  {
-    weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('wait' as const), hours: fc.constantFrom(1, 23, 700) }),
-  },
-)
-
-it('agrees with plain sums over random additions, carts, resets, definitions and ends of periods', {
-  tags: 'random',
-}, async () => {
-  const zone = 'America/New_York'
-  const periods = PERIODS.map((period) => ({ period }))
-  await fc.assert(
-    fc.asyncProperty(fc.array(steps, { minLength: 60, maxLength: 60 }), async (sequence) => {
-      const clock = turnedClock('2026-10-31T22:10:00Z')
-      const database = await freshDatabase()
-      const processes = upTo(2).map(() => openTestNth(database, clock).counters)
-      await processes[0]?.define(key, { timeZone: zone, periods })
-      let value = 0
-      let definition: { maxIn: { period: Period; max: number }[]; overflow: string } = {
-        maxIn: [],
-        overflow: '',
-      }
-      const totals = new Map<string, number>()
-      const place = (period: Period) => `${period} ${calendarOf(zone).bucketAt(period, clock.at).start}`
-      const used = (period: Period) => totals.get(place(period)) ?? 0
-      /** What is added; undefined: it is refused. */
-      const add = (delta: number): number | undefined => {
-        const rooms = definition.maxIn.map(({ period, max }) => Math.max(0, max - used(period)))
-        const fits = delta > 0 ? Math.min(delta, ...rooms) : delta
-        if (fits < delta && definition.overflow !== 'SATURATE') return undefined
-        value += fits
-        for (const period of PERIODS) totals.set(place(period), used(period) + fits)
-        return fits
-      }
-      for (const [index, step] of sequence.entries()) {
-        const counters = processes[index % 2] as (typeof processes)[0]
-        if (step.kind === 'wait') clock.at += step.hours * HOUR_MS
-        else if (step.kind === 'define') {
-          definition = step
-          await counters.define(key, { maxIn: step.maxIn, overflow: step.overflow })
-        } else if (step.kind === 'reset') {
-          value = step.to
-          await counters.reset(key, step.to)
-        } else {
-          const deltas = step.kind === 'add' ? [step.delta] : step.deltas
-          const before = { value, totals: new Map(totals) }
-          const expected = deltas.map(add)
-          const isRefused = expected.includes(undefined)
-          if (isRefused) {
-            value = before.value
-            totals.clear()
-            for (const [place, total] of before.totals) totals.set(place, total)
-          }
-          const call = counters.incrementMany(
-            'n',
-            deltas.map((delta) => ({ name: 'c', delta })),
-          )
-          if (isRefused) expect((await refusal(call)).code).toBe('LIMIT_REACHED')
-          else expect((await call).map(({ appliedDelta }) => appliedDelta)).toEqual(expected)
-        }
-        const state = await counters.read(key)
-        expect(state.value).toBe(value)
-        for (const period of PERIODS) expect(await counters.valueIn(state, period)).toBe(used(period))
-      }
-    }),
-    { numRuns: runSize(4, 15) },
-  )
 })

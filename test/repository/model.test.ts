@@ -1,17 +1,12 @@
-// @module-tag random
-import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Nth } from '../../src/repository/nth.ts'
 import { UNBOUNDED } from '../../src/rules/counter.ts'
-import { claimOf } from '../../src/rules/idempotency.ts'
-import { finds, search } from '../history/search.ts'
-import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
-import { startProxy } from '../support/database/proxy.ts'
-import { emptyState, type ModelOperation, type ModelState, rowOf, step } from '../support/model/model.ts'
-import { execute, keyOf, observe, operations } from '../support/model/operations.ts'
-import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
+import { emptyState, type ModelState, rowOf, step } from '../support/model/model.ts'
+import { ofKind } from '../support/model/ofKind.ts'
+import { execute, keyOf, operations } from '../support/model/operations.ts'
+import { meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const OPERATIONS = runSize(500, 1200)
@@ -30,75 +25,38 @@ const number = fc.oneof(
 
 const name = fc.constantFrom('a', 'A', 'á', 'a ', "'", '😀')
 
-const wide: fc.Arbitrary<ModelOperation> = fc.oneof(
-  fc.record({ kind: fc.constant('add' as const), name, delta: number }),
-  fc.record({ kind: fc.constant('reset' as const), name, to: number }),
-  fc.record({ kind: fc.constant('raise' as const), name, to: number }),
+const wide = fc.oneof(
+  ofKind('add', 1, { name, delta: number }),
+  ofKind('reset', 1, { name, to: number }),
+  ofKind('raise', 1, { name, to: number }),
 )
 
 const slots = fc.constantFrom(undefined, null, 1, 2, 7)
+const few = fc.constantFrom('a', 'b', 'c')
+const unbounded = fc.constantFrom(undefined, null)
 
 /** Read one after another, values that are spread over slots are exact, too. */
-const spread: fc.Arbitrary<ModelOperation> = fc.oneof(
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('define' as const),
-      name: fc.constantFrom('a', 'b', 'c'),
-      change: fc.record({
-        slots,
-        minValue: fc.constantFrom(undefined, null),
-        maxValue: fc.constantFrom(undefined, null),
-      }),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('raise' as const),
-      name: fc.constantFrom('a', 'b', 'c'),
-      to: number,
-      change: fc.record({ slots }),
-    }),
-  },
+const spread = fc.oneof(
+  ofKind('define', 3, {
+    name: few,
+    change: fc.record({ slots, minValue: unbounded, maxValue: unbounded }),
+  }),
+  ofKind('raise', 1, { name: few, to: number, change: fc.record({ slots }) }),
 )
 
 const steps = fc.oneof(
-  { weight: 6, arbitrary: operations.map((operation) => ({ kind: 'counter' as const, operation })) },
-  { weight: 6, arbitrary: wide.map((operation) => ({ kind: 'counter' as const, operation })) },
-  { weight: 2, arbitrary: spread.map((operation) => ({ kind: 'counter' as const, operation })) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('resetAll' as const),
-      prefix: fc.constantFrom('', 'a', 'b'),
-      to: number,
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('list' as const) }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('next' as const),
-      name,
-      group: fc.constantFrom('', 'g', 'G'),
-      count: fc.integer({ min: 1, max: 1_000_000 }),
-      key: fc.option(fc.constantFrom('s1', 's2', 's3'), { nil: undefined, freq: 3 }),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.constant({ kind: 'next' as const, name: 'a', group: 'g', count: 3, key: 's4' }),
-  },
+  { weight: 6, arbitrary: operations },
+  { weight: 6, arbitrary: wide },
+  { weight: 2, arbitrary: spread },
+  ofKind('resetAll', 1, { prefix: fc.constantFrom('', 'a', 'b'), to: number }),
+  ofKind('list', 1),
 )
 
 type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 
 it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
-  const { counters, leaderboard, sequences } = openTestNth(await freshDatabase(), STILL)
+  const { counters, leaderboard } = openTestNth(await freshDatabase(), STILL)
   let state: ModelState = emptyState
-  const issued = new Map<string, number>()
-  const taken = new Map<string, { request: string; first: number }>()
   const seen = new Map<string, number>()
   const length = 100
   let run = 0
@@ -132,39 +90,17 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     )
   }
 
-  async function next({ name, group, count, key }: Extract<Step, { kind: 'next' }>): Promise<void> {
-    const place = `${name}/${group}`
-    const request = [place, count]
-    const earlier = key === undefined ? undefined : taken.get(key)
-    const claim = key === undefined ? undefined : claimOf('n', key, request)
-    const answer = sequences.next({ namespace: 'n', sequence: name, group }, count, { claim })
-    if (earlier && earlier.request !== String(request)) {
-      await expect(answer).rejects.toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
-      return see('reused by a sequence')
-    }
-    const first = earlier?.first ?? (issued.get(place) ?? 0) + 1
-    if (!earlier) issued.set(place, first + count - 1)
-    if (key !== undefined) taken.set(key, { request: String(request), first })
-    if (earlier) see('replayed by a sequence')
-    const lastValue = first + count - 1
-    expect(await answer).toMatchObject({
-      issued: { value: first, lastValue, count },
-      isReplayed: earlier !== undefined,
-    })
-  }
-
   async function check(one: Step): Promise<void> {
     run += 1
     if (one.kind === 'resetAll') return resetAll(one.prefix, one.to)
     if (one.kind === 'list') return list()
-    if (one.kind === 'next') return next(one)
-    const [after, outcome] = step(state, one.operation)
-    expect(await execute(counters, one.operation)).toEqual(outcome)
+    const [after, outcome] = step(state, one)
+    expect(await execute(counters, one)).toEqual(outcome)
     state = after
     const isNew = 'answers' in outcome && outcome.answers.some((answer) => answer.isNew)
-    const what = isNew ? 'raised anew' : one.operation.kind
+    const what = isNew ? 'raised anew' : one.kind
     see('code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : what)
-    const { name } = { name: 'a', ...one.operation }
+    const { name } = { name: 'a', ...one }
     expect(await present(counters, name)).toEqual(held(state, name))
   }
 
@@ -176,76 +112,13 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     { numRuns: OPERATIONS / length, endOnFailure: true },
   )
   expect(run).toBe(OPERATIONS)
-  const outcomes = [
-    'add',
-    'many',
-    'reset',
-    'raise',
-    'raised anew',
-    'define',
-    'delete',
-    'LIMIT_REACHED',
-    'OUT_OF_RANGE',
-    'BAD_USER_INPUT',
+  const rare = [
+    ...['add', 'many', 'reset', 'raise', 'raised anew', 'define', 'delete', 'replayed'],
+    ...['LIMIT_REACHED', 'OUT_OF_RANGE', 'BAD_USER_INPUT', 'IDEMPOTENCY_KEY_REUSED'],
   ]
-  const repeats = ['replayed', 'IDEMPOTENCY_KEY_REUSED', 'replayed by a sequence', 'reused by a sequence']
-  for (const what of meetsRareCases() ? [...outcomes, ...repeats] : [])
+  for (const what of meetsRareCases() ? rare : [])
     expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
 })
-
-it.each([
-  ['', 0, runSize(5, 15)],
-  [', while connections are cut', 0.05, runSize(2, 5)],
-])(
-  'gives answers that some order explains, whatever two processes do at the same time%s',
-  async (_, share, numRuns) => {
-    const target = await freshDatabase()
-    const random = createRandom()
-    const deliveryOf = () => {
-      if (random.fraction() > share) return 'passes'
-      return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
-    }
-    const cut = await startProxy(target, deliveryOf)
-    const processes = [openTestNth(share > 0 ? cut : target, STILL), openTestNth(target, STILL)]
-    const length = 30
-    let clock = 0
-    let state: ModelState = emptyState
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(
-          fc.record({ operation: operations, process: fc.nat({ max: 1 }), delay: fc.nat({ max: 3 }) }),
-          { minLength: length, maxLength: length },
-        ),
-        async (requests) => {
-          const observed = await Promise.all(
-            requests.map(async ({ operation, process, delay }) => {
-              for (const _ of upTo(delay)) await processes[0]?.counters.read(keyOf('a'))
-              const counters = processes[process]?.counters
-              if (!counters) throw new Error('There are two')
-              return observe(counters, operation, () => ++clock)
-            }),
-          )
-          const names = ['a', 'b', 'c']
-          const reader = processes[0]?.counters
-          const rows = await Promise.all(names.map((name) => reader && present(reader, name)))
-          const isFound = (end: ModelState) =>
-            isDeepStrictEqual(
-              rows,
-              names.map((name) => held(end, name)),
-            )
-          const steps = observed.flatMap(({ step }) => step ?? [])
-          expect(steps).toHaveLength(requests.length)
-          const verdict = search([...steps, finds(isFound, clock)], state)
-          const told = observed.map(({ outcome, step }, index) => ({ ...requests[index], outcome, ...step }))
-          expect(verdict.kind, JSON.stringify({ state, told, rows })).toBe('linearizable')
-          // The next ones begin with what these have left.
-          if (verdict.kind === 'linearizable') state = verdict.end
-        },
-      ),
-      { numRuns, endOnFailure: true },
-    )
-  },
-)
 
 /** What a counter holds. */
 async function present(counters: Nth['counters'], name: string) {

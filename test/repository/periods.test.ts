@@ -50,23 +50,6 @@ it('restarts period totals with each hour, day and month, while the value contin
   ])
 })
 
-it('leaves what was added alone when a counter is reset, and forgets it when that is deleted', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.incrementBy(key, 5, withPeriodValues)
-  expect(await counters.reset(key, 100, withPeriodValues)).toMatchObject({ value: 100, valuesIn: { DAY: 5 } })
-  expect(await counters.incrementBy(key, -2, withPeriodValues)).toMatchObject({
-    value: 98,
-    valuesIn: { DAY: 3 },
-  })
-  expect(await valueIn(counters, 'DAY')).toBe(3)
-  await counters.delete(key)
-  expect(await valueIn(counters, 'DAY')).toBe(0)
-  expect(await counters.incrementBy(key, 1, withPeriodValues)).toMatchObject({
-    value: 1,
-    valuesIn: { DAY: 1 },
-  })
-})
-
 it('repeats the numbers of the first call, also when its month is over', async () => {
   const clock = turnedClock('2027-01-31T23:59:59Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
@@ -80,37 +63,6 @@ it('repeats the numbers of the first call, also when its month is over', async (
   expect(repeat).toMatchObject({ value: 12, isReplayed: true, at: first.at })
   expect(repeat.valuesIn).toEqual({ HOUR: 12, DAY: 12, MONTH: 12 })
   expect(await valueIn(counters, 'MONTH')).toBe(1)
-})
-
-it('adds what was applied, not what was requested, where a bound is met', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.define(key, { maxValue: 3, overflow: 'SATURATE' })
-  await counters.incrementBy(key, 2)
-  expect(await counters.incrementBy(key, 5, withPeriodValues)).toMatchObject({
-    appliedDelta: 1,
-    valuesIn: { MONTH: 3 },
-  })
-  await counters.define(key, { overflow: 'REJECT' })
-  await expect(counters.incrementBy(key, 1, withPeriodValues)).rejects.toMatchObject({
-    code: 'LIMIT_REACHED',
-  })
-  expect(await valueIn(counters, 'MONTH')).toBe(3)
-})
-
-it('refuses a change that would take a period total out of the safe range, though the value has room', async () => {
-  const { counters, faults } = openTestNth(await freshDatabase())
-  const end = Number.MAX_SAFE_INTEGER
-  await counters.incrementBy(key, end)
-  await counters.reset(key, 0)
-  for (const options of [withPeriodValues, {}]) {
-    await expect(counters.incrementBy(key, 1, options)).rejects.toMatchObject({
-      code: 'OUT_OF_RANGE',
-      details: { value: 0 },
-    })
-  }
-  expect(await counters.incrementBy(key, -1)).toMatchObject({ value: -1 })
-  expect(await valueIn(counters, 'YEAR')).toBe(end - 1)
-  expect(faults).toEqual([])
 })
 
 it('refuses it also where many counters are changed in one flush, and changes the others', async () => {
@@ -188,29 +140,3 @@ it.each([
     expect(processes.flatMap(({ faults }) => faults)).toEqual([])
   },
 )
-
-it('issues unique numbers without gaps in each month, across the end of a month under load', async () => {
-  const clock = turnedClock('2027-01-31T22:59:59Z')
-  const target = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(target, clock))
-  for (const { counters } of processes.slice(0, 1)) await counters.define(key, { timeZone: 'Europe/Berlin' })
-  const changes: CounterChange[] = []
-  const END = Date.parse('2027-01-31T23:00:00Z')
-  const callers = upTo(32).map(async (caller) => {
-    const { counters } = processes[caller % 2] ?? never()
-    for (const _ of upTo(60)) {
-      clock.at += 1
-      changes.push(await counters.incrementBy(key, 1, withPeriodValues))
-    }
-  })
-  await Promise.all(callers)
-  const months = [
-    changes.filter(({ at }) => at.getTime() < END),
-    changes.filter(({ at }) => at.getTime() >= END),
-  ]
-  for (const month of months) {
-    expect(month.length).toBeGreaterThan(100)
-    expect(sorted(month.map(({ valuesIn }) => valuesIn?.MONTH ?? 0))).toEqual(upTo(month.length))
-  }
-  expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(32 * 60))
-})

@@ -5,6 +5,7 @@ import { keyText } from '../../src/rules/counter.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
+import { ofKind } from '../support/model/ofKind.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -45,28 +46,14 @@ const names = fc.record({
 })
 
 const steps = fc.oneof(
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('add' as const),
-      key: names,
-      by: fc.integer({ min: -9, max: 9 }),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), key: names }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), key: names }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      kind: fc.constant('define' as const),
-      key: names,
-      definition: fc.constantFrom({ maxValue: 100 }, { slots: 4 }, { slots: 1 }, { timeZone: 'Asia/Tokyo' }),
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({ kind: fc.constant('read' as const), keys: fc.array(names, { minLength: 1 }) }),
-  },
+  ofKind('add', 3, { key: names, by: fc.integer({ min: -9, max: 9 }) }),
+  ofKind('delete', 1, { key: names }),
+  ofKind('reset', 1, { key: names }),
+  ofKind('define', 2, {
+    key: names,
+    definition: fc.constantFrom({ maxValue: 100 }, { slots: 4 }, { slots: 1 }, { timeZone: 'Asia/Tokyo' }),
+  }),
+  ofKind('read', 4, { keys: fc.array(names, { minLength: 1 }) }),
 )
 
 it('reads by ids what it reads by names, whichever process changes, defines and deletes what it has cached', async () => {

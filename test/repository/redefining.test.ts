@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { LONGEST_MS, PERIODS } from '../../src/rules/calendar.ts'
 import { freshDatabase } from '../support/database/database.ts'
+import { ofKind } from '../support/model/ofKind.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -21,16 +22,14 @@ const zones = [
   'Pacific/Apia',
 ]
 
-const hit = fc.record({ kind: fc.constant('hit' as const), delta: fc.integer({ min: 1, max: 5 }) })
-const zone = fc.record({ kind: fc.constant('zone' as const), timeZone: fc.constantFrom(...zones) })
-const periods = fc.record({
-  kind: fc.constant('periods' as const),
+const hit = ofKind('hit', 1, { delta: fc.integer({ min: 1, max: 5 }) })
+const zone = ofKind('zone', 1, { timeZone: fc.constantFrom(...zones) })
+const periods = ofKind('periods', 1, {
   // From hours, all else can be added up.
   kept: fc.subarray([...PERIODS]).filter((kept) => kept.includes('HOUR')),
 })
-const slots = fc.record({ kind: fc.constant('slots' as const), slots: fc.constantFrom(1, 3) })
-const wait = fc.record({
-  kind: fc.constant('wait' as const),
+const slots = ofKind('slots', 1, { slots: fc.constantFrom(1, 3) })
+const wait = ofKind('wait', 1, {
   ms: fc.oneof(fc.integer({ min: 0, max: 3 * HOUR_MS }), fc.integer({ min: 0, max: 20 * DAY_MS })),
 })
 

@@ -2,7 +2,7 @@ import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { readFree } from '../../src/commit/reservations.ts'
 import { upTo } from '../support/client/client.ts'
-import { CONFIRM, expireAll, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from '../support/client/invoices.ts'
+import { CONFIRM, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from '../support/client/invoices.ts'
 import { filledUp, freshDatabase, query } from '../support/database/database.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -67,14 +67,6 @@ it('issues released and expired numbers first, lowest first, and then continues'
   for (const { id } of [...again, four]) await confirm(id)
   expect(await numbersIn(target)).toEqual({ confirmed: upTo(5), open: [], free: [] })
   expect(await group()).toMatchObject({ nextValue: 6 })
-})
-
-it('reads an expired reservation as expired before anybody has issued its number again', async () => {
-  const { target, ask, reserve } = await startInvoices()
-  const { id } = await reserve()
-  await expireAll(target)
-  const { node } = await ask('query($id: ID!) { node(id: $id) { ... on Reservation { state } } }', { id })
-  expect(node).toEqual({ state: 'EXPIRED' })
 })
 
 it('issues, confirms and takes back the numbers of several groups in one flush', async () => {

@@ -239,25 +239,3 @@ it('never lets a reader of an unwritten name hold that for newer than its first 
   // It did look while they were made.
   expect(states.flat().filter(({ value }) => value === 0).length).toBeGreaterThan(names.length)
 })
-
-it('orders the changes of many callers in two processes as they were made', async () => {
-  const target = await freshDatabase()
-  const processes = [openTestNth(target), openTestNth(target)]
-  const results = (
-    await Promise.all(
-      upTo(20).map(async (caller) => {
-        const own = []
-        for (const _ of upTo(20)) {
-          const { counters, sequences } = processes[caller % 2] as (typeof processes)[0]
-          own.push(await counters.incrementBy(counter, 1, withRevision))
-          own.push(await sequences.next(group, 1, withRevision))
-        }
-        return own
-      }),
-    )
-  ).flat()
-  const changes = results.filter((one) => 'value' in one)
-  const numbers = results.filter((one) => 'issued' in one).map(({ issued }) => issued)
-  expect(new Set(changes.map(excessOf)).size).toBe(1)
-  expect(new Set(numbers.map((issued) => revisionOf(issued) - issued.value)).size).toBe(1)
-})

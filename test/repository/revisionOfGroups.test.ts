@@ -2,16 +2,8 @@ import { expect, it } from 'vitest'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
-import { collectStatements } from '../support/database/statements.ts'
 import { stopClock } from '../support/model/periods.ts'
-import {
-  counter,
-  group,
-  MICROSECONDS_A_DAY,
-  revisionOf,
-  riseOf,
-  withRevision,
-} from '../support/model/revisions.ts'
+import { group, MICROSECONDS_A_DAY, revisionOf, riseOf, withRevision } from '../support/model/revisions.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -70,16 +62,6 @@ it('is returned by each change of a group as the next read returns it', async ()
   for (const [index, change] of changes.entries()) {
     expect([index, await change()]).toEqual([index, (await sequences.readSequenceGroup(group)).revision])
   }
-})
-
-it('reads the revision of a counter in a flush only where it is requested', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.incrementBy(counter, 1)
-  const statements = collectStatements()
-  await counters.incrementBy(counter, 1)
-  expect(statements.filter((text) => /select[^;]*revision/.test(text))).toEqual([])
-  await counters.incrementBy(counter, 1, withRevision)
-  expect(statements.filter((text) => /select[^;]*revision/.test(text))).toHaveLength(1)
 })
 
 const COUNTER = 'fragment seen on Counter { revision }'

@@ -147,17 +147,6 @@ it('does not create a sequence on a refused first use', async () => {
   expect(await query(service.target, 'select id from sequence')).toHaveLength(1)
 })
 
-it('leaves nothing to read after a refused first use', async () => {
-  const { ask, refusal, target } = await startService()
-  const refused = { code: 'BAD_USER_INPUT' }
-  expect(await refusal('mutation { reserveInSequence(name: "s") { id } }')).toEqual(refused)
-  const { namespace, sequence } = await ask(
-    '{ namespace { sequences { nodes { name } } } sequence(name: "s") { createdAt groups { nodes { name } } } }',
-  )
-  expect([namespace.sequences.nodes, sequence]).toEqual([[], { createdAt: null, groups: { nodes: [] } }])
-  expect(await query(target, 'select * from sequence_value where value is not null')).toEqual([])
-})
-
 it('issues no number of a sequence that restarts in a period of a later version', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)

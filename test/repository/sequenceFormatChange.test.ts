@@ -45,14 +45,6 @@ it.each([
   expect((await next(service)).value).toBe(21)
 })
 
-it('numbers invoices by year from now on', async () => {
-  const service = await startService()
-  await define(service, { format: 'INV-{value}' })
-  expect((await next(service)).formatted).toBe('INV-1')
-  await define(service, { format: 'INV-{yyyy}-{value}' })
-  expect((await next(service)).formatted).toMatch(/^INV-20\d\d-2$/)
-})
-
 it.each([
   [{}, '', '{value}0', 'N-{value}0'],
   [{ format: 'N{value}' }, '', 'N{value}0', 'A-N{value}0'],
@@ -76,77 +68,6 @@ it('has no format to suggest where the texts of named groups may begin and end i
   )
   await define(service, { format: 'T-{group}-{value}', allowRepeats: true })
   expect((await next(service, { group: 'A' })).formatted).toBe('T-A-2')
-})
-
-it('repeats nothing when only the bounds of the same format change', async () => {
-  const service = await startService()
-  await define(service, { step: -1, minValue: 0, startValue: 2, format: 'A{value}' })
-  await next(service, { count: 2 })
-  await define(service, { minValue: null })
-  expect((await next(service)).formatted).toBe('A0')
-  expect((await next(service)).formatted).toBe('A-1')
-})
-
-it('refuses to undo a change that could repeat numbers, unless the new ones look different', async () => {
-  const service = await startService()
-  await define(service, { maxValue: 3, cycle: true })
-  await next(service, { count: 2 })
-  const once = { cycle: false, maxValue: null }
-  expect(await service.refusal(DEFINE, { definition: once })).toMatchObject({ argument: 'definition.cycle' })
-  await define(service, { ...once, format: 'x{value}' })
-  expect((await next(service)).formatted).toBe('x3')
-  await define(service, { allowRepeats: true, step: -1, format: null })
-  expect((await next(service)).formatted).toBe('2')
-  const strict = { allowRepeats: false, step: 1 }
-  expect(await service.refusal(DEFINE, { definition: strict })).toMatchObject({
-    argument: 'definition.step',
-  })
-  await define(service, { ...strict, format: 'y{value}' })
-  expect((await next(service)).formatted).toBe('y3')
-})
-
-it('compares negative numbers by their text', async () => {
-  const service = await startService()
-  await define(service, { startValue: -5, format: 'A{value}' })
-  expect((await next(service, { count: 2 })).formatted).toBe('A-5')
-  const minus = { format: 'A-{value}' }
-  expect(await service.refusal(DEFINE, { definition: minus })).toMatchObject({
-    argument: 'definition.format',
-  })
-  await define(service, { format: 'A{value}' }, 'positive')
-  await next(service, { name: 'positive' })
-  await define(service, minus, 'positive')
-  expect((await next(service, { name: 'positive' })).formatted).toBe('A-2')
-})
-
-it('refuses to return to an earlier direction and format, as the same numbers would be issued again', async () => {
-  const service = await startService()
-  await next(service, { count: 9 })
-  await define(service, { step: -1, format: 'down {value}' })
-  await next(service, { count: 5 })
-  const again = { step: 1, format: null }
-  expect(await service.refusal(DEFINE, { definition: again })).toMatchObject({
-    argument: 'definition.format',
-  })
-  await define(service, { step: 1, format: 'up {value}' })
-  expect((await next(service)).formatted).toBe('up 5')
-})
-
-it('knows that a cycle above a negative minimum issues negative numbers', async () => {
-  const service = await startService()
-  await define(service, { minValue: -5, maxValue: 5, cycle: true })
-  for (const _ of upTo(8)) await next(service)
-  const definition = { cycle: false, minValue: null, maxValue: null, format: '-{value}' }
-  expect(await service.refusal(DEFINE, { definition })).toMatchObject({ argument: 'definition.format' })
-})
-
-it('knows the numbers from before the first definition, which changes nothing', async () => {
-  const service = await startService()
-  await next(service, { count: 9 })
-  await define(service, {})
-  expect(await service.refusal(DEFINE, { definition: { step: -1 } })).toMatchObject({
-    argument: 'definition.step',
-  })
 })
 
 it('counts no format in which nothing was issued', async () => {

@@ -73,18 +73,6 @@ it.each([
   expect(await refusal(GROUPS, page)).toEqual({ code: 'BAD_USER_INPUT', ...details })
 })
 
-it('reads groups and sequences again by their ids', async () => {
-  const { ask, groups } = await startBoards()
-  const { edges } = await groups({})
-  const { nodes } = await ask(
-    'query($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { name lastValue } } }',
-    {
-      ids: edges.map(({ node }: { node: { id: string } }) => node.id),
-    },
-  )
-  expect(nodes).toEqual(NAMES.map((name, index) => ({ name, lastValue: 6 - index })))
-})
-
 it('lists the sequences of a namespace that are used or defined', async () => {
   const { ask } = await startService()
   await ask(`mutation {

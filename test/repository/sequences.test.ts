@@ -82,23 +82,6 @@ it('shows a sequence that was never used', async () => {
   })
 })
 
-it('shows what a sequence has issued', async () => {
-  const { ask } = await startService()
-  const { nextInSequence } = await ask(NEXT, { group: 'g', count: 4 })
-  const { sequence } = await ask(
-    '{ sequence(name: "ticket") { createdAt group(name: "g") { lastValue lastFormatted nextValue nextFormatted updatedAt sequence { name } } } }',
-  )
-  expect(sequence.group).toEqual({
-    lastValue: 4,
-    lastFormatted: 'g-4',
-    nextValue: 5,
-    nextFormatted: 'g-5',
-    updatedAt: nextInSequence.at,
-    sequence: { name: 'ticket' },
-  })
-  expect(sequence.createdAt).toBe(nextInSequence.group.sequence.createdAt)
-})
-
 it('issues nothing from the row of a lost group that had the same id', async () => {
   const target = await freshDatabase()
   const key = { namespace: 'n', sequence: 's', group: 'g' }

@@ -182,16 +182,6 @@ it('forgets a counter: its value, its definition, and its place in lists', async
   }
 })
 
-it('counts from zero in a new one what another process counts after a deletion', async () => {
-  const target = await freshDatabase()
-  const [one, other] = [openTestNth(target).counters, openTestNth(target).counters]
-  await one.incrementBy(key, 5)
-  await other.incrementBy(key, 5)
-  expect(await one.delete(key)).toMatchObject({ previousValue: 10 })
-  expect(await other.incrementBy(key, 1)).toMatchObject({ value: 1, previousValue: 0 })
-  expect(await one.incrementBy(key, 1)).toMatchObject({ value: 2 })
-})
-
 it('lets what is in flight at a deletion land before it or count from zero, under load of two processes', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -77,73 +76,6 @@ it('takes back what a subject counted, which may then count again', async () => 
   expect(await uncount('ann')).toEqual({ value: 1, previousValue: 2, appliedDelta: -1, month: 1 })
   expect(await uncount('ann')).toBeNull()
   expect((await ask(COUNT, { subject: 'ann' })).increment).toMatchObject({ value: 2, alreadyCounted: false })
-})
-
-it('does not count a subject that was refused, or for which nothing was left', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.define(key, { minValue: 0, maxValue: 1 })
-  await counters.countOnce(key, 'ann')
-  await expect(counters.countOnce(key, 'bob')).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
-  expect(await counters.changeOf(key, 'bob')).toBeNull()
-  await counters.define(key, { overflow: 'SATURATE' })
-  expect(await counters.countOnce(key, 'bob')).toMatchObject({ appliedDelta: 0, isAlreadyCounted: false })
-  await counters.reset(key, 0)
-  expect(await counters.countOnce(key, 'bob')).toMatchObject({ value: 1, isAlreadyCounted: false })
-  await counters.reset(key, 0)
-})
-
-it.each(['REJECT', 'SATURATE'] as const)(
-  'forgets a subject for which a bound leaves nothing to subtract, with %s',
-  async (overflow) => {
-    const { ask } = await startService()
-    const uncount = async (subject: string) => (await ask(UNCOUNT, { subject })).uncount
-    const count = async (subject: string) => (await ask(COUNT, { subject })).increment
-    await ask(
-      `mutation { defineCounter(name: "c", definition: { minValue: 0, overflow: ${overflow} }) { name } }`,
-    )
-    for (const subject of ['ann', 'bob']) await count(subject)
-    await ask('mutation { reset(name: "c") { value } }')
-    expect(await uncount('ann')).toEqual({ value: 0, previousValue: 0, appliedDelta: 0, month: 2 })
-    expect(await uncount('ann')).toBeNull()
-    expect((await ask(CHANGE_OF, { subject: 'ann' })).counter.changeOf).toBeNull()
-    expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
-    expect(await uncount('bob')).toMatchObject({ value: 0, appliedDelta: -1 })
-    expect(await count('bob')).toMatchObject({ value: 1, alreadyCounted: false })
-  },
-)
-
-it('forgets a subject where the smallest number, of the value or of a total, leaves nothing to subtract', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  for (const slots of [1, 3]) {
-    const key = { namespace: 'n', name: `of ${slots}` }
-    await counters.define(key, { slots, periods: [{ period: 'YEAR' }] })
-    for (const subject of ['ann', 'bob']) await counters.countOnce(key, subject)
-    await counters.reset(key, Number.MIN_SAFE_INTEGER)
-    const unchanged = { value: Number.MIN_SAFE_INTEGER, appliedDelta: 0 }
-    expect(await counters.uncount(key, 'ann')).toMatchObject(unchanged)
-    expect(await counters.uncount(key, 'ann')).toBeNull()
-    await counters.reset(key, 0)
-    await counters.incrementBy(key, Number.MIN_SAFE_INTEGER)
-    await counters.reset(key, 2)
-    await counters.incrementBy(key, -2)
-    const subtracted = counters.uncount(key, 'bob', { wantsPeriodValues: true })
-    const full = { value: 0, appliedDelta: 0, valuesIn: { YEAR: Number.MIN_SAFE_INTEGER } }
-    expect(await subtracted).toMatchObject(full)
-    expect(await counters.changeOf(key, 'bob')).toBeNull()
-  }
-})
-
-it('replays an uncount that only forgot its subject', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.define(key, { minValue: 0 })
-  await counters.countOnce(key, 'ann')
-  await counters.reset(key, 0)
-  const claim = claimOf('n', 'k', [])
-  const first = await counters.uncount(key, 'ann', { claim })
-  await counters.countOnce(key, 'ann')
-  const again = { value: 0, previousValue: 0, appliedDelta: 0, at: first?.at, isReplayed: true }
-  expect(await counters.uncount(key, 'ann', { claim })).toMatchObject(again)
-  expect(await counters.changeOf(key, 'ann')).toMatchObject({ value: 1 })
 })
 
 const RESET = `mutation($to: SafeInt! = 0, $value: SafeInt, $revision: SafeInt, $forget: Boolean! = true, $key: String) {
@@ -251,19 +183,6 @@ it('resets a counter that nobody has counted or that does not exist, and one tha
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
 })
 
-it('counts who arrives together with a reset that forgets either before it or after it', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  const reset = () => counters.reset(key, 0, {}, {}, true)
-  const subjects = ['ann', 'bob', 'cid', 'dan']
-  for (const _ of upTo(3)) {
-    const counts = subjects.map((subject) => counters.countOnce(key, subject))
-    await Promise.all([reset(), ...counts, reset()])
-    const { value } = await counters.read(key)
-    const found = await Promise.all(subjects.map((subject) => counters.changeOf(key, subject)))
-    expect(found.filter((change) => change !== null)).toHaveLength(value)
-  }
-})
-
 it('counts each caller before or after a reset that forgets, while two processes count and reset', async () => {
   const processes = openTwo(await freshDatabase())
   const changes = await Promise.all(
@@ -302,16 +221,6 @@ it('counts a subject once in each period of its zone, if the counter is defined 
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 3, isAlreadyCounted: false })
   now = new Date('2027-11-30T23:00:00Z')
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 3, isAlreadyCounted: true })
-})
-
-it('keeps subjects over a reset, and forgets them with the counter', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.countOnce(key, 'ann')
-  await counters.reset(key, 0)
-  expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 1, isAlreadyCounted: true })
-  await counters.delete(key)
-  expect(await counters.changeOf(key, 'ann')).toBeNull()
-  expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 1, isAlreadyCounted: false })
 })
 
 it('counts each of many parallel callers of a subject once, through two processes, also over slots', async () => {

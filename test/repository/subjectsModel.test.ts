@@ -1,13 +1,13 @@
 // @module-tag random
 import fc from 'fast-check'
-import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import type { CounterChange } from '../../src/repository/counters.ts'
 import type { Nth } from '../../src/repository/nth.ts'
-import type { Period } from '../../src/rules/calendar.ts'
+import { calendarOf, PERIODS, type Period } from '../../src/rules/calendar.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
+import { ofKind } from '../support/model/ofKind.ts'
 import { meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -18,10 +18,9 @@ const HOUR_MS = 3_600_000
 const key = { namespace: 'n', name: 'c' }
 const subject = fc.constantFrom('ann', 'bob', 'Ann', 'é', '😀')
 const idempotencyKey = fc.constantFrom(undefined, undefined, undefined, 'k1', 'k2')
-const periods = ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const
 const change = fc.record(
   {
-    oncePer: fc.constantFrom(null, ...periods),
+    oncePer: fc.constantFrom(null, ...PERIODS),
     timeZone: fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/New_York'),
     minValue: fc.constantFrom(null, 0, 0, 0),
     maxValue: fc.constantFrom(null, 3, 6),
@@ -30,37 +29,14 @@ const change = fc.record(
   { requiredKeys: [] },
 )
 const operations = fc.oneof(
-  { weight: 24, arbitrary: fc.record({ kind: fc.constant('countOnce' as const), subject, idempotencyKey }) },
-  { weight: 12, arbitrary: fc.record({ kind: fc.constant('uncount' as const), subject, idempotencyKey }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('add' as const), delta: fc.integer({ min: -2, max: 3 }) }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('reset' as const),
-      to: fc.constantFrom(-1, 0, 0, 0, 1, 3),
-      forgets: fc.boolean(),
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      kind: fc.constant('raise' as const),
-      to: fc.integer({ min: -2, max: 7 }),
-      change: fc.option(change, { nil: undefined }),
-    }),
-  },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
-  { weight: 2, arbitrary: fc.constant({ kind: 'delete' as const }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('wait' as const),
-      hours: fc.constantFrom(0.4, 1, 9, 24, 24 * 20),
-    }),
-  },
+  ofKind('countOnce', 24, { subject, idempotencyKey }),
+  ofKind('uncount', 12, { subject, idempotencyKey }),
+  ofKind('add', 2, { delta: fc.integer({ min: -2, max: 3 }) }),
+  ofKind('reset', 3, { to: fc.constantFrom(-1, 0, 0, 0, 1, 3), forgets: fc.boolean() }),
+  ofKind('raise', 4, { to: fc.integer({ min: -2, max: 7 }), change: fc.option(change, { nil: undefined }) }),
+  ofKind('define', 4, { change }),
+  ofKind('delete', 2),
+  ofKind('wait', 3, { hours: fc.constantFrom(0.4, 1, 9, 24, 24 * 20) }),
 )
 
 type Operation = typeof operations extends fc.Arbitrary<infer Value> ? Value : never
@@ -72,15 +48,6 @@ const UNDEFINED = {
   minValue: null as number | null,
   maxValue: null as number | null,
   overflow: 'REJECT',
-}
-
-/** The start of a period, by Temporal. */
-function startOf(period: Period | null, timeZone: string, at: number): number {
-  if (period === null) return 0
-  const now = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
-  if (period === 'HOUR') return now.round({ smallestUnit: 'hour', roundingMode: 'floor' }).epochMilliseconds
-  const days = { DAY: 0, WEEK: now.dayOfWeek - 1, MONTH: now.day - 1, YEAR: now.dayOfYear - 1 }[period]
-  return now.startOfDay().subtract({ days }).startOfDay().epochMilliseconds
 }
 
 /** A plain map of one counter. What a call returned is kept as it was returned. */
@@ -95,7 +62,8 @@ class Model {
 
   placeOf(subject: string): string {
     const { oncePer, timeZone } = this.definition
-    return `${oncePer} ${startOf(oncePer, timeZone, this.at)} ${subject}`
+    const start = oncePer && calendarOf(timeZone).bucketAt(oncePer, this.at).start
+    return `${oncePer} ${start} ${subject}`
   }
 
   /** The value after an addition of 1 or -1; undefined: refused. */

@@ -11,17 +11,6 @@ const REFUSED_GROUP = { code: 'BAD_USER_INPUT', argument: 'group' }
 const RESERVE_IN = 'mutation($group: String!) { reserveInSequence(name: "s", group: $group) { formatted } }'
 const group = (name = '') => ({ namespace: 'n', sequence: 's', group: name })
 
-it('refuses a format in which two groups could issue the same text', async () => {
-  const service = await startService()
-  const definition = { format: 'INV{group}{value:4}' }
-  expect(await service.refusal(DEFINE, { definition })).toEqual({
-    code: 'BAD_USER_INPUT',
-    argument: 'definition.format',
-  })
-  await define(service, { ...definition, allowRepeats: true })
-  expect((await next(service, { group: '1' })).formatted).toBe('INV10001')
-})
-
 it('issues numbers to the unnamed group only, if the format does not show the group', async () => {
   const service = await startService()
   await define(service, { format: 'X-{value}' })
@@ -37,15 +26,6 @@ it('issues numbers to the unnamed group only, if the format does not show the gr
   const reservation = RESERVE_IN.replace('"s"', '"gapless"')
   expect(await service.refusal(reservation, { group: 'a' })).toEqual(REFUSED_GROUP)
   expect((await service.ask(reservation, { group: '' })).reserveInSequence.formatted).toBe('Y-1')
-})
-
-it('requires a format for named groups whose numbers may be below 0', async () => {
-  const service = await startService()
-  await define(service, { startValue: -2 })
-  expect((await next(service)).formatted).toBe('-2')
-  expect(await service.refusal(NEXT, { group: '11-' })).toEqual(REFUSED_GROUP)
-  const { errors } = await service.send(NEXT, { group: 'a' })
-  expect(errors?.[0]?.message).toContain('give it one, such as "{group}/{value}"')
 })
 
 it('accepts what a program defines at every start, also where an earlier version has let it repeat texts', async () => {
