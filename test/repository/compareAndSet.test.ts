@@ -54,19 +54,6 @@ it('sets a counter that was never changed if 0 is expected, and creates nothing 
   expect((await ask(RESET, { to: 5, value: 0 })).reset.value).toBe(5)
 })
 
-it('repeats the first result of an idempotency key, and tries again what was refused', async () => {
-  const { ask, send } = await startService()
-  expect((await ask(RESET, { to: 1, value: 0, key: 'k' })).reset).toMatchObject({ replayed: false })
-  expect((await ask(RESET, { to: 1, value: 0, key: 'k' })).reset).toMatchObject({ value: 1, replayed: true })
-  const reused = await send(RESET, { to: 1, value: 1, key: 'k' })
-  expect(reused.errors).toMatchObject([{ extensions: { code: 'IDEMPOTENCY_KEY_REUSED' } }])
-  expect((await send(RESET, { to: 2, value: 5, key: 'l' })).errors).toMatchObject([
-    { extensions: { code: 'CONFLICT' } },
-  ])
-  await ask('mutation { reset(name: "c", to: 5) { value } }')
-  expect((await ask(RESET, { to: 2, value: 5, key: 'l' })).reset).toMatchObject({ value: 2, replayed: false })
-})
-
 it('compares the sum of slots, but no revision of them', async () => {
   const { ask, send } = await startService()
   await ask('mutation { defineCounter(name: "c", definition: { slots: 8 }) { name } }')

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { inParallel, upTo } from '../support/client/client.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
+import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { createRandom, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -144,34 +144,4 @@ it('counts exactly where many carts of two processes cross', async () => {
   const found = await processes[0]?.counters.readMany(names.map((name) => ({ namespace: 'n', name })))
   expect(found?.reduce((sum, { value }) => sum + value, 0)).toBe(20 * carts)
   expect(processes.flatMap(({ faults }) => faults)).toEqual([])
-})
-
-it('has a trigger that refuses one counter refuse the cart, and nobody else', async () => {
-  const target = await freshDatabase()
-  const { counters, faults } = openTestNth(target)
-  await counters.incrementMany(
-    'n',
-    namesOf(20).map((name) => ({ name, delta: 1 })),
-  )
-  const [{ id } = { id: 0 }] = await query(target, "select id from counter where name = x'6335'")
-  await query(
-    target,
-    `create trigger refuse before update on counter_value for each row
-     if new.counter_id = ${id} then signal sqlstate '45000' set message_text = 'no'; end if`,
-  )
-  const results = [namesOf(20), ['c1', 'c2'], ['c5'], ['c6']].map((names) =>
-    counters
-      .incrementMany(
-        'n',
-        names.map((name) => ({ name, delta: 1 })),
-      )
-      .then(
-        () => 'done',
-        ({ code }) => code,
-      ),
-  )
-  expect(await Promise.all(results)).toEqual(['UNAVAILABLE', 'done', 'UNAVAILABLE', 'done'])
-  expect(faults.length).toBeGreaterThan(0)
-  const values = await query(target, 'select sum(value) as sum from counter_value')
-  expect(Number(values[0]?.sum)).toBe(23)
 })

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import type { Database } from '../../src/mysql/pool.ts'
-import { PooledConnection } from '../../src/mysql/pooledConnection.ts'
 import { sweepKeys } from '../../src/repository/jobs.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { inParallel } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -72,20 +72,14 @@ it.each([
 
 it('does not sweep a key that is used again after it was found old', async () => {
   const target = await freshDatabase()
-  const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
   const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
   await again()
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
-  const withRetry: Database['withRetry'] = (owner, work) =>
-    database.withRetry(owner, (connection) => {
-      const query = PooledConnection.prototype.query.bind(connection)
-      connection.query = async <Reply>(statement: string) => {
-        if (statement.startsWith('delete')) await again()
-        return query<Reply>(statement)
-      }
-      return work(connection)
-    })
-  await sweep(Object.assign(Object.create(database), { withRetry }), DAY_MS)
+  const proxied = await startProxy(target, async (statement) => {
+    if (statement.startsWith('delete')) await again()
+    return 'passes' as const
+  })
+  await sweep(openTestDatabase(proxied), DAY_MS)
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })

@@ -5,67 +5,16 @@ import type { Target } from '../../src/mysql/settings.ts'
 import { layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
-import { divide, wrongBlocks } from '../support/database/leaderboards.ts'
+import { divide, fill, PERIODS, wrongBlocks } from '../support/database/leaderboards.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const COUNTERS = 15
-const PERIODS = [0, 202611, 202612]
 const LEADERBOARDS = ['n1', 'n2'].flatMap((namespace) =>
   PERIODS.map((periodKey) => ({ namespace, periodKey })),
 )
 const MAX = Number.MAX_SAFE_INTEGER
-
-/** A counter's value on each of the leaderboards of its namespace; null: it is not there. */
-type Values = (number | null)[]
-
-/** Fills the namespaces n1 and n2 with counters c1 … */
-async function fill(target: Target, all: readonly (readonly Values[])[]): Promise<void> {
-  const counters = all.flatMap((counters, namespace) =>
-    counters.map((values, index) => ({
-      id: 1 + namespace * counters.length + index,
-      namespaceId: namespace + 1,
-      name: `c${index + 1}`,
-      values,
-    })),
-  )
-  const rows = counters.flatMap(({ id, namespaceId, values }) =>
-    values.flatMap((value, index) =>
-      value === null ? [] : { id, namespaceId, value, periodKey: PERIODS[index] },
-    ),
-  )
-  const insert = (into: string, tuples: string[]) =>
-    tuples.length > 0 ? [`insert into ${into} values ${tuples.join(', ')}`] : []
-  await query(
-    target,
-    "insert into namespace (id, name) values (1, 'n1'), (2, 'n2')",
-    ...insert(
-      'counter (id, namespace_id, name)',
-      counters.map(({ id, namespaceId, name }) => `(${id}, ${namespaceId}, '${name}')`),
-    ),
-    ...insert(
-      'counter_value (counter_id, slot, version, value, revision, created_at)',
-      // With revision 0, a counter that is not on the leaderboard of all time does not have to be copied to it.
-      counters.map(
-        ({ id, values: [value = null] }) =>
-          `(${id}, 0, 1, ${value ?? 0}, ${value === null ? 0 : 1}, utc_timestamp())`,
-      ),
-    ),
-    ...insert(
-      'leaderboard (counter_id, namespace_id, value, updated_at, revision)',
-      rows.flatMap(({ id, namespaceId, value, periodKey }) =>
-        periodKey === 0 ? `(${id}, ${namespaceId}, ${value}, '1970-01-01', 1)` : [],
-      ),
-    ),
-    ...insert(
-      'leaderboard_period (counter_id, period_key, namespace_id, value)',
-      rows.flatMap(({ id, namespaceId, value, periodKey }) =>
-        periodKey === 0 ? [] : `(${id}, ${periodKey}, ${namespaceId}, ${value})`,
-      ),
-    ),
-  )
-}
 
 it('returns the place and the neighbors of each counter on each leaderboard, whatever its blocks', async () => {
   const value = fc.oneof(
@@ -140,7 +89,7 @@ it('returns the place and the neighbors of each counter on each leaderboard, wha
 
 it('reads many places in one snapshot, with at most 50 selects a statement', async () => {
   const target = await freshDatabase()
-  await fill(target, [upTo(300).map((value) => [value, null, null]), []])
+  await fill(target, [upTo(300)])
   const { leaderboard } = openTestNth(target)
   const snapshots = collectStatements('consistent snapshot')
   const statements = collectStatements('union all')
@@ -158,7 +107,7 @@ it('reads many places in one snapshot, with at most 50 selects a statement', asy
 
 it('reads the neighbors of many counters, and their places, in one snapshot each', async () => {
   const target = await freshDatabase()
-  await fill(target, [upTo(200).map((value) => [value, null, null]), []])
+  await fill(target, [upTo(200)])
   const { leaderboard } = openTestNth(target)
   const snapshots = collectStatements('consistent snapshot')
   const statements = collectStatements('union all')
@@ -188,7 +137,7 @@ it('takes little of the memory of MariaDB for 500 places', async ({ skip }) => {
     "select 1 from information_schema.columns where table_name = 'PROCESSLIST' and column_name = 'MAX_MEMORY_USED'",
   )
   if (columns.length === 0) skip('MySQL does not report it')
-  await fill(target, [upTo(4000).map((value) => [value, null, null]), []])
+  await fill(target, [upTo(4000)])
   const { leaderboard } = openTestNth(target)
   const mostUsed = async () => {
     const [row] = await query(
@@ -270,7 +219,7 @@ it('gives a value with many counters a block of its own, and does not try to spl
 
 it('splits at most 20 blocks after a copy, and goes on after the next one', async () => {
   const target = await freshDatabase({ isReused: false })
-  await fill(target, [upTo(25_000).map((value) => [value, null, null]), []])
+  await fill(target, [upTo(25_000)])
   const nth = openTestNth(target)
   await set(nth, { new: 30_000 })
   expect(await sizesIn(target)).toEqual([...upTo(20).map(() => 1000), 5001])
@@ -280,7 +229,7 @@ it('splits at most 20 blocks after a copy, and goes on after the next one', asyn
 
 it('changes nothing where no block begins any more, or where another process has just split it', async () => {
   const target = await freshDatabase({ isReused: false })
-  await fill(target, [upTo(4000).map((value) => [value, null, null]), []])
+  await fill(target, [upTo(4000)])
   await divide(target, [100, 3000])
   const database = openTestDatabase(target)
   const sizes = await sizesIn(target)
@@ -297,7 +246,7 @@ it('changes nothing where no block begins any more, or where another process has
 
 it('keeps the counts while several processes split the same blocks', async () => {
   const target = await freshDatabase({ isReused: false })
-  await fill(target, [upTo(9000).map((value) => [value % 997, null, null]), []])
+  await fill(target, [upTo(9000).map((value) => value % 997)])
   const processes = upTo(3).map(() => openTestNth(target))
   await Promise.all(
     processes.map(async (nth, process) => {

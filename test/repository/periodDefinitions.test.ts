@@ -70,26 +70,6 @@ it('moves each total to the period of the new time zone that contains its midpoi
   })
 })
 
-it('computes a period that was not kept from finer ones', async () => {
-  const clock = turnedClock('2026-11-30T20:30:00Z')
-  const { counters } = openTestNth(await freshDatabase(), clock)
-  await counters.incrementBy(key, 3)
-  clock.at += 24 * HOUR_MS
-  await counters.incrementBy(key, 4)
-  await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'WEEK' }, { period: 'YEAR' }] })
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    HOUR: 5,
-    WEEK: 8,
-    YEAR: 8,
-  })
-  expect(await valueIn(counters, 'WEEK')).toBe(8)
-  expect(await valueIn(counters, 'DAY')).toBe(5)
-  // Kept again, months go back as far as hours do.
-  await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'MONTH' }] })
-  const history = await counters.history(await counters.read(key), 'MONTH', { last: 3 })
-  expect(history?.map(({ value }) => value)).toEqual([0, 3, 5])
-})
-
 it('refuses a definition that would add totals to more than a number can hold', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters, faults } = openTestNth(await freshDatabase(), clock)

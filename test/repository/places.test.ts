@@ -3,41 +3,24 @@ import { copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/settings.ts'
-import { LOWEST, layOut } from '../../src/repository/leaderboardBlocks.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
-import { divide, runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { divide, fill, runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const MIGRATIONS = join(import.meta.dirname, '../../schema/migrations')
 
-/** Fills the namespace 1 with counters c1 … of some values, as a version without blocks would have left it. */
-async function fill(target: Target, values: readonly number[]): Promise<void> {
-  const rows = (literalOf: (value: number, id: number) => string) =>
-    values.map((value, index) => literalOf(value, index + 1)).join(', ')
-  await query(
-    target,
-    "insert into namespace (id, name) values (1, 'n')",
-    `insert into counter (id, namespace_id, name) values ${rows((_, id) => `(${id}, 1, 'c${id}')`)}`,
-    `insert into counter_value (counter_id, slot, version, value, revision, created_at)
-     values ${rows((value, id) => `(${id}, 0, 1, ${value}, 1, utc_timestamp())`)}`,
-    `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
-     values ${rows((value, id) => `(${id}, 1, ${value}, '1970-01-01', 1)`)}`,
-  )
-}
-
 it('counts blocks of a thousand, and never splits equal values, while two processes change them', async () => {
   const target = await freshDatabase({ isReused: false })
   const values = upTo(9000).map((id) => (id <= 3000 ? 7 : id))
-  await fill(target, values)
+  await fill(target, [values])
   const processes = [openTestNth(target), openTestNth(target)]
   const [{ leaderboard, counters } = openTestNth(target)] = processes
   const placeOfC = (id: number, lowestFirst = false) =>
-    leaderboard.place({ namespace: 'n', name: `c${id}`, periodKey: 0, lowestFirst })
+    leaderboard.place({ namespace: 'n1', name: `c${id}`, periodKey: 0, lowestFirst })
   expect(await placeOfC(1)).toBe(6001)
   expect(await placeOfC(1, true)).toBe(1)
   await runLeaderboardJobs(target)
@@ -57,8 +40,8 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
         name: `c${Math.min(id + index, 9000)}`,
         delta: 9000 + process,
       }))
-      await processes[process]?.counters.incrementMany('n', changes)
-      await processes[process]?.leaderboard.list('n', {
+      await processes[process]?.counters.incrementMany('n1', changes)
+      await processes[process]?.leaderboard.list('n1', {
         order: 'VALUE_DESC',
         limit: 1,
         fromEnd: false,
@@ -69,11 +52,11 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
     raise(1, 0),
     raise(201, 1),
     runLeaderboardJobs(target),
-    counters.delete({ namespace: 'n', name: 'c9' }),
+    counters.delete({ namespace: 'n1', name: 'c9' }),
   ])
   await Promise.all(
     processes.map(({ leaderboard }) =>
-      leaderboard.list('n', { order: 'VALUE_DESC', limit: 1, fromEnd: false }),
+      leaderboard.list('n1', { order: 'VALUE_DESC', limit: 1, fromEnd: false }),
     ),
   )
   expect(await wrongBlocks(target)).toEqual([])
@@ -85,7 +68,7 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
   )
   const sorted = current.map(({ value }) => Number(value))
   for (const { name, value } of current.filter((_, index) => index % 500 === 0)) {
-    const place = await leaderboard.place({ namespace: 'n', name, periodKey: 0, lowestFirst: false })
+    const place = await leaderboard.place({ namespace: 'n1', name, periodKey: 0, lowestFirst: false })
     expect(place).toBe(1 + sorted.filter((other) => other > value).length)
   }
   for (const { from_value, counters } of await query(target, 'select * from leaderboard_block'))
@@ -101,9 +84,9 @@ it('reads neighbors as of one instant, also if one moves meanwhile', async () =>
       await query(target, 'update leaderboard set value = 4 where counter_id = 2')
     return 'passes'
   })
-  await fill(target, [9, 7, 5, 3, 1])
+  await fill(target, [[9, 7, 5, 3, 1]])
   const { leaderboard } = openTestNth(proxied)
-  const key = { namespace: 'n', name: 'c3', periodKey: 0, lowestFirst: false }
+  const key = { namespace: 'n1', name: 'c3', periodKey: 0, lowestFirst: false }
   const neighbors = await leaderboard.neighbors(key, 1, 1)
   expect(neighbors?.map(({ name }) => name)).toEqual(['c2', 'c3', 'c4'])
   expect(lists).toBe(1)
@@ -111,7 +94,7 @@ it('reads neighbors as of one instant, also if one moves meanwhile', async () =>
 
 it('counts anew what a process of an earlier version has changed without counting', async () => {
   const target = await freshDatabase()
-  await fill(target, upTo(30))
+  await fill(target, [upTo(30)])
   await divide(target, [10, 20])
   await query(
     target,
@@ -129,7 +112,7 @@ it('has the places of a database of the version before, whose migration may be i
   const files = (await readdir(MIGRATIONS)).filter((name) => name < '0007')
   for (const name of files) await copyFile(join(MIGRATIONS, name), join(folder, name))
   await migrate(target, pathToFileURL(`${folder}/`))
-  await fill(target, [5, 9, 5])
+  await fill(target, [[5, 9, 5]])
   await migrate(target)
   await query(target, "delete from expansion where name = '0007_boards.sql'")
   expect(await migrate(target)).toEqual(['0007_boards.sql'])
@@ -137,26 +120,8 @@ it('has the places of a database of the version before, whose migration may be i
   const places = () =>
     Promise.all(
       ['c1', 'c2', 'c3'].map((name) =>
-        leaderboard.place({ namespace: 'n', name, periodKey: 0, lowestFirst: false }),
+        leaderboard.place({ namespace: 'n1', name, periodKey: 0, lowestFirst: false }),
       ),
     )
   expect(await places()).toEqual([2, 1, 2])
-})
-
-it('keeps the counts while a large leaderboard is laid out in parts', async () => {
-  const target = await freshDatabase({ isReused: false })
-  await fill(target, upTo(20_500))
-  const leaderboard = { namespaceId: 1, periodKey: 0 }
-  const database = openTestDatabase(target)
-  const starts: number[] = []
-  for (
-    let next: number | undefined = LOWEST;
-    next !== undefined;
-    next = await layOut(database, leaderboard, next)
-  ) {
-    expect(await wrongBlocks(target)).toEqual([])
-    starts.push(next)
-  }
-  expect(starts.slice(1)).toEqual(upTo(20).map((index) => 1000 * index + 1))
-  expect(await wrongBlocks(target)).toEqual([])
 })

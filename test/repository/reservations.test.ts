@@ -179,21 +179,6 @@ it('reissues released numbers in descending order for a sequence that counts dow
   expect(again.map(({ value }) => value)).toEqual([10, 8, 4])
 })
 
-it('continues elsewhere after a restart, and does not reissue numbers that were released before', async () => {
-  const { ask, refusal, reserve, release, confirm } = await startInvoices()
-  const [one, two] = [await reserve(), await reserve()]
-  await release(one.id)
-  await ask('mutation { restartSequence(name: "invoice", nextValue: 500) { nextValue } }')
-  const { sequence } = await ask('{ sequence(name: "invoice") { group { nextValue } } }')
-  expect(sequence.group.nextValue).toBe(500)
-  expect((await reserve()).value).toBe(500)
-  expect(await refusal(RELEASE, { id: two.id })).toEqual({ code: 'RESERVATION_CLOSED', state: 'EXPIRED' })
-  const { value, id } = await reserve()
-  expect(value).toBe(501)
-  await release(id)
-  expect((await confirm((await reserve()).id)).value).toBe(501)
-})
-
 it('refuses to reverse its direction, as released numbers would then be issued twice', async () => {
   const { ask, refusal } = await startInvoices()
   await ask(RESERVE)

@@ -1,22 +1,14 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Nth } from '../../src/repository/nth.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
-import { stopClock } from '../support/model/periods.ts'
+import { key, never, stopClock, valueIn, withPeriodValues } from '../support/model/periods.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 stopClock()
-
-const key = { namespace: 'n', name: 'c' }
-const withPeriodValues = { wantsPeriodValues: true }
-
-async function valueIn(counters: Nth['counters'], period: 'HOUR' | 'DAY' | 'MONTH') {
-  return counters.valueIn(await counters.read(key), period)
-}
 
 it('spreads what is counted over slots, and reads their sum, in periods too', async () => {
   const target = await freshDatabase()
@@ -108,13 +100,13 @@ it('keeps the sum within the safe range, whichever slots hold it', async () => {
   expect(faults).toEqual([])
 })
 
-it('keeps the sum within the safe range while two processes come to its end, 50 times over', async () => {
+it('keeps the sum within the safe range while two processes come to its end again and again', async () => {
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target))
   const { counters } = processes[0] ?? never()
   const end = Number.MAX_SAFE_INTEGER
   await counters.define(key, { slots: 16, periods: [] })
-  for (const _ of upTo(50)) {
+  for (const _ of upTo(20)) {
     await counters.reset(key, end - 10)
     const outcomes = await Promise.all(
       upTo(16).map((caller) =>
@@ -216,7 +208,3 @@ it('lets slotted counters go into carts, and be reset with all others', async ()
     counters: [{ value: 4 }, { value: 4 }],
   })
 })
-
-function never(): never {
-  throw new Error('There are two')
-}

@@ -84,47 +84,6 @@ const RESET = `mutation($to: SafeInt! = 0, $value: SafeInt, $revision: SafeInt, 
   }
 }`
 
-it('lets everybody count again after a reset that forgets them, in all processes', async () => {
-  const { ask, target } = await startService()
-  const count = async (subject: string) => (await ask(COUNT, { subject })).increment
-  const other = openTestNth(target).counters
-  const named = { namespace: 'default', name: 'c' }
-  await ask('mutation { defineCounter(name: "c", definition: { minValue: 0 }) { name } }')
-  for (const subject of ['ann', 'bob', 'cid']) await count(subject)
-  expect(await other.countOnce(named, 'dan')).toMatchObject({ value: 4 })
-  const before = (await ask('{ counter(name: "c") { revision } }')).counter.revision
-  expect((await ask(RESET)).reset).toEqual({
-    value: 0,
-    previousValue: 4,
-    appliedDelta: null,
-    replayed: false,
-    counter: { value: 0, revision: before + 1 },
-  })
-  for (const subject of ['ann', 'dan']) {
-    expect((await ask(CHANGE_OF, { subject })).counter.changeOf).toBeNull()
-    expect(await other.changeOf(named, subject)).toBeNull()
-  }
-  expect(await other.uncount(named, 'ann')).toBeNull()
-  // The totals go on.
-  expect(await other.countOnce(named, 'ann', { wantsPeriodValues: true })).toMatchObject({
-    value: 1,
-    isAlreadyCounted: false,
-    valuesIn: { MONTH: 5 },
-  })
-  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
-  expect(await count('dan')).toMatchObject({ value: 2, alreadyCounted: false, month: 6 })
-  expect(await other.changeOf(named, 'dan')).toMatchObject({ value: 2 })
-  await ask(RESET, { forget: false })
-  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
-  // Twice within a second.
-  for (const _ of upTo(2)) await ask(RESET)
-  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
-  expect((await ask('{ counter(name: "c") { minValue valueIn(period: MONTH) } }')).counter).toEqual({
-    minValue: 0,
-    valueIn: 7,
-  })
-})
-
 it('forgets nobody in a reset that is refused, and in the replay of one that was not', async () => {
   const { ask, refusal } = await startService()
   const count = async (subject: string) => (await ask(COUNT, { subject })).increment

@@ -1,7 +1,7 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { RowState } from '../../src/rules/addition.ts'
+import { RowState } from '../../src/rules/addition.ts'
 import type { Definition } from '../../src/rules/counter.ts'
 import { apply, applyAll } from '../../src/rules/counterOperations.ts'
 import { NthError } from '../../src/rules/errors.ts'
@@ -20,23 +20,7 @@ const number = fc.oneof(
 )
 
 function rowWith(value: number): RowState {
-  return {
-    value,
-    definition: PLAIN,
-    periodTotals: { DAY: 0 },
-    subjects: undefined,
-    counted: 0,
-    added: 0n,
-    revision: undefined,
-    raised: 0,
-    isDefined: false,
-    isDeleted: false,
-    isNew: false,
-    newSalt: undefined,
-    fault: undefined,
-    held: undefined,
-    parts: new Map(),
-  }
+  return Object.assign(new RowState(PLAIN), { value, periodTotals: { DAY: 0 } })
 }
 
 const AT = new Date(0)
