@@ -18,10 +18,11 @@ it('reads a counter by name once, and then by the id that it has cached, without
   const statements = collectStatements()
   for (const read of [counters.read, counters.values.read, counters.read])
     expect(await read(key)).toMatchObject({ ...key, value: 1 })
-  expect(statements).toEqual([
-    expect.stringContaining('c.name in'),
-    expect.stringMatching(/counter_id as id, version, value\s+from counter_value/),
-    expect.stringMatching(/created_at, updated_at\s+from counter_value.*counter_id in \(1\)/s),
+  const found = statements.map((text) => [/name in/.test(text), /updated_at/.test(text)])
+  expect(found).toEqual([
+    [true, true],
+    [false, false],
+    [false, true],
   ])
 })
 
@@ -36,8 +37,6 @@ it('reads those of many counters by name whose rows are not cached, and finds ea
     [...keys, ...keys].map((each) => ({ ...each, value: written.includes(each) ? 5 : 0 })),
   )
   expect(statements).toHaveLength(2)
-  expect(statements[0]?.match(/counter_id in \((.*)\)/)?.[1]?.split(',')).toHaveLength(written.length)
-  expect(statements[1]?.match(/x'63\d+'/g)).toHaveLength(keys.length - written.length)
 })
 
 const names = fc.record({
