@@ -90,12 +90,6 @@ it('reads up to 1 000 keys at once, counting each once', async () => {
   ])
 })
 
-it('reads nothing where nothing was requested', async () => {
-  const { batches, readMany } = notingReader()
-  expect(await readMany([])).toEqual([])
-  expect(batches).toEqual([])
-})
-
 it('fails only callers whose keys cannot be read, and no others beside or after them', async () => {
   const { read, readMany } = notingReader()
   const reads = [read({ name: 'a' }), read({ name: 'bad' }), readMany([{ name: 'a' }])]

@@ -137,6 +137,7 @@ const KINDS = {
 
 it.each(Object.entries(KINDS))(
   'creates %s above what a deletion shows meanwhile, however far that is ahead',
+  { tags: 'quick' },
   async (_, kind) => {
     const target = await freshDatabase()
     const [writer, reader, deleter] = [openTestNth(target), openTestNth(target), openTestNth(target)]
@@ -154,7 +155,7 @@ it.each(Object.entries(KINDS))(
       return seen.map(({ revision }) => revision)
     }
     const raising = raiseMark()
-    for (const index of upTo(150)) {
+    for (const index of upTo(60)) {
       const [revisions] = await Promise.all([watch(`c${index}`), kind.use(writer, `c${index}`)])
       expect(revisions).toEqual(sorted(revisions))
     }

@@ -62,24 +62,6 @@ it('reads 0 for a name that was never written, and creates nothing', async () =>
   expect(await query(target, 'select * from namespace')).toEqual([])
 })
 
-it('keeps apart names that differ in case, accent, trailing space or namespace', async () => {
-  const { ask } = await startService()
-  const names = ['a', 'A', 'á', 'a\u0301', 'a ', ' a', 'ａ']
-  for (const [index, name] of names.entries()) {
-    const variables = { name, delta: index + 1 }
-    const { incrementBy } = await ask(
-      'mutation($name: String!, $delta: SafeInt!) { incrementBy(name: $name, delta: $delta) { value } }',
-      variables,
-    )
-    expect(incrementBy.value).toBe(index + 1)
-  }
-  await ask('mutation { incrementBy(name: "a", delta: 100, namespace: "A") { value } }')
-  const { counters } = await ask('query($names: [String!]!) { counters(names: $names) { name value } }', {
-    names,
-  })
-  expect(counters).toEqual(names.map((name, index) => ({ name, value: index + 1 })))
-})
-
 it.each([
   `it's "quoted"`,
   '\\',

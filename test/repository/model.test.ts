@@ -23,7 +23,7 @@ const number = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(0, end, -end, end - 1, 1 - end) },
 )
 
-const name = fc.constantFrom('a', 'A', 'á', 'a ', "'", '😀')
+const name = fc.constantFrom('a', 'A', 'á', 'a\u0301', 'a ', "'", '😀')
 
 const wide = fc.oneof(
   ofKind('add', 1, { name, delta: number }),

@@ -59,35 +59,6 @@ it("begins every year at its start on New Year's Eve in three time zones under l
   for (const { faults } of processes) expect(faults).toEqual([])
 })
 
-it('goes on after INV-2025-00917 with INV-2026-00001 by itself, and shows both', async () => {
-  const clock = { at: Date.UTC(2025, 11, 31, 22, 59, 59, 999) }
-  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
-  const key = { namespace: 'n', sequence: 'invoice', group: '' }
-  const definition = {
-    format: 'INV-{yyyy}-{value:5}',
-    restartEvery: 'YEAR',
-    timeZone: 'Europe/Berlin',
-  } as const
-  await sequences.define({ namespace: 'n', name: 'invoice' }, definition)
-  const block = await sequences.next(key, 917)
-  expect(writerFor(block)(block.issued.lastValue)).toBe('INV-2025-00917')
-  expect(await sequences.readSequenceGroup(key)).toMatchObject({
-    lastFormatted: 'INV-2025-00917',
-    nextValue: 918,
-  })
-  clock.at += 1
-  expect(await sequences.readSequenceGroup(key)).toMatchObject({
-    lastFormatted: 'INV-2025-00917',
-    nextValue: 1,
-  })
-  const next = await sequences.next(key, 1)
-  expect(writerFor(next)(next.issued.value)).toBe('INV-2026-00001')
-  expect(await sequences.readSequenceGroup(key)).toMatchObject({
-    lastFormatted: 'INV-2026-00001',
-    nextValue: 2,
-  })
-})
-
 it('begins the periods of sequences that restart every year, every month and never in one flush', async () => {
   const clock = { at: Date.UTC(2025, 11, 31, 23) }
   const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })

@@ -1,25 +1,17 @@
 // @module-tag random
 import fc from 'fast-check'
-import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { sweepPeriods } from '../../src/repository/jobs.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { divide, runLeaderboardJobs, wrongBlocks } from '../support/database/leaderboards.ts'
+import { periodNameAt } from '../support/model/periods.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const HOUR_MS = 3_600_000
 const ZONES = ['UTC', 'Asia/Tokyo', 'America/New_York', 'Asia/Kathmandu'] as const
 const PERIODS = ['HOUR', 'DAY', 'WEEK', 'MONTH'] as const
-
-/** Names a period of a zone, independently of the code under test. */
-function periodName(period: (typeof PERIODS)[number], timeZone: string, at: number): string {
-  const local = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
-  if (period === 'HOUR') return local.toPlainDateTime().toString().slice(0, 13)
-  if (period === 'DAY') return local.toPlainDate().toString()
-  return period === 'WEEK' ? `${local.yearOfWeek} ${local.weekOfYear}` : `${local.year} ${local.month}`
-}
 
 const changes = fc.array(
   fc.record({
@@ -67,7 +59,7 @@ it('places counters by what was added in the periods of their own time zones, no
           }),
         )
         const expected = cases.map(({ at, counter }) => {
-          const name = periodName(period, zoneOf(counter), at)
+          const name = periodNameAt(period, zoneOf(counter), at)
           const others = [...added].flatMap(([key, value]) => (key.startsWith(`${name} `) ? [value] : []))
           const value = added.get(`${name} c${counter}`) ?? 0
           return value === 0 ? null : 1 + others.filter((other) => other !== 0 && other > value).length
@@ -84,7 +76,7 @@ it('places counters by what was added in the periods of their own time zones, no
             { namespace: 'n', name: `c${counter}` },
             delta,
           )
-          const key = `${periodName(period, zoneOf(counter), now)} c${counter}`
+          const key = `${periodNameAt(period, zoneOf(counter), now)} c${counter}`
           added.set(key, (added.get(key) ?? 0) + delta)
           instants.push(now)
           now += waits

@@ -238,22 +238,3 @@ it('reads few of 20 000 reservations to find the lowest that has expired, or tha
   expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(50_000)
   expect((await sequences.reserve(KEY, 60)).value).toBe(50_000)
 })
-
-it('issues a number again in its own year only', async () => {
-  const clock = { at: Date.UTC(2025, 11, 31, 12) }
-  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
-  const definition = { gapless: true, format: 'INV-{yyyy}-{value:5}', restartEvery: 'YEAR' } as const
-  await sequences.define({ namespace: 'default', name: 'invoice' }, definition)
-  const old = [await sequences.reserve(KEY, 60), await sequences.reserve(KEY, 60)]
-  const [first, second] = old
-  if (!first || !second) throw new Error('There are two')
-  clock.at = Date.UTC(2026, 0, 1)
-  await sequences.release(first.token)
-  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(1)
-  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00001')
-  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00002')
-  expect((await sequences.confirm(second.token)).formatted).toBe('INV-2025-00002')
-  // As where the clock of another process is behind.
-  clock.at = Date.UTC(2025, 11, 31, 12)
-  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2025-00001')
-})

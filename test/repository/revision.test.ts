@@ -154,35 +154,6 @@ it('is returned by the first change under a key as the next read returns it, als
   expect(revisionOf(change)).toBe((await counters.read(counter)).revision)
 })
 
-it('rises with each state of a name that is deleted and created again', async () => {
-  const { counters, sequences } = openTestNth(await freshDatabase())
-  const states = [
-    await counters.read(counter),
-    await counters.incrementBy(counter, 1, withRevision),
-    ...(await Promise.all(upTo(99).map(() => counters.incrementBy(counter, 1, withRevision)))),
-    await counters.delete(counter, withRevision),
-    await counters.read(counter),
-    await counters.define(counter, { slots: 2 }, withRevision),
-    await counters.delete(counter, withRevision),
-    await counters.read(counter),
-    await counters.incrementBy(counter, 1, withRevision),
-  ]
-  expect(sorted(states.map(revisionOf))).toEqual(states.map(revisionOf))
-  // A read after a deletion returns the state that the deletion has returned.
-  expect(new Set(states.map(revisionOf)).size).toBe(states.length - 2)
-  const groups = [
-    await sequences.readSequenceGroup(group),
-    (await sequences.next(group, 1, withRevision)).issued,
-    await sequences
-      .define({ namespace: 'n', name: 's' }, { step: 2 })
-      .then(() => sequences.readSequenceGroup(group)),
-    await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readSequenceGroup(group)),
-    (await sequences.next(group, 1, withRevision)).issued,
-  ]
-  expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
-  expect(new Set(groups.map(revisionOf)).size).toBe(groups.length)
-})
-
 it('does not fall where a first call is refused, which leaves a row', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 3 })
@@ -213,35 +184,6 @@ it('is returned to each caller that asks for it, also where others of the flush 
     expect(changes[1].revision).toBe((await counters.read(counter)).revision)
     expect(numbers[1].issued.revision).toBe((await sequences.readSequenceGroup(group)).revision)
   }
-})
-
-it('never lets a reader of an unwritten name hold that for newer than its first change', async () => {
-  const target = await freshDatabase()
-  const [writer, reader] = [openTestNth(target), openTestNth(target)]
-  const names = upTo(150).map((index) => `c${index}`)
-  const states = await Promise.all(
-    names.map(async (name, index) => {
-      const key = { namespace: 'n', name }
-      const read = async () => {
-        const seen: { value: number; revision: number }[] = []
-        while (seen.at(-1)?.value !== 1 && seen.length < 500) seen.push(await reader.counters.read(key))
-        return seen
-      }
-      const write = async () => {
-        for (const _ of upTo(index % 10)) await writer.counters.read(key)
-        const { value, revision = 0 } = await writer.counters.incrementBy(key, 1, withRevision)
-        return [{ value, revision }]
-      }
-      return (await Promise.all([read(), write()])).flat()
-    }),
-  )
-  const wrong = states.filter((seen) => {
-    const written = Math.min(...seen.filter(({ value }) => value === 1).map(({ revision }) => revision))
-    return seen.some(({ value, revision }) => value === 0 && revision >= written)
-  })
-  expect(wrong).toEqual([])
-  // It did look while they were made.
-  expect(states.flat().filter(({ value }) => value === 0).length).toBeGreaterThan(names.length)
 })
 
 it('is raised by what changes a group, and by nothing else', async () => {

@@ -204,26 +204,6 @@ it('forgets the numbers of subjects at a restart, and with the sequence', async 
   ])
 })
 
-it('issues each of many parallel callers of a subject one number, through two processes', async () => {
-  const target = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(target))
-  const calls = upTo(400).flatMap((call) =>
-    processes.map(async ({ sequences }) => {
-      const subject = `subject ${call % 40}`
-      // Others call without a subject at the same time.
-      const [{ issued }] = await Promise.all([sequences.nextOnce(key, subject), sequences.next(key, 2)])
-      return { subject, value: issued.value, isFirst: issued.earlier === undefined }
-    }),
-  )
-  const numbers = await Promise.all(calls)
-  const first = numbers.filter(({ isFirst }) => isFirst)
-  expect(first).toHaveLength(40)
-  expect(new Set(first.map(({ value }) => value)).size).toBe(40)
-  const numberOf = new Map(first.map(({ subject, value }) => [subject, value]))
-  expect(numbers.filter(({ subject, value }) => numberOf.get(subject) !== value)).toEqual([])
-  expect((await processes[0]?.sequences.readSequenceGroup(key))?.lastValue).toBe(2 * 800 + 40)
-})
-
 it('issues numbers to subjects in a sequence that an older version created', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)

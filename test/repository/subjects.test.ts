@@ -182,29 +182,6 @@ it('counts a subject once in each period of its zone, if the counter is defined 
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 3, isAlreadyCounted: true })
 })
 
-it('counts each of many parallel callers of a subject once, through two processes, also over slots', async () => {
-  const target = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(target))
-  for (const slots of [1, 7]) {
-    const key = { namespace: 'n', name: `of ${slots}` }
-    await processes[0]?.counters.define(key, { slots })
-    const changes = await Promise.all(
-      upTo(400).flatMap((call) =>
-        processes.map(({ counters }) => counters.countOnce(key, `subject ${call % 40}`)),
-      ),
-    )
-    expect(changes.filter(({ isAlreadyCounted }) => !isAlreadyCounted)).toHaveLength(40)
-    const bySubject = upTo(40).map(
-      (subject) =>
-        new Set(
-          changes.filter((_, index) => ((index >> 1) + 1) % 40 === subject % 40).map(({ value }) => value),
-        ),
-    )
-    expect(bySubject.map(({ size }) => size)).toEqual(Array(40).fill(1))
-    expect(await processes[0]?.counters.read(key)).toMatchObject({ value: 40 })
-  }
-})
-
 it('counts subjects on a counter that an older version created', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
