@@ -5,6 +5,7 @@ import { claimOf } from '../../src/rules/idempotency.ts'
 import { inParallel } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { startProxy } from '../support/database/proxy.ts'
+import { sessionClocks } from '../support/database/sessionClocks.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -13,17 +14,22 @@ const DAY_MS = 86_400_000
 const sweep = (database: Database, ageMs: number) =>
   sweepKeys({ database, now: new Date(), shouldContinue: () => true }, ageMs)
 
-it('counts again when a key is older than its lifetime', async () => {
-  const target = await freshDatabase()
-  const key = { namespace: 'n', name: 'c' }
-  const claim = claimOf('n', 'k', [])
-  const { counters } = openTestNth(target, { keyTtlMs: 3_600_000 })
-  await counters.incrementBy(key, 1, { claim })
-  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 3540 second')
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
-  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 61 second')
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: false })
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: true })
+it.each([
+  ['a millisecond before the end of its lifetime', -1, true],
+  ['at the very end of its lifetime', 0, false],
+])('judges a key alike in calls and sweeps, %s', async (_, byMs, isReplayed) => {
+  const ttlMs = 3_600_000
+  const [clock = expect.fail('There is one')] = sessionClocks(1, Date.parse('2027-02-28T12:00:00.250Z'))
+  const target = clock.of(await freshDatabase())
+  const { counters } = openTestNth(target, { keyTtlMs: ttlMs })
+  const increment = () =>
+    counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
+  await increment()
+  clock.at += ttlMs + byMs
+  // What still has its result, it keeps.
+  if (isReplayed) await sweep(openTestDatabase(target), ttlMs)
+  expect(await increment()).toMatchObject({ value: isReplayed ? 1 : 2, isReplayed })
+  expect(await increment()).toMatchObject({ value: isReplayed ? 1 : 2, isReplayed: true })
 })
 
 it('sweeps old keys in batches, while others are written', async () => {

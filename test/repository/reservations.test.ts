@@ -4,6 +4,7 @@ import { readFree } from '../../src/commit/reservations.ts'
 import { upTo } from '../support/client/client.ts'
 import { CONFIRM, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from '../support/client/invoices.ts'
 import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { sessionClocks } from '../support/database/sessionClocks.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -83,6 +84,40 @@ it('issues, confirms and takes back the numbers of several groups in one flush',
   const again = await Promise.all([reserve('a'), reserve('b'), reserve('c'), reserve('c')])
   expect(again.map(({ value }) => value)).toEqual([1, 2, 1, 2])
 })
+
+it('reissues what is released in one flush lowest first, also to those who reserve in it', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
+  const reserve = () => sequences.reserve(KEY, 60)
+  const drafts = await Promise.all(upTo(5).map(reserve))
+  const tokens = [4, 2, 5].map((value) => drafts[value - 1]?.token ?? '')
+  const released = tokens.map((token) => sequences.release(token))
+  // Each release reads its reservation first, together with this read, so that all of these go into one flush.
+  const reserved = sequences.reservation(tokens[0] ?? '').then(() => Promise.all(upTo(2).map(reserve)))
+  const [again] = await Promise.all([reserved, ...released])
+  expect(again.map(({ value }) => value)).toEqual([2, 4])
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(5)
+  expect([(await reserve()).value, (await reserve()).value]).toEqual([5, 6])
+})
+
+it.each([
+  ['a millisecond before', -1, 'RESERVED', 2],
+  ['at', 0, 'EXPIRED', 1],
+])(
+  'judges a reservation alike in all calls, %s the instant at which it expires',
+  async (_, byMs, state, next) => {
+    const [clock = expect.fail('There is one')] = sessionClocks(1, Date.parse('2027-02-28T12:00:00.250Z'))
+    const { sequences } = openTestNth(clock.of(await freshDatabase()))
+    await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
+    const { token, expiresAt } = await sequences.reserve(KEY, 60)
+    clock.at = expiresAt + byMs
+    expect((await sequences.reservation(token))?.state).toBe(state)
+    expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(next)
+    const confirmed = await sequences.confirm(token).catch(({ details }) => details)
+    expect(confirmed.state).toBe(state === 'EXPIRED' ? 'EXPIRED' : 'CONFIRMED')
+    expect((await sequences.reserve(KEY, 60)).value).toBe(next)
+  },
+)
 
 it('makes one reservation for one key, and returns its present state to a repeat', async () => {
   const { target, refusal, reserve, confirm } = await startInvoices()

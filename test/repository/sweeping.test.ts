@@ -7,6 +7,7 @@ import type { Period } from '../../src/rules/calendar.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { periodTotals } from '../support/database/totals.ts'
+import { turnedClock } from '../support/model/periods.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const DAY_MS = 86_400_000
@@ -42,6 +43,33 @@ it('removes what is past its retention, and nothing else', async () => {
   expect(await startsIn(target, 'DAY')).toEqual(['06-03 00', '06-04 00', '06-05 00', '06-06 00', '06-07 00'])
   expect(await startsIn(target, 'MONTH')).toEqual(['06-01 00'])
   expect(await counters.read(key)).toMatchObject({ value: 7 })
+})
+
+it('returns the period that contains the edge of its retention, and none before, also if nothing was swept', async () => {
+  const clock = turnedClock('2026-06-01T10:59:59.999Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 2 }] })
+  const HOUR_MS = DAY_MS / 24
+  const sumAt = async (at: string) => {
+    clock.at = Date.parse(at)
+    const history = await counters.history(await counters.read(key), 'HOUR', { last: 60 })
+    return history?.reduce((sum, { value }) => sum + value, 0)
+  }
+  // In the hours of 10, 11 and 12 o'clock.
+  for (const [delta, wait] of [
+    [1, 1],
+    [2, HOUR_MS],
+    [4, 0],
+  ] as const) {
+    await counters.incrementBy(key, delta)
+    clock.at += wait
+  }
+  expect(await sumAt('2026-06-03T10:59:59.999Z')).toBe(7)
+  expect(await sumAt('2026-06-03T11:00:00.000Z')).toBe(6)
+  expect(await sumAt('2026-06-03T11:59:59.999Z')).toBe(6)
+  expect(await sumAt('2026-06-03T12:00:00.000Z')).toBe(4)
+  expect(await sumAt('2026-06-03T12:59:59.999Z')).toBe(4)
+  expect(await sumAt('2026-06-03T13:00:00.000Z')).toBe(0)
 })
 
 it('removes periods that are not kept any more, though not before they are over for a day', async () => {

@@ -96,6 +96,27 @@ it('does not reissue a number that was released in another generation or period'
   }
 })
 
+it.each([
+  ['lowest first', 1, [3, 5, 7, 8]],
+  ['highest first in a sequence that counts down', -1, [8, 7, 5, 3]],
+])(
+  'reissues numbers that are released in one flush %s, whatever the order of the releases',
+  (_, step, values) => {
+    const reservations = [7, 3, 8].map((value) => ({
+      ...justExpired,
+      token: `of ${value}`,
+      value,
+      expiresAt: 2000,
+    }))
+    const state = found(justExpired, { reservations }, { ...defaults, gapless: true, step })
+    for (const { token } of reservations) applyToSequence(state, { kind: 'release', token }, AT)
+    const reserved = values.map((value) =>
+      applyToSequence(state, { kind: 'reserve', token: `again ${value}`, ttlMs: 60_000 }, AT),
+    )
+    expect(reserved).toMatchObject(values.map((value) => ({ value })))
+  },
+)
+
 it('refuses a restart before a number that is confirmed in the same flush', () => {
   const state = found({ ...justExpired, value: 8, expiresAt: 2000 })
   expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({
