@@ -5,7 +5,7 @@ import { openTestNth } from '../support/server/nth.ts'
 
 const OPTIONS = { label: 'x', origins: null, perMinute: null, documents: null, expiresAt: null }
 
-it('stores a grant with onceOnly so that versions that do not know it refuse what it allows', async () => {
+it('API keys: stores a grant with onceOnly so that versions that do not know it refuse what it allows', async () => {
   const target = await freshDatabase()
   const { apiKeys } = openTestNth(target)
   const grants: Grant[] = [
@@ -28,7 +28,7 @@ it('stores a grant with onceOnly so that versions that do not know it refuse wha
   })
 })
 
-it('reads keys of versions without onceOnly as before', async () => {
+it('API keys: reads keys of versions without onceOnly as before', async () => {
   const target = await freshDatabase()
   const { apiKeys } = openTestNth(target)
   await query(

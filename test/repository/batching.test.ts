@@ -13,7 +13,7 @@ const idOf = (text: string) => Buffer.from(text).toString('base64url')
 const increment =
   'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
 
-it('reads 100 aliased counters and a list of names with one statement', async () => {
+it('queries: reads 100 aliased counters and a list of names with one statement', async () => {
   const { ask } = await startService()
   const changes = upTo(100).map((index) => ({ name: `n${index}`, delta: index }))
   await ask('mutation ($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
@@ -40,14 +40,14 @@ it.each([
     upTo(50).map((n) => `n${n}: node(id: "${idOf(`Counter:default\n${n}`)}") { ... on Counter { value } }`),
     1,
   ],
-])('reads %s together', async (_, fields, count) => {
+])('queries: reads %s together', async (_, fields, count) => {
   const { ask } = await startService()
   const statements = collectStatements()
   expect(Object.keys(await ask(`{ ${fields.join(' ')} }`))).toHaveLength(fields.length)
   expect(statements).toHaveLength(count)
 })
 
-it('changes a counter that it knows by one statement, which commits', async () => {
+it('increment: changes a counter that it knows in one trip, which commits', async () => {
   const { ask } = await startService()
   await ask(increment)
   const statements = collectStatements()
@@ -55,7 +55,7 @@ it('changes a counter that it knows by one statement, which commits', async () =
   expect(statements).toHaveLength(1)
 })
 
-it('changes a counter for all callers who wait by one statement', async () => {
+it('increment: changes a counter for all callers who wait in one trip', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const key = { namespace: 'n', name: 'c' }
   await counters.incrementBy(key, 1)
@@ -69,7 +69,7 @@ it('changes a counter for all callers who wait by one statement', async () => {
   }
 })
 
-it('changes many counters by one statement in one transaction, whatever is added to each', async () => {
+it('increment: changes many counters in one transaction, whatever is added to each', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(100).map((index) => ({ namespace: 'n', name: `c${index}` }))
   await Promise.all(keys.map((key) => counters.incrementBy(key, 1)))
@@ -79,7 +79,7 @@ it('changes many counters by one statement in one transaction, whatever is added
   expect(statements).toHaveLength(2)
 })
 
-it('changes a counter and a sequence in one transaction', async () => {
+it('changes: a counter and a sequence are changed in one transaction', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   const both = () =>
     Promise.all([
@@ -93,7 +93,7 @@ it('changes a counter and a sequence in one transaction', async () => {
   expect(statements).toHaveLength(2)
 })
 
-it('touches keys, counters and sequence groups in one order, whatever the order of the calls', async () => {
+it('changes: keys, counters and sequence groups are locked in one order, whatever the order of the calls', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   const names = ['a', 'b', 'c', 'd']
   const change = (name: string) =>

@@ -11,7 +11,7 @@ const DEFINE = `mutation($definition: CounterDefinitionInput!) {
   defineCounter(name: "c", definition: $definition) { value minValue maxValue overflow createdAt updatedAt }
 }`
 
-it('creates a counter, and changes only what its definition names', async () => {
+it('defineCounter: creates a counter, and changes only what its definition names', async () => {
   const { ask } = await startService()
   const define = async (definition: object) => (await ask(DEFINE, { definition })).defineCounter
   const { createdAt, ...made } = await define({ maxValue: 10 })
@@ -50,7 +50,7 @@ it.each([
   ['a bound that leaves no value beside the present one', { minValue: 11 }, { code: 'BAD_USER_INPUT' }],
   ['a fraction', { maxValue: 1.5 }, { code: 'BAD_USER_INPUT' }],
   ['an unknown overflow', { overflow: 'WRAP' }, { code: 'BAD_USER_INPUT' }],
-])('refuses %s, and leaves the definition as it was', async (_, definition, refused) => {
+])('defineCounter: refuses %s, and leaves the definition as it was', async (_, definition, refused) => {
   const { ask, refusal } = await startService()
   await ask(DEFINE, { definition: { maxValue: 10 } })
   await ask('mutation { incrementBy(name: "c", delta: 4) { value } }')
@@ -60,7 +60,7 @@ it.each([
   expect(counter).toEqual({ value: 4, minValue: null, maxValue: 10, overflow: 'REJECT' })
 })
 
-it('refuses only what does not fit, and goes on with what does', async () => {
+it('minValue, maxValue: refuses only what does not fit, and goes on with what does', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { minValue: 0, maxValue: 10 })
   const answers = await Promise.all(
@@ -82,7 +82,7 @@ it('refuses only what does not fit, and goes on with what does', async () => {
   ])
 })
 
-it('refuses only what leaves the safe range, of a counter without bounds and of carts with it', async () => {
+it('minValue, maxValue: refuses only what leaves the safe range, of a counter without bounds and of carts with it', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const other = { namespace: 'n', name: 'other' }
   const END = Number.MAX_SAFE_INTEGER
@@ -110,7 +110,9 @@ it('refuses only what leaves the safe range, of a counter without bounds and of 
   expect([value, otherValue]).toEqual([END - 1, 2])
 })
 
-it('reports that a definition was not changed while another session locks it', { tags: 'slow' }, async () => {
+it('defineCounter: reports that a definition was not changed while another session locks it', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const maker = openTestNth(target).counters
   await maker.incrementBy(key, 1)
@@ -130,7 +132,7 @@ it('reports that a definition was not changed while another session locks it', {
   expect(await maker.incrementBy(other, 1)).toMatchObject({ value: 1 })
 })
 
-it('changes bounds under load of two processes without a number beyond them', async () => {
+it('defineCounter: changes bounds under load of two processes without a number beyond them', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target).counters, openTestNth(target).counters]
   const [first] = processes

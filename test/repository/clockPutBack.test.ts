@@ -73,7 +73,7 @@ it.each([
   ['5 seconds', 5],
   ['two days', 172_800],
 ])(
-  'lets no revision fall where the clock of the database is put back by %s',
+  'revision: does not fall where the clock of the database is put back by %s',
   { tags: 'quick' },
   async (_, seconds) => {
     const { app, putClockBack } = await server()
@@ -136,7 +136,7 @@ const KINDS = {
 }
 
 it.each(Object.entries(KINDS))(
-  'creates %s above what a deletion shows meanwhile, however far that is ahead',
+  'revision: begins for %s above what a deletion shows meanwhile, however far that is ahead',
   { tags: 'quick' },
   async (_, kind) => {
     const target = await freshDatabase()
@@ -164,7 +164,7 @@ it.each(Object.entries(KINDS))(
   },
 )
 
-it('locks the mark last, so creations and deletions do not deadlock on it', async () => {
+it('revision: its mark is locked last, so creations and deletions do not deadlock on it', async () => {
   const { directory, root, app } = await server()
   await query(root, 'set global innodb_print_all_deadlocks = 1')
   const processes = [openTestNth(app), openTestNth(app)]
@@ -191,7 +191,7 @@ it('locks the mark last, so creations and deletions do not deadlock on it', asyn
   expect(deadlocks.filter((text) => text.includes('revision_mark'))).toEqual([])
 })
 
-it('deletes a sequence without reading its groups', async () => {
+it('deleteSequence: deletes a sequence without reading its groups', async () => {
   const { root, app } = await server()
   const nth = openTestNth(app)
   await nth.sequences.next(group, 1)

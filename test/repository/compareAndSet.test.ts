@@ -9,7 +9,7 @@ const RESET = `mutation($name: String! = "c", $to: SafeInt!, $value: SafeInt, $r
 }`
 const READ = '{ counter(name: "c") { value revision } }'
 
-it('sets a value only if it is the expected one', async () => {
+it('reset(expectedValue:): sets a value only if it is the expected one', async () => {
   const { ask, send } = await startService()
   await ask('mutation { incrementBy(name: "c", delta: 7) { value } }')
   const { counter } = await ask(READ)
@@ -26,7 +26,7 @@ it('sets a value only if it is the expected one', async () => {
   expect((await ask(RESET, { to: 3, value: 7 })).reset).toMatchObject({ value: 3, previousValue: 7 })
 })
 
-it('sets a value only if nothing has changed the counter since its revision', async () => {
+it('reset(expectedRevision:): sets a value only if nothing has changed the counter since its revision', async () => {
   const { ask, send } = await startService()
   await ask('mutation { increment(name: "c") { value } }')
   const { revision } = (await ask(READ)).counter
@@ -40,7 +40,7 @@ it('sets a value only if nothing has changed the counter since its revision', as
   expect((await ask(RESET, { to: 2, revision: reset.counter.revision })).reset.value).toBe(2)
 })
 
-it('sets a counter that was never changed if 0 is expected, and creates nothing where it is refused', async () => {
+it('reset(expectedValue:): sets a counter that was never changed if 0 is expected, and creates nothing where it is refused', async () => {
   const { ask, send } = await startService()
   expect((await send(RESET, { to: 5, value: 1 })).errors).toMatchObject([
     { extensions: { code: 'CONFLICT', value: 0 } },
@@ -54,7 +54,7 @@ it('sets a counter that was never changed if 0 is expected, and creates nothing 
   expect((await ask(RESET, { to: 5, value: 0 })).reset.value).toBe(5)
 })
 
-it('compares the sum of slots, but no revision of them', async () => {
+it('reset(expectedValue:): compares the sum of slots, but no revision of them', async () => {
   const { ask, send } = await startService()
   await ask('mutation { defineCounter(name: "c", definition: { slots: 8 }) { name } }')
   for (let count = 0; count < 20; count++) await ask('mutation { increment(name: "c") { value } }')
@@ -68,7 +68,7 @@ it('compares the sum of slots, but no revision of them', async () => {
   expect((await ask(READ)).counter.value).toBe(0)
 })
 
-it('refuses two expectations, and a bound as before', async () => {
+it('reset(expectedValue:): refuses two expectations, and a bound as before', async () => {
   const { ask, send } = await startService()
   expect((await send(RESET, { to: 0, value: 0, revision: 1 })).errors).toMatchObject([
     { extensions: { code: 'BAD_USER_INPUT', argument: 'expectedRevision' } },
@@ -79,7 +79,7 @@ it('refuses two expectations, and a bound as before', async () => {
   ])
 })
 
-it('loses no update of callers that read, and set one more if nobody else has', async () => {
+it('reset(expectedValue:): loses no update of callers that read, and set one more if nobody else has', async () => {
   const target = await freshDatabase()
   const services = await Promise.all([startService({ target }), startService({ target })])
   const name = (caller: number) => (caller % 2 === 0 ? 'c' : 'd')

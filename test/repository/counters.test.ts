@@ -10,7 +10,7 @@ const BOOKS = [
   'Who Rides in the Dark?',
 ]
 
-it('returns their own number to each buyer of the five books', async () => {
+it('increment: returns their own number to each buyer of the five books', async () => {
   const { ask } = await startService()
   for (const name of BOOKS) {
     for (const copy of [1, 2, 3]) {
@@ -35,7 +35,7 @@ it('returns their own number to each buyer of the five books', async () => {
 it.each([
   [1, Number.MAX_SAFE_INTEGER],
   [-1, Number.MIN_SAFE_INTEGER],
-])('refuses a step of %i beyond the end of the range, and changes nothing', async (step, end) => {
+])('incrementBy: refuses a step of %i beyond the range, and changes nothing', async (step, end) => {
   const { ask, refusal } = await startService()
   const by = 'mutation($delta: SafeInt!) { incrementBy(name: "c", delta: $delta) { value } }'
   expect((await ask(by, { delta: end })).incrementBy.value).toBe(end)
@@ -47,7 +47,7 @@ it.each([
   expect((await ask(by, { delta: -end })).incrementBy.value).toBe(0)
 })
 
-it('reads 0 for a name that was never written, and creates nothing', async () => {
+it('counter: reads 0 for a name that was never written, and creates nothing', async () => {
   const { ask, target } = await startService()
   const { counter } = await ask(
     '{ counter(name: "new", namespace: "n") { name namespace { name timeZone } value createdAt updatedAt } }',
@@ -72,7 +72,7 @@ it.each([
   '\u{10FFFF}',
   'null',
   '0',
-])('treats %j as a plain name', async (name) => {
+])('increment: treats %j as a plain name', async (name) => {
   const { ask } = await startService()
   const { increment } = await ask(
     'mutation($name: String!) { increment(name: $name, namespace: $name) { value counter { id name namespace { name } } } }',
@@ -87,7 +87,7 @@ it.each([
   expect(namespace.counters.nodes).toEqual([{ name }])
 })
 
-it('returns when a counter was created and last changed, in UTC with milliseconds', async () => {
+it('createdAt, updatedAt: returns when a counter was created and last changed, in UTC with milliseconds', async () => {
   const { ask } = await startService()
   const increment = 'mutation { increment(name: "c") { at counter { createdAt updatedAt } } }'
   const { increment: first } = await ask(increment)
@@ -99,7 +99,7 @@ it('returns when a counter was created and last changed, in UTC with millisecond
   expect((await ask('{ counter(name: "c") { createdAt updatedAt } }')).counter).toEqual(second.counter)
 })
 
-it('shows a read in a document the writes before it', async () => {
+it('mutations: shows a read in a document the writes before it', async () => {
   const { ask } = await startService()
   const data = await ask(`mutation {
     a: increment(name: "c") { counter { value createdAt } }
@@ -110,7 +110,7 @@ it('shows a read in a document the writes before it', async () => {
   expect(data.b.counter.createdAt).toBe(data.a.counter.createdAt)
 })
 
-it('returns the results of changes beside a refused one', async () => {
+it('mutations: returns the results of changes beside a refused one', async () => {
   const { send } = await startService()
   const answer = await send(`mutation {
     a: increment(name: "c") { value }
@@ -123,7 +123,7 @@ it('returns the results of changes beside a refused one', async () => {
   ])
 })
 
-it('reads objects again by their ids, once for each occurrence', async () => {
+it('nodes: reads objects again by their ids, once for each occurrence', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "c") { value } nextInSequence(name: "s", group: "g") { value } }')
   const { counter, sequence, namespace } = await ask(`{

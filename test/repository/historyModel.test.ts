@@ -59,7 +59,7 @@ const fits: Record<Period, Period[]> = {
   YEAR: ['YEAR', 'MONTH', 'DAY', 'HOUR'],
 }
 
-it('returns the history that a list of all hits gives, whatever the zone, the clock and the periods', async () => {
+it('history: returns the history that a list of all hits gives, whatever the zone, the clock and the periods', async () => {
   let now = 0
   const { counters } = openTestNth(await freshDatabase(), { now: () => new Date(now) })
   let names = 0

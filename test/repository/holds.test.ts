@@ -39,7 +39,7 @@ async function pass({ target }: Service, seconds: number): Promise<void> {
   )
 }
 
-it('takes what is held out of what a bound leaves, counts it when it is confirmed, and gives it back', async () => {
+it('hold: takes what is held out of what a bound leaves, counts it when it is confirmed, and gives it back', async () => {
   const { ask, refusal, hold, refused, confirm, state, add } = await startShop()
   const { id, ...held } = await hold(2)
   expect(held).toEqual({
@@ -69,7 +69,7 @@ it('takes what is held out of what a bound leaves, counts it when it is confirme
   expect(await refused(1)).toEqual({ code: 'LIMIT_REACHED', limit: 3, value: 3, index: 0 })
 })
 
-it('returns the first result of a confirmation again, and no other', async () => {
+it('confirmHold: returns the first result again, and no other', async () => {
   const { refusal, hold, confirm, confirming, ask, stateOf } = await startShop()
   const { id } = await hold(2)
   const [first] = await confirm(id)
@@ -84,7 +84,7 @@ it('returns the first result of a confirmation again, and no other', async () =>
   expect(await stateOf(id)).toBe('CONFIRMED')
 })
 
-it('confirms nothing that was released, which can be repeated', async () => {
+it('confirmHold: confirms nothing that was released; releaseHold can be repeated', async () => {
   const { refusal, hold, confirming, ask } = await startShop()
   const { id } = await hold(2)
   const release = `mutation { releaseHold(id: "${id}") { state } }`
@@ -92,7 +92,7 @@ it('confirms nothing that was released, which can be repeated', async () => {
   expect(await refusal(confirming(id))).toEqual({ code: 'RESERVATION_CLOSED', state: 'RELEASED' })
 })
 
-it('counts another amount, or nothing, and gives the rest back', async () => {
+it('confirmHold: counts another amount, or nothing, and gives the rest back', async () => {
   const { ask, hold, confirm, state } = await startShop('{ maxValue: 10 }')
   const [a, b] = [await hold(4), await hold(3)]
   expect(await confirm(a.id, 'changes: [{ name: "c", delta: 1 }]')).toMatchObject([{ appliedDelta: 1 }])
@@ -103,7 +103,7 @@ it('counts another amount, or nothing, and gives the rest back', async () => {
   expect((await ask('{ counter(name: "c") { updatedAt held } }')).counter).toEqual({ updatedAt, held: 0 })
 })
 
-it('holds the sum of changes to the same counter, at the last seat too, and refuses a sum of nothing', async () => {
+it('hold: holds the sum of changes to the same counter, at the last seat too, and refuses a sum of nothing', async () => {
   const { ask, refusal, holding, hold, confirm } = await startShop()
   await hold(1)
   const twice = '[{ name: "c" }, { name: "other" }, { name: "c" }]'
@@ -120,7 +120,7 @@ it('holds the sum of changes to the same counter, at the last seat too, and refu
     })
 })
 
-it('gives back what has expired, in reads without traffic, and counts it later only if there is room', async () => {
+it('held: gives back what has expired, in reads without traffic; confirmHold counts it later only if there is room', async () => {
   const { ask, refusal, hold, confirm, confirming, state, stateOf, pass } = await startShop()
   const [a, b] = [await hold(2, 'ttlSeconds: 10'), await hold(1, 'ttlSeconds: 100')]
   await pass(11)
@@ -148,15 +148,27 @@ it('gives back what has expired, in reads without traffic, and counts it later o
   expect(await state()).toMatchObject({ value: 3, held: 0 })
 })
 
-it('shows what is held of limits by period', async () => {
-  const { ask, hold } = await startShop('{ maxIn: [{ period: DAY, max: 5 }] }')
+it('limits: show what is held of them, which saturated additions leave', async () => {
+  const { ask, hold, add } = await startShop('{ maxIn: [{ period: DAY, max: 5 }], overflow: SATURATE }')
   await hold(2)
   expect(await ask('{ counter(name: "c") { limits { max used held } } }')).toEqual({
     counter: { limits: [{ max: 5, used: 0, held: 2 }] },
   })
+  expect((await ask(add(9))).incrementBy).toEqual({ value: 3 })
 })
 
-it('returns the same hold for the same key, in its present state, and extends nothing', async () => {
+it('confirmHold: counts of an expired hold what is left where the counter saturates, but not nothing', async () => {
+  const { ask, refusal, hold, confirm, confirming, pass, add } = await startShop(
+    '{ maxValue: 3, overflow: SATURATE }',
+  )
+  const [a, b] = [await hold(2, 'ttlSeconds: 10'), await hold(1, 'ttlSeconds: 10')]
+  await pass(11)
+  await ask(add(2))
+  expect(await confirm(a.id)).toMatchObject([{ value: 3, appliedDelta: 1 }])
+  expect(await refusal(confirming(b.id))).toMatchObject({ state: 'EXPIRED', left: 0 })
+})
+
+it('hold(idempotencyKey:): returns the same hold, in its present state, and extends nothing', async () => {
   const { ask, refusal, holding, state, pass } = await startShop()
   const request = holding('[{ name: "c", delta: 2 }]', 'ttlSeconds: 100, idempotencyKey: "k"')
   const first = (await ask(request)).hold
@@ -171,7 +183,7 @@ it('returns the same hold for the same key, in its present state, and extends no
   expect(await refusal(other)).toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
 })
 
-it('extends an open hold, to a day after it was made at most', async () => {
+it('extendHold: extends an open hold, to a day after it was made at most', async () => {
   const { ask, hold, pass, state } = await startShop()
   const { id, expiresAt } = await hold(1, 'ttlSeconds: 60')
   const extend = async (seconds: number) =>
@@ -205,13 +217,13 @@ it.each([
     'mutation { hold(changes: [{ name: "x", delta: 9007199254740991 }, { name: "x" }]) { id } }',
     'changes.1.delta',
   ],
-])('refuses %s', async (_, query, argument) => {
+])('holds: refuses %s', async (_, query, argument) => {
   const { refusal, hold } = await startShop()
   const { id } = await hold(1)
   expect(await refusal(query.replace('@', id))).toMatchObject({ code: 'BAD_USER_INPUT', argument })
 })
 
-it('refuses counters with slots, and more than a SafeInt in all', async () => {
+it('hold: refuses counters with slots, and more than a SafeInt in all', async () => {
   const { ask, refusal, holding } = await startShop()
   await ask('mutation { defineCounter(name: "s", definition: { slots: 2 }) { name } }')
   expect(await refusal(holding('[{ name: "s" }]'))).toMatchObject({ code: 'BAD_USER_INPUT' })
@@ -223,7 +235,7 @@ it('refuses counters with slots, and more than a SafeInt in all', async () => {
   ).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'definition.slots' })
 })
 
-it('lists open holds in pages, in the order in which they expire', async () => {
+it('holds: lists open holds in pages, in the order in which they expire', async () => {
   const { ask, hold } = await startShop('{}')
   const ids: string[] = []
   for (const seconds of [300, 100, 200]) ids.push((await hold(1, `ttlSeconds: ${seconds}`)).id)

@@ -435,7 +435,7 @@ type StoredRow = Record<
   number
 > & { first_expiry: number | null; next: number | null }
 
-it(`agrees with plain maps over ${RUNS} random runs, through two processes, whose databases have clocks of their own`, async () => {
+it(`holds: agree with plain maps over ${RUNS} random runs, through two processes, whose databases have clocks of their own`, async () => {
   const seen = new Map<string, number>()
   const nodes = await openNodes()
   await fc.assert(
@@ -725,7 +725,7 @@ it.each<[string, (nth: Nth, other: Hold) => Promise<unknown>]>([
   ['a reset', ({ counters }) => counters.reset(seat, 3)],
   ['a lower bound', ({ counters }) => counters.define(seat, { maxValue: 0 })],
   ['a late confirmation', ({ holds }, other) => holds.confirm(other, seats)],
-])('does not open a hold again whose room %s took, where the clock is put back by 10 s', async (_, take) => {
+])('holds: do not open again whose room %s took, where the clock is put back by 10 s', async (_, take) => {
   const { nodeAt, clockAt } = await openNodes()
   const { counters, holds } = nodeAt(0)
   await counters.define(seat, { maxValue: 3 })
@@ -751,7 +751,7 @@ it.each<[string, (nth: Nth, other: Hold) => Promise<unknown>]>([
 it.each([
   ['behind', 1, 1000],
   ['ahead', 0, 6000],
-])('sells a room once where the clock of the node that made the hold is 5 s %s', async (_, maker, until) => {
+])('hold: sells a room once where the clock of its node is 5 s %s', async (_, maker, until) => {
   const { nodeAt, clockAt } = await openNodes()
   clockAt(0).at += 5000
   const [making, selling, behind] = [nodeAt(maker), nodeAt(0), nodeAt(1)]
@@ -770,7 +770,7 @@ it.each([
   }
 })
 
-it('sells each seat once to callers of two nodes whose clocks are 5 s apart, and turned meanwhile', async () => {
+it('hold: sells each seat once to callers of two nodes whose clocks are 5 s apart, and turned meanwhile', async () => {
   const { nodeAt, clockAt, query } = await openNodes()
   const random = createRandom()
   clockAt(1).at -= 5000

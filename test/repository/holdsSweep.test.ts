@@ -30,7 +30,7 @@ async function sums(target: Target) {
   return { stored, open }
 }
 
-it('deletes holds 30 days after they have expired, or would have, and leaves what is held right', async () => {
+it('sweepHolds: deletes holds 30 days after they have expired, or would have, and leaves what is held right', async () => {
   const target = await freshDatabase()
   const { counters, holds } = openTestNth(target)
   const hold = (delta: number, name = 'c') => holds.hold('n', [{ name, delta }], times)
@@ -63,7 +63,7 @@ it('deletes holds 30 days after they have expired, or would have, and leaves wha
   expect(after.revision).toBeGreaterThan(revision)
 })
 
-it('sweeps many holds, also of deleted counters, in batches', async () => {
+it('sweepHolds: sweeps many holds, also of deleted counters, in batches', async () => {
   const target = await freshDatabase()
   const { counters, holds } = openTestNth(target)
   for (const name of ['c', 'gone']) await holds.hold('n', [{ name, delta: 1 }], times)
@@ -87,7 +87,7 @@ it('sweeps many holds, also of deleted counters, in batches', async () => {
   expect(await query(target, 'select count(*) as n from hold')).toEqual([{ n: 0 }])
 })
 
-it('deletes a hold with all of its parts, whose other ones could be confirmed', async () => {
+it('sweepHolds: deletes a hold with all of its parts, whose other ones could be confirmed', async () => {
   const target = await freshDatabase()
   const { holds } = openTestNth(target)
   const names = upTo(1000).map((index) => `c${index}`)

@@ -13,7 +13,7 @@ function namesOf(count: number): string[] {
   return upTo(count).map((index) => `c${index}`)
 }
 
-it('answers in the order given, the same counter again included', async () => {
+it('incrementMany: answers in the order given, the same counter again included', async () => {
   const { ask } = await startService()
   const changes = [{ name: 'b', delta: 2 }, { name: 'a' }, { name: 'b', delta: -3 }, { name: 'a', delta: 0 }]
   expect((await ask(MANY, { changes })).incrementMany).toEqual([
@@ -26,7 +26,7 @@ it('answers in the order given, the same counter again included', async () => {
   expect(counters).toEqual([{ value: 1 }, { value: -1 }])
 })
 
-it('changes nothing if one change is refused, and says which one', async () => {
+it('incrementMany: changes nothing if one change is refused, and says which one', async () => {
   const { ask, refusal } = await startService()
   await ask('mutation { defineCounter(name: "rare", definition: { maxValue: 2 }) { maxValue } }')
   await ask(MANY, { changes: [{ name: 'rare' }, { name: 'a', delta: 7 }] })
@@ -41,7 +41,7 @@ it('changes nothing if one change is refused, and says which one', async () => {
   expect(counters).toMatchObject([{ value: 7 }, { value: 0, createdAt: null }, { value: 1 }])
 })
 
-it('refuses a cart in the transaction that finds the bound, whatever else is in it', async () => {
+it('incrementMany: refuses a cart in the transaction that finds the bound, whatever else is in it', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define({ namespace: 'n', name: 'rare' }, { maxValue: 1 })
   const cart = () =>
@@ -55,7 +55,7 @@ it('refuses a cart in the transaction that finds the bound, whatever else is in 
   expect(statements).toHaveLength(2)
 })
 
-it('refuses one cart without harm to others in the same flush', async () => {
+it('incrementMany: refuses one cart without harm to others in the same flush', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define({ namespace: 'n', name: 'rare' }, { maxValue: 10 })
   const carts = await Promise.all(
@@ -85,7 +85,7 @@ it.each([
   ['a fraction', [{ name: 'a' }, { name: 'a', delta: 0.5 }], { argument: 'changes.1.delta' }],
   ['a change of nothing', [{ delta: 1 }], { argument: 'changes.0' }],
   ['null', [null], { argument: 'changes.0' }],
-])('refuses %s', async (_, changes, details) => {
+])('incrementMany: refuses %s', async (_, changes, details) => {
   const { ask, refusal } = await startService()
   for (const __ of upTo(3)) {
     expect(await refusal(MANY, { changes })).toEqual({ code: 'BAD_USER_INPUT', ...details })
@@ -93,7 +93,7 @@ it.each([
   expect(await ask('{ counter(name: "a") { value } }')).toEqual({ counter: { value: 0 } })
 })
 
-it('takes 1 000 changes, as variables and as literals', async () => {
+it('incrementMany: takes 1 000 changes, as variables and as literals', async () => {
   const { ask } = await startService()
   const names = namesOf(1000)
   const literals = names.map((name) => `{ name: "${name}" }`).join(' ')
@@ -107,7 +107,7 @@ it('takes 1 000 changes, as variables and as literals', async () => {
   }
 })
 
-it('refuses lists that would be too long before it counts', async () => {
+it('incrementMany: refuses lists that would be too long before it counts', async () => {
   const { ask, refusal } = await startService()
   const fields = upTo(60)
     .map((index) => `a${index}: counter { value name }`)

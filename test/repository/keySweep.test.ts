@@ -17,7 +17,7 @@ const sweep = (database: Database, ageMs: number) =>
 it.each([
   ['a millisecond before the end of its lifetime', -1, true],
   ['at the very end of its lifetime', 0, false],
-])('judges a key alike in calls and sweeps, %s', async (_, byMs, isReplayed) => {
+])('idempotencyKey: judges a key alike in calls and sweeps, %s', async (_, byMs, isReplayed) => {
   const ttlMs = 3_600_000
   const [clock = expect.fail('There is one')] = sessionClocks(1, Date.parse('2027-02-28T12:00:00.250Z'))
   const target = clock.of(await freshDatabase())
@@ -32,7 +32,7 @@ it.each([
   expect(await increment()).toMatchObject({ value: isReplayed ? 1 : 2, isReplayed: true })
 })
 
-it('sweeps old keys in batches, while others are written', async () => {
+it('sweepKeys: sweeps old keys in batches, while others are written', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
@@ -55,7 +55,7 @@ it.each([
   ['ahead', 3_600_000],
   ['behind', -3_600_000],
 ])(
-  'knows a repeat through a process whose clock is an hour %s, and sweeps no key for that',
+  'idempotencyKey: knows a repeat through a process whose clock is an hour %s, and sweeps no key for that',
   async (_, byMs) => {
     const target = await freshDatabase()
     const keyTtlMs = 1_800_000
@@ -76,7 +76,7 @@ it.each([
   },
 )
 
-it('does not sweep a key that is used again after it was found old', async () => {
+it('sweepKeys: does not sweep a key that is used again after it was found old', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })

@@ -8,7 +8,7 @@ import { filledUp, freshDatabase, query } from '../support/database/database.ts'
 import { readsOf } from '../support/database/rowsRead.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
-it('lists the highest, the lowest, and the latest changes, including what was changed just before', async () => {
+it('counters(orderBy:): lists the highest, the lowest, and the latest changes, including what was changed just before', async () => {
   const { list, set, ask } = await listedService()
   await set({ silver: 2, gold: 30, bronze: -1 })
   await ask('mutation { increment(name: "elsewhere", namespace: "m") { value } }')
@@ -32,7 +32,7 @@ const RANKED = `query($orderBy: CounterOrder!, $first: Int, $after: String, $las
   }
 }`
 
-it('returns ranks counted from the top, or from a cursor that contains its own rank', async () => {
+it('rank: returns ranks counted from the top, or from a cursor that contains its own rank', async () => {
   const { ask, set } = await listedService()
   await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
   const page = async (variables: object) => {
@@ -78,7 +78,7 @@ it('returns ranks counted from the top, or from a cursor that contains its own r
   expect((await page({ orderBy: 'NAME_ASC', first: 1 })).ranks).toEqual([['a', null]])
 })
 
-it("shows each counter's current value beside the value that it is listed by", async () => {
+it("counters(orderBy:): shows each counter's current value beside the value that it is listed by", async () => {
   const target = await freshDatabase()
   const { counters, leaderboard } = openTestNth(target)
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
@@ -100,7 +100,7 @@ it("shows each counter's current value beside the value that it is listed by", a
   }
 })
 
-it('lists what was defined and never changed behind the latest changes', async () => {
+it('counters(orderBy:): lists what was defined and never changed behind the latest changes', async () => {
   const { list, ask, set } = await listedService()
   await ask('mutation { defineCounter(name: "new", namespace: "n", definition: { maxValue: 5 }) { value } }')
   await set({ old: 1 })
@@ -110,7 +110,7 @@ it('lists what was defined and never changed behind the latest changes', async (
 })
 
 it.each(ORDERS)(
-  'pages in the order %s, forward and backward, without missing or repeating any',
+  'counters(orderBy:): pages in the order %s, forward and backward, without missing or repeating any',
   async (orderBy) => {
     const { list, set } = await listedService()
     const sizes = fc.integer({ min: 1, max: 9 })
@@ -141,7 +141,7 @@ it.each(ORDERS)(
   },
 )
 
-it('continues from a cursor when values have changed meanwhile, also when its counter is gone', async () => {
+it('counters(orderBy:): continues from a cursor when values have changed meanwhile, also when its counter is gone', async () => {
   const { list, set, ask } = await listedService()
   await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
   const { pageInfo } = await list({ orderBy: 'VALUE_DESC', first: 2 })
@@ -172,7 +172,7 @@ it.each([
   ],
   ['first and last', { first: 1, last: 1 }, { argument: 'last' }],
   ['too many', { first: 501 }, { argument: 'first', limit: 500 }],
-])('refuses %s', async (_, variables, details) => {
+])('counters(orderBy:): refuses %s', async (_, variables, details) => {
   const { refusal, ask, set } = await listedService()
   await set({ a: 1 })
   expect(await refusal(LIST, { orderBy: 'VALUE_DESC', ...variables })).toEqual({
@@ -182,7 +182,7 @@ it.each([
   expect(await ask('{ counter(name: "a", namespace: "n") { value } }')).toEqual({ counter: { value: 1 } })
 })
 
-it('refuses a cursor of values as one by name or by change', async () => {
+it('counters(orderBy:): refuses a cursor of values as one by name or by change', async () => {
   const { refusal, list, set } = await listedService()
   await set({ a: 1 })
   const after = (await list({ orderBy: 'VALUE_DESC' })).edges[0].cursor
@@ -200,7 +200,7 @@ it('refuses a cursor of values as one by name or by change', async () => {
       expect(await refusal(LIST, { orderBy, after })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
 })
 
-it('moves what was changed by 0 to the latest changes', async () => {
+it('counters(orderBy:): moves what was changed by 0 to the latest changes', async () => {
   const target = await freshDatabase()
   let now = Date.UTC(2026, 2, 1)
   const { counters, leaderboard } = openTestNth(target, { now: () => new Date(now) })
@@ -218,7 +218,7 @@ it('moves what was changed by 0 to the latest changes', async () => {
 })
 
 it.each(ORDERS)(
-  'reads no more than a page of 20 000 counters in the order %s, also among many that are the same',
+  'counters(orderBy:): reads no more than a page of 20 000 counters in the order %s, also among many that are the same',
   async (order) => {
     const target = await freshDatabase({ isReused: false })
     const { counters } = openTestNth(target)

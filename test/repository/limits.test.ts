@@ -24,7 +24,7 @@ function refusal(call: Promise<unknown>): Promise<NthError['extensions']> {
   )
 }
 
-it('refuses additions beyond a limit by period, says when it resets, and shows what is used', async () => {
+it('maxIn: refuses additions beyond a limit by period, says when it resets, and shows what is used', async () => {
   const { ask, send } = await startService()
   expect(await ask(define('{ maxIn: [{ period: MONTH, max: 10 }, { period: DAY, max: 8 }] }'))).toEqual({
     defineCounter: {
@@ -69,7 +69,7 @@ it.each([
   ['a limit of a counter with slots', '{ slots: 2, maxIn: [{ period: DAY, max: 1 }] }', 'slots'],
   ['a period twice', '{ maxIn: [{ period: DAY, max: 1 }, { period: DAY, max: 2 }] }', 'maxIn.1.period'],
   ['a negative limit', '{ maxIn: [{ period: DAY, max: -1 }] }', 'maxIn.0.max'],
-])('refuses %s', async (_, definition, part) => {
+])('maxIn: refuses %s', async (_, definition, part) => {
   const { ask, send } = await startService()
   await ask(define('{ maxIn: [{ period: MONTH, max: 10 }] }'))
   const { errors } = await send(define(definition))
@@ -79,7 +79,7 @@ it.each([
   })
 })
 
-it('may set a limit below what is used, keeps it where a definition does not name it, and removes it', async () => {
+it('maxIn: may set a limit below what is used, keeps it where a definition does not name it, and removes it', async () => {
   const { ask, send } = await startService()
   await ask(add(5))
   expect((await ask(define('{ maxIn: [{ period: DAY, max: 3 }] }'))).defineCounter).toEqual({
@@ -93,7 +93,7 @@ it('may set a limit below what is used, keeps it where a definition does not nam
   expect((await ask(add(1))).incrementBy).toMatchObject({ value: 6 })
 })
 
-it('stores limits so that earlier versions refuse their counters', async () => {
+it('maxIn: stores limits so that earlier versions refuse their counters', async () => {
   const { ask, target } = await startService()
   await ask(define('{ maxIn: [{ period: DAY, max: 3 }, { period: MONTH, max: 9007199254740991 }] }'))
   const [{ periods, version }] = (await query(target, 'select periods, version from counter')) as [
@@ -108,7 +108,7 @@ it('stores limits so that earlier versions refuse their counters', async () => {
   expect(after).toMatchObject({ periods: Buffer.from('HOUR:90,DAY,MONTH'), version: version + 1 })
 })
 
-it('says of several limits when the last one resets, and of bounds only that they are reached', async () => {
+it('maxIn: says of several limits when the last one resets, and of bounds only that they are reached', async () => {
   const { counters } = openTestNth(await freshDatabase(), turnedClock('2027-02-28T22:30:00Z'))
   const maxIn = PERIODS.map((period) => ({ period, max: 2 }))
   await counters.define(key, { periods: maxIn, maxIn, timeZone: 'Europe/Berlin' })
@@ -125,7 +125,7 @@ it('says of several limits when the last one resets, and of bounds only that the
   expect([period, limit]).toEqual([undefined, 2])
 })
 
-it('restarts at midnight of its time zone, and counts a subject and a key once', async () => {
+it('maxIn: restarts at midnight of its time zone, and counts a subject and a key once', async () => {
   const clock = turnedClock('2027-02-28T22:59:59.999Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.define(key, { timeZone: 'Europe/Berlin', maxIn: [{ period: 'DAY', max: 2 }] })
@@ -144,7 +144,7 @@ it('restarts at midnight of its time zone, and counts a subject and a key once',
   expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 4 })
 })
 
-it('lets two processes add exactly what a limit allows, over the end of a period', async () => {
+it('maxIn: lets two processes add exactly what a limit allows, over the end of a period', async () => {
   const database = await freshDatabase()
   const clock = turnedClock('2027-02-28T22:59:00Z')
   const processes = upTo(2).map(() => openTestNth(database, clock))

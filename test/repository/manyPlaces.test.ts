@@ -16,7 +16,7 @@ const LEADERBOARDS = ['n1', 'n2'].flatMap((namespace) =>
 )
 const MAX = Number.MAX_SAFE_INTEGER
 
-it('returns the place and the neighbors of each counter on each leaderboard, whatever its blocks', async () => {
+it('place, neighbors: returns the place and the neighbors of each counter on each leaderboard, whatever its blocks', async () => {
   const value = fc.oneof(
     { weight: 8, arbitrary: fc.integer({ min: -4, max: 4 }) },
     { weight: 1, arbitrary: fc.constantFrom(-MAX, 1 - MAX, MAX - 1, MAX) },
@@ -87,7 +87,7 @@ it('returns the place and the neighbors of each counter on each leaderboard, wha
   )
 })
 
-it('reads many places in one snapshot, with at most 50 selects a statement', async () => {
+it('place: reads many places in one snapshot, with at most 50 selects a statement', async () => {
   const target = await freshDatabase()
   await fill(target, [upTo(300)])
   const { leaderboard } = openTestNth(target)
@@ -105,7 +105,7 @@ it('reads many places in one snapshot, with at most 50 selects a statement', asy
   expect(statements.filter((text) => text.includes(';'))).toEqual([])
 })
 
-it('reads the neighbors of many counters, and their places, in one snapshot each', async () => {
+it('neighbors: reads the neighbors of many counters, and their places, in one snapshot each', async () => {
   const target = await freshDatabase()
   await fill(target, [upTo(200)])
   const { leaderboard } = openTestNth(target)
@@ -126,7 +126,7 @@ it('reads the neighbors of many counters, and their places, in one snapshot each
   expect(snapshots).toHaveLength(2)
 })
 
-it('takes little of the memory of MariaDB for 500 places', async ({ skip }) => {
+it('place: 500 places take little of the memory of MariaDB', async ({ skip }) => {
   const target = await freshDatabase({ isReused: false })
   const columns = await query(
     target,
@@ -177,7 +177,7 @@ async function set(nth: ReturnType<typeof openTestNth>, values: Record<string, n
 const numbered = (last: number, valueAt: (index: number) => number) =>
   Object.fromEntries(upTo(last).map((index) => [`c${index}`, valueAt(index)]))
 
-it('divides a new leaderboard as soon as a copy finds that it has doubled, and then each block', async () => {
+it('leaderboard blocks: a new leaderboard is divided as soon as a copy finds that it has doubled, and then each block', async () => {
   const target = await freshDatabase({ isReused: false })
   const nth = openTestNth(target)
   await set(
@@ -197,7 +197,7 @@ it('divides a new leaderboard as soon as a copy finds that it has doubled, and t
   ])
 })
 
-it('gives a value with many counters a block of its own, and does not try to split it again', async () => {
+it('leaderboard blocks: a value with many counters has a block of its own, which is not split again', async () => {
   const target = await freshDatabase({ isReused: false })
   const nth = openTestNth(target)
   await set(nth, { ...numbered(2500, () => 7), low: 1, high: 9 })
@@ -213,7 +213,7 @@ it('gives a value with many counters a block of its own, and does not try to spl
   expect(layouts).toEqual([])
 })
 
-it('splits at most 20 blocks after a copy, and goes on after the next one', async () => {
+it('leaderboard blocks: at most 20 are split after a copy, and more after the next one', async () => {
   const target = await freshDatabase({ isReused: false })
   await fill(target, [upTo(25_000)])
   const nth = openTestNth(target)
@@ -223,7 +223,7 @@ it('splits at most 20 blocks after a copy, and goes on after the next one', asyn
   expect(await sizesIn(target)).toEqual([...upTo(24).map(() => 1000), 1001])
 })
 
-it('changes nothing where no block begins any more, or where another process has just split it', async () => {
+it('leaderboard blocks: nothing changes where none begins any more, or where another process has just split it', async () => {
   const target = await freshDatabase({ isReused: false })
   await fill(target, [upTo(4000)])
   await divide(target, [100, 3000])
@@ -240,7 +240,7 @@ it('changes nothing where no block begins any more, or where another process has
   }
 })
 
-it('keeps the counts while several processes split the same blocks', async () => {
+it('leaderboard blocks: counts stay right while several processes split the same blocks', async () => {
   const target = await freshDatabase({ isReused: false })
   await fill(target, [upTo(9000).map((value) => value % 997)])
   const processes = upTo(3).map(() => openTestNth(target))

@@ -54,7 +54,7 @@ const steps = fc.oneof(
 
 type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 
-it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
+it(`counters: agree with a model in memory over ${OPERATIONS} random operations`, async () => {
   const { counters, leaderboard } = openTestNth(await freshDatabase(), STILL)
   let state: ModelState = emptyState
   const seen = new Map<string, number>()

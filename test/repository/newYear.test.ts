@@ -17,7 +17,7 @@ const CALLS = 1200
 /** By how much the clock of the second process is behind, in milliseconds. */
 const SKEW_MS = 300
 
-it("begins every year at its start on New Year's Eve in three time zones under load, and repeats no number", async () => {
+it("restartEvery: begins every year at its start on New Year's Eve in three time zones under load, and repeats no number", async () => {
   const clock = { at: 0 }
   const target = await freshDatabase()
   const random = createRandom()
@@ -59,7 +59,7 @@ it("begins every year at its start on New Year's Eve in three time zones under l
   for (const { faults } of processes) expect(faults).toEqual([])
 })
 
-it('begins the periods of sequences that restart every year, every month and never in one flush', async () => {
+it('restartEvery: begins the periods of sequences that restart every year, every month and never in one flush', async () => {
   const clock = { at: Date.UTC(2025, 11, 31, 23) }
   const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
   const nameOf = (restartEvery: string) => ({ namespace: 'n', name: restartEvery })
@@ -80,7 +80,7 @@ it('begins the periods of sequences that restart every year, every month and nev
   expect(statements).toHaveLength(2)
 })
 
-it('shows the number that was issued last, also after one of a process whose clock was ahead', async () => {
+it('lastFormatted: shows the number that was issued last, also after one of a process whose clock was ahead', async () => {
   const midnight = Date.UTC(2026, 0, 1)
   const target = await freshDatabase()
   const clock = { at: midnight - 1 }

@@ -6,7 +6,7 @@ import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const HOUR_MS = 3_600_000
-it('keeps the configured periods, in the time zone of the counter', async () => {
+it('defineCounter(periods:): keeps the configured periods, in the time zone of the counter', async () => {
   const clock = turnedClock('2026-11-21T18:29:00Z')
   const target = await freshDatabase()
   const { counters } = openTestNth(target, clock)
@@ -39,7 +39,7 @@ it('keeps the configured periods, in the time zone of the counter', async () => 
   expect(await valueIn(counters, 'YEAR')).toBe(null)
 })
 
-it('moves each total to the period of the new time zone that contains its midpoint', async () => {
+it('defineCounter(timeZone:): moves each total to the period of the new time zone that contains its midpoint', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.incrementBy(key, 3)
@@ -70,7 +70,7 @@ it('moves each total to the period of the new time zone that contains its midpoi
   })
 })
 
-it('refuses a definition that would add totals to more than a number can hold', async () => {
+it('defineCounter(periods:): refuses a definition that would add totals to more than a number can hold', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters, faults } = openTestNth(await freshDatabase(), clock)
   await counters.define(key, { periods: [{ period: 'HOUR' }] })
@@ -85,7 +85,7 @@ it('refuses a definition that would add totals to more than a number can hold', 
   expect(faults).toEqual([])
 })
 
-it('counts the first instant of an hour in that hour, also when it is read then', async () => {
+it('valueIn(HOUR): counts the first instant of an hour in that hour, also when it is read then', async () => {
   const clock = turnedClock('2026-11-30T21:00:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toMatchObject({ HOUR: 1 })
@@ -93,7 +93,7 @@ it('counts the first instant of an hour in that hour, also when it is read then'
   expect(history).toEqual([{ start: clock.at, end: clock.at + HOUR_MS, value: 1 }])
 })
 
-it('adds what comes together with a definition in the periods of before it, or of after it', async () => {
+it('defineCounter(timeZone:): adds what comes together with a definition in the periods of before it, or of after it', async () => {
   const { counters } = openTestNth(await freshDatabase(), turnedClock('2026-11-15T20:30:00Z'))
   await counters.incrementBy(key, 1)
   const before = [1, 2, 3].map(() => counters.incrementBy(key, 1))
@@ -105,7 +105,7 @@ it('adds what comes together with a definition in the periods of before it, or o
   expect(await valueIn(counters, 'HOUR')).toBe(7)
 })
 
-it('changes the time zone under load of two processes without losing a hit', async () => {
+it('defineCounter(timeZone:): changes the time zone under load of two processes without losing a hit', async () => {
   const clock = turnedClock('2026-11-15T20:30:00Z')
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target, clock))
@@ -140,7 +140,7 @@ it('changes the time zone under load of two processes without losing a hit', asy
   }
 })
 
-it('creates counters with the defaults of their namespace, and leaves existing ones unchanged', async () => {
+it('defineNamespace: creates counters with the defaults of their namespace, and leaves existing ones unchanged', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "old") { value } }')
   const definition = '{ timeZone: "america/new_york", periods: [{ period: WEEK, keepDays: 400 }] }'

@@ -23,7 +23,7 @@ const changes = fc.array(
   { maxLength: 10 },
 )
 
-it('places counters by what was added in the periods of their own time zones, now and in the past', async () => {
+it('place(period:): places counters by what was added in the periods of their own time zones, now and in the past', async () => {
   const rounds = fc.array(fc.record({ changes, waits: fc.nat(40 * 24 * HOUR_MS) }), {
     minLength: 1,
     maxLength: 5,
@@ -127,14 +127,14 @@ async function twoOfAnHour() {
   return { target, namespaces, add, places, wait }
 }
 
-it('counts in its hour what is copied hours later, as after an outage', async () => {
+it('period leaderboards: what is copied hours later, as after an outage, counts in its hour', async () => {
   const { add, places, wait } = await twoOfAnHour()
   await add('b', 3)
   wait(3)
   expect(await places()).toEqual([2, 1])
 })
 
-it('counts in its hour what a process that was killed hours ago had not copied', async () => {
+it('period leaderboards: what a process that was killed hours ago had not copied counts in its hour', async () => {
   const { target, places, wait } = await twoOfAnHour()
   await query(
     target,
@@ -144,7 +144,7 @@ it('counts in its hour what a process that was killed hours ago had not copied',
   expect(await places()).toEqual([2, 1])
 })
 
-it('keeps the last twelve leaderboards of a period, and deletes earlier ones', async () => {
+it('period leaderboards: the last twelve of a period are kept, and earlier ones deleted', async () => {
   const { target, places, wait } = await twoOfAnHour()
   const database = openTestDatabase(target)
   const sweep = (now: Date) => sweepPeriods({ database, now, shouldContinue: () => true })
@@ -158,7 +158,7 @@ it('keeps the last twelve leaderboards of a period, and deletes earlier ones', a
   expect(await query(target, left)).toEqual([])
 })
 
-it('fills the leaderboards without a counter that cannot be parsed, and reports it', async () => {
+it('period leaderboards: are filled without a counter that cannot be parsed, which is reported', async () => {
   const { target, namespaces } = await twoOfAnHour()
   await query(
     target,
@@ -171,7 +171,7 @@ it('fills the leaderboards without a counter that cannot be parsed, and reports 
   expect((await namespaces.read('n')).filled).toEqual(['HOUR'])
 })
 
-it('places what was added at the end of a period and copied after it', async () => {
+it('place(period:): places what was added at the end of a period and copied after it', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-11-30T23:59:59Z')
   const { counters, namespaces, leaderboard } = openTestNth(target, { now: () => new Date(now) })
@@ -186,7 +186,7 @@ it('places what was added at the end of a period and copied after it', async () 
   expect([await place('a', 202612), await place('b', 202612)]).toEqual([1, null])
 })
 
-it('follows a change of the tracked periods and of the time zone, and forgets deleted counters', async () => {
+it('place(period:): follows a change of the tracked periods and of the time zone, and forgets deleted counters', async () => {
   const target = await freshDatabase()
   const now = () => new Date('2026-11-30T20:00:00Z')
   const { counters, namespaces, leaderboard } = openTestNth(target, { now })

@@ -14,7 +14,7 @@ import { startService } from '../support/server/service.ts'
 stopClock()
 
 const HOUR_MS = 3_600_000
-it('returns to each caller their number in the hour, the day and the month', async () => {
+it('valueIn: returns to each caller their number in the hour, the day and the month', async () => {
   const { ask } = await startService()
   const fields = 'value hour: valueIn(period: HOUR) day: valueIn(period: DAY) month: valueIn(period: MONTH)'
   const { a, b } = await ask(
@@ -29,7 +29,7 @@ it('returns to each caller their number in the hour, the day and the month', asy
   expect([increment.week, increment.year, counter]).toEqual([null, null, { week: 14, year: 14 }])
 })
 
-it('restarts period totals with each hour, day and month, while the value continues', async () => {
+it('valueIn: restarts period totals with each hour, day and month, while the value continues', async () => {
   const clock = turnedClock('2027-02-28T22:59:59.999Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   const seen = []
@@ -50,7 +50,7 @@ it('restarts period totals with each hour, day and month, while the value contin
   ])
 })
 
-it('repeats the numbers of the first call, also when its month is over', async () => {
+it('valueIn: repeats the numbers of the first call with an idempotency key, also when its month is over', async () => {
   const clock = turnedClock('2027-01-31T23:59:59Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.incrementBy(key, 11)
@@ -65,7 +65,7 @@ it('repeats the numbers of the first call, also when its month is over', async (
   expect(await valueIn(counters, 'MONTH')).toBe(1)
 })
 
-it('refuses it also where many counters are changed in one flush, and changes the others', async () => {
+it('valueIn: a total beyond the safe range is refused, also where many counters are changed in one flush, and the others are changed', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(4).map((index) => ({ namespace: 'n', name: `c${index}` }))
   const full = keys[1] ?? key
@@ -96,7 +96,7 @@ it.each([
   // Each process takes the periods of the other for those of a wrong clock.
   ['a new year that is far ahead of the clock of the database', '2097-12-30T00:59:59.999Z'],
 ])(
-  'loses no hit, and refuses none, at each hour up to %s, in two processes with clocks 300 ms apart',
+  'valueIn: loses no hit, and refuses none, at each hour up to %s, in two processes with clocks 300 ms apart',
   async (_, from) => {
     const clock = turnedClock(from)
     const target = await freshDatabase()

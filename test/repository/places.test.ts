@@ -13,7 +13,7 @@ import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const MIGRATIONS = join(import.meta.dirname, '../../schema/migrations')
 
-it('counts blocks of a thousand, and never splits equal values, while two processes change them', async () => {
+it('leaderboard blocks: have a thousand rows, and never split equal values, while two processes change them', async () => {
   const target = await freshDatabase({ isReused: false })
   const values = upTo(9000).map((id) => (id <= 3000 ? 7 : id))
   await fill(target, [values])
@@ -76,7 +76,7 @@ it('counts blocks of a thousand, and never splits equal values, while two proces
       expect(sorted.filter((value) => value === 7).length, `block from ${from_value}`).toBeGreaterThan(1000)
 })
 
-it('reads neighbors as of one instant, also if one moves meanwhile', async () => {
+it('neighbors: are those of one instant, also if one moves meanwhile', async () => {
   const target = await freshDatabase()
   let lists = 0
   const proxied = await startProxy(target, async (statement): Promise<'passes'> => {
@@ -92,7 +92,7 @@ it('reads neighbors as of one instant, also if one moves meanwhile', async () =>
   expect(lists).toBe(1)
 })
 
-it('counts anew what a process of an earlier version has changed without counting', async () => {
+it('leaderboard blocks: what a process of an earlier version has changed without counting is counted anew', async () => {
   const target = await freshDatabase()
   await fill(target, [upTo(30)])
   await divide(target, [10, 20])
@@ -106,7 +106,7 @@ it('counts anew what a process of an earlier version has changed without countin
   expect(await wrongBlocks(target)).toEqual([])
 })
 
-it('has the places of a database of the version before, whose migration may be interrupted', async () => {
+it('place: is there in a database of the version before, whose migration may be interrupted', async () => {
   const target = await freshDatabase({ migrated: false })
   const folder = await temporaryDirectory()
   const files = (await readdir(MIGRATIONS)).filter((name) => name < '0007')

@@ -11,7 +11,7 @@ import { openTestNth } from '../support/server/nth.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-it('reads a counter by name once, and then by the id that it has cached, without what is not selected', async () => {
+it('counter: reads a counter by name once, and then by the id that it has cached, without what is not selected', async () => {
   const url = await freshDatabase()
   await openTestNth(url).counters.incrementBy(key, 1)
   const { counters } = openTestNth(url)
@@ -26,7 +26,7 @@ it('reads a counter by name once, and then by the id that it has cached, without
   ])
 })
 
-it('reads those of many counters by name whose rows are not cached, and finds each once', async () => {
+it('counters: reads those of many counters by name whose rows are not cached, and finds each once', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(50).map((index) => ({ namespace: 'n', name: `c${index}` }))
   const written = keys.filter((_, index) => index % 2 === 0)
@@ -55,7 +55,7 @@ const steps = fc.oneof(
   ofKind('read', 4, { keys: fc.array(names, { minLength: 1 }) }),
 )
 
-it('reads by ids what it reads by names, whichever process changes, defines and deletes what it has cached', async () => {
+it('counters: are read by ids as by names, whichever process changes, defines and deletes what is cached', async () => {
   const url = await freshDatabase()
   const caching = openTestNth(url).counters
   const other = openTestNth(url).counters

@@ -41,7 +41,7 @@ it.each([
   ['periods and slots', fc.oneof(hit, hit, periods, slots, wait), PERIODS],
   ['zones and slots', fc.oneof(hit, hit, zone, slots, wait), PERIODS],
   ['zones, periods and slots', fc.oneof(hit, hit, zone, periods, slots, wait), []],
-])('counts each hit once, whatever %s a counter is given meanwhile', async (_, step, summed) => {
+])('history: counts each hit once, whatever %s a counter is given meanwhile', async (_, step, summed) => {
   const steps = fc.array(step, { minLength: 5, maxLength: 30 })
   let now = 0
   let names = 0

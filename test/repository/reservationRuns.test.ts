@@ -14,7 +14,7 @@ const step = fc.record({
   pick: fc.nat(),
 })
 
-it('agrees with a model over random steps', async () => {
+it('reservations: agree with a model over random steps', async () => {
   const target = await freshDatabase()
   const { sequences, faults } = openTestNth(target)
   await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
@@ -69,7 +69,7 @@ it('agrees with a model over random steps', async () => {
   expect(faults).toEqual([])
 })
 
-it('leaves no gap behind 40 callers in two processes who confirm, give back, forget, and use keys again', async () => {
+it('reservations: leave no gap behind 40 callers in two processes who confirm, give back, forget, and use keys again', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
   const [first] = processes

@@ -23,7 +23,7 @@ async function startInvoices() {
   }
 }
 
-it('holds a number until it is confirmed, which can be repeated', async () => {
+it('reserveInSequence: holds a number until confirmReservation, which can be repeated', async () => {
   const { ask, refusal, reserve, confirm } = await startInvoices()
   const reserved = await reserve({ ttl: 60 })
   expect(reserved).toMatchObject({ value: 1, formatted: 'INV-001', state: 'RESERVED' })
@@ -43,7 +43,7 @@ it('holds a number until it is confirmed, which can be repeated', async () => {
   expect(node).toEqual({ id: reserved.id, state: 'CONFIRMED', value: 1 })
 })
 
-it('issues released and expired numbers first, lowest first, and then continues', async () => {
+it('reserveInSequence: issues released and expired numbers first, lowest first, and then continues', async () => {
   const { target, refusal, ask, reserve, confirm, release } = await startInvoices()
   const [one, two, three, four] = [await reserve(), await reserve(), await reserve(), await reserve()]
   expect(await release(three.id)).toEqual({ id: three.id, value: 3, state: 'RELEASED' })
@@ -70,7 +70,7 @@ it('issues released and expired numbers first, lowest first, and then continues'
   expect(await group()).toMatchObject({ nextValue: 6 })
 })
 
-it('issues, confirms and takes back the numbers of several groups in one flush', async () => {
+it('reservations: numbers of several groups are reserved, confirmed and released in one flush', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
   const reserve = (group: string) => sequences.reserve({ namespace: 'n', sequence: 's', group }, 60)
@@ -85,7 +85,7 @@ it('issues, confirms and takes back the numbers of several groups in one flush',
   expect(again.map(({ value }) => value)).toEqual([1, 2, 1, 2])
 })
 
-it('reissues what is released in one flush lowest first, also to those who reserve in it', async () => {
+it('reserveInSequence: reissues what is released in one flush lowest first, also to those who reserve in it', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
   const reserve = () => sequences.reserve(KEY, 60)
@@ -104,7 +104,7 @@ it.each([
   ['a millisecond before', -1, 'RESERVED', 2],
   ['at', 0, 'EXPIRED', 1],
 ])(
-  'judges a reservation alike in all calls, %s the instant at which it expires',
+  'reservations: all calls judge alike whether one has expired, %s its instant',
   async (_, byMs, state, next) => {
     const [clock = expect.fail('There is one')] = sessionClocks(1, Date.parse('2027-02-28T12:00:00.250Z'))
     const { sequences } = openTestNth(clock.of(await freshDatabase()))
@@ -119,7 +119,7 @@ it.each([
   },
 )
 
-it('makes one reservation for one key, and returns its present state to a repeat', async () => {
+it('reserveInSequence(idempotencyKey:): makes one reservation, and returns its present state to a repeat', async () => {
   const { target, refusal, reserve, confirm } = await startInvoices()
   const first = await reserve({ key: 'k' })
   expect(await reserve({ key: 'k' })).toEqual(first)
@@ -131,7 +131,7 @@ it('makes one reservation for one key, and returns its present state to a repeat
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [2], free: [] })
 })
 
-it('shows the group of a number, so that clients keep it up to date', async () => {
+it('reservations: show the group of their number, so that clients keep it up to date', async () => {
   const { ask, reserve } = await startInvoices()
   const { id } = await reserve()
   const GROUP = 'group { id name lastValue lastFormatted nextValue nextFormatted }'
@@ -148,7 +148,7 @@ it('shows the group of a number, so that clients keep it up to date', async () =
   expect(node.group).toEqual(sequence.group)
 })
 
-it('does not mix reservations with numbers that are taken', async () => {
+it('reserveInSequence: does not mix with nextInSequence', async () => {
   const { ask, send, refusal } = await startInvoices()
   for (const [call, other] of [
     ['nextInSequence(name: "invoice") { value }', 'reserveInSequence'],
@@ -180,12 +180,12 @@ it.each([
   ],
   ['reserveInSequence(name: "invoice", ttlSeconds: 0) { id }', 'BAD_USER_INPUT', 'ttlSeconds'],
   ['reserveInSequence(name: "invoice", ttlSeconds: 86401) { id }', 'BAD_USER_INPUT', 'ttlSeconds'],
-])('refuses %s', async (field, code, argument?: string) => {
+])('reservations: refuses %s', async (field, code, argument?: string) => {
   const { refusal } = await startInvoices()
   expect(await refusal(`mutation { ${field} }`)).toMatchObject({ code, ...(argument && { argument }) })
 })
 
-it('ends at the highest number, and reissues released numbers', async () => {
+it('reserveInSequence: ends at the highest number, and reissues released numbers', async () => {
   const { ask, refusal, reserve, release } = await startInvoices()
   await ask('mutation { defineSequence(name: "invoice", definition: { maxValue: 2 }) { id } }')
   const [, two] = [await reserve(), await reserve()]
@@ -194,7 +194,7 @@ it('ends at the highest number, and reissues released numbers', async () => {
   expect(await reserve()).toMatchObject({ value: 2 })
 })
 
-it('reissues released numbers in descending order for a sequence that counts down', async () => {
+it('reserveInSequence: reissues released numbers in descending order for a sequence that counts down', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true, startValue: 10, step: -2 })
   const key = { namespace: 'n', sequence: 's', group: '' }
@@ -214,7 +214,7 @@ it('reissues released numbers in descending order for a sequence that counts dow
   expect(again.map(({ value }) => value)).toEqual([10, 8, 4])
 })
 
-it('refuses to reverse its direction, as released numbers would then be issued twice', async () => {
+it('defineSequence: refuses to reverse a gapless sequence, as released numbers would then be issued twice', async () => {
   const { ask, refusal } = await startInvoices()
   await ask(RESERVE)
   const reversal =
@@ -222,7 +222,7 @@ it('refuses to reverse its direction, as released numbers would then be issued t
   expect(await refusal(reversal)).toEqual({ code: 'BAD_USER_INPUT', argument: 'definition.step' })
 })
 
-it('issues nothing beyond its bounds, not even a released number', async () => {
+it('reserveInSequence: issues nothing beyond its bounds, not even a released number', async () => {
   const { ask, refusal, target, reserve, release } = await startInvoices()
   const held = [await reserve(), await reserve(), await reserve(), await reserve()]
   await query(target, 'update reservation set expires_at = utc_timestamp(3) where value = 4')
@@ -236,7 +236,7 @@ it('issues nothing beyond its bounds, not even a released number', async () => {
   expect(await refusal(RESERVE)).toEqual({ code: 'SEQUENCE_EXHAUSTED', limit: 3, lastValue: 4 })
 })
 
-it('reads few of 20 000 reservations to find the lowest that has expired, or that none has', async () => {
+it('reserveInSequence: reads few of 20 000 reservations to find the lowest that has expired, or that none has', async () => {
   const target = await freshDatabase({ isReused: false })
   const { sequences } = openTestNth(target)
   await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })

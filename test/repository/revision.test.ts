@@ -18,7 +18,7 @@ import { startService } from '../support/server/service.ts'
 
 stopClock()
 
-it('begins with the time of the database in microseconds since 2020, above that of names without a row', async () => {
+it('revision: begins with the time of the database in microseconds since 2020, above that of names without a row', async () => {
   const target = await freshDatabase()
   const { counters, sequences } = openTestNth(target)
   const mark = (await counters.read(counter)).revision
@@ -44,7 +44,7 @@ it.each([
   ['one with bounds', { maxValue: 1000 }, 1],
   ['one with slots', { slots: 8 }, 1],
   ['more counters than are locked one by one', {}, 20],
-])('rises by one with each call, also in one flush: %s', async (_, definition, others) => {
+])('revision: rises by one with each call, also in one flush: %s', async (_, definition, others) => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(others).map((index) => ({ namespace: 'n', name: `c${index}` }))
   for (const key of keys) await counters.define(key, definition)
@@ -60,7 +60,7 @@ it.each([
   }
 })
 
-it('rises from the first change on, whatever the way in which that is written', async () => {
+it('revision: rises from the first change on, whatever the way in which that is written', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keyOf = (name: string) => ({ namespace: 'n', name })
   const claim = (name: string) => ({ claim: claimOf('n', name, []), ...withRevision })
@@ -80,7 +80,7 @@ it('rises from the first change on, whatever the way in which that is written', 
   }
 })
 
-it('is raised by what changes the counter, and by nothing else', async () => {
+it('revision: is raised by what changes the counter, and by nothing else', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const claim = claimOf('n', 'k', [])
   await counters.incrementBy(counter, 1)
@@ -127,7 +127,7 @@ it('is raised by what changes the counter, and by nothing else', async () => {
   expect(await rise(() => counters.define(counter, { slots: 1 }))).toBe(1)
 })
 
-it('is returned by each change as the next read returns it', async () => {
+it('revision: is returned by each change as the next read returns it', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const changes: [string, () => Promise<CounterChange>][] = [
     ['first definition', () => counters.define(counter, { maxValue: 100 }, withRevision)],
@@ -143,7 +143,7 @@ it('is returned by each change as the next read returns it', async () => {
   }
 })
 
-it('is returned by the first change under a key as the next read returns it, also beside a counter at 0', async () => {
+it('revision: is returned by the first change under a key as the next read returns it, also beside a counter at 0', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const claim = claimOf('n', 'k', [])
   const [change] = await Promise.all([
@@ -154,7 +154,7 @@ it('is returned by the first change under a key as the next read returns it, als
   expect(revisionOf(change)).toBe((await counters.read(counter)).revision)
 })
 
-it('does not fall where a first call is refused, which leaves a row', async () => {
+it('revision: does not fall where a first call is refused, which leaves a row', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 3 })
   const before = [await counters.read(counter), await sequences.readSequenceGroup(group)]
@@ -173,7 +173,7 @@ it('does not fall where a first call is refused, which leaves a row', async () =
   }
 })
 
-it('is returned to each caller that asks for it, also where others of the flush do not', async () => {
+it('revision: is returned to each caller that asks for it, also where others of the flush do not', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   for (const _ of upTo(2)) {
     const changes = await Promise.all([
@@ -186,7 +186,7 @@ it('is returned to each caller that asks for it, also where others of the flush 
   }
 })
 
-it('is raised by what changes a group, and by nothing else', async () => {
+it('revision: is raised by what changes a group, and by nothing else', async () => {
   const clock = { at: Date.UTC(2025, 11, 31, 12) }
   const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
   const sequence = { namespace: 'n', name: 's' }
@@ -206,7 +206,7 @@ it('is raised by what changes a group, and by nothing else', async () => {
   expect(await rise(() => sequences.next(group, 1))).toBe(1)
 })
 
-it('is raised by reserving, confirming and releasing', async () => {
+it('revision: is raised by reserving, confirming and releasing', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
   await sequences.reserve(group, 60)
@@ -223,7 +223,7 @@ it('is raised by reserving, confirming and releasing', async () => {
   expect(await rise(() => sequences.confirm(token))).toBe(1)
 })
 
-it('is returned by each change of a group as the next read returns it', async () => {
+it('revision: is returned by each change of a group as the next read returns it', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   const changes = [
     async () => revisionOf(await sequences.restart(group, 7, withRevision)),
@@ -253,7 +253,7 @@ it.each([
   ['deleteCounter', 'deleteCounter(name: "c") { counter { revision } }', ''],
   ['nextInSequence', 'nextInSequence(name: "s") { group { ...seen } }', GROUP],
   ['restartSequence', 'restartSequence(name: "s") { revision nextValue lastValue }', ''],
-])('is returned by %s, and by a repeat with its key', async (name, field, fragment) => {
+])('revision: is returned by %s, and by a repeat with its key', async (name, field, fragment) => {
   const { ask } = await startService()
   const keyed = field.replace(/\(/, '(idempotencyKey: "k", ')
   const hasKey = !/^(define|delete)/.test(name)
@@ -267,7 +267,7 @@ it.each([
   expect(revisions[0]).toBeGreaterThan(MICROSECONDS_A_DAY)
 })
 
-it('is returned by every way to read a counter or a group', async () => {
+it('revision: is returned by every way to read a counter or a group', async () => {
   const { ask } = await startService()
   const { increment, nextInSequence } = await ask(`mutation {
     increment(name: "c") { counter { id revision } }
@@ -297,7 +297,7 @@ it('is returned by every way to read a counter or a group', async () => {
   })
 })
 
-it('belongs to the state that is returned with it, also among hundreds of fields', async () => {
+it('revision: belongs to the state that is returned with it, also among hundreds of fields', async () => {
   const { ask } = await startService()
   const { reserveInSequence } = await ask(`mutation {
     defineSequence(name: "s", definition: { gapless: true }) { id }

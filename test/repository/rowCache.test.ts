@@ -103,7 +103,7 @@ it.each([
   ['counter', 'a long', 'x'.repeat(150), 600],
   ['counter', 'a Cyrillic', 'ж'.repeat(60), 600],
   ['sequence group', 'a long', 'x'.repeat(150), 750],
-] as const)('charges the row of a %s with %s name what it takes', async (kind, _, prefix, maxBytes) => {
+] as const)('row cache: charges a %s with %s name what it takes', async (kind, _, prefix, maxBytes) => {
   async function fill(rows: number) {
     const { load, has } = kinds[kind](prefix)
     for (let from = 0; from < rows; from += BATCH)

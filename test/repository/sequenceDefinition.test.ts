@@ -18,7 +18,7 @@ const whole = {
   gapless: false,
 }
 
-it('keeps a whole definition, leaves alone what is not mentioned, and takes null for the default', async () => {
+it('defineSequence: keeps a whole definition, leaves alone what is not mentioned, and takes null for the default', async () => {
   const service = await startService()
   const { defineSequence } = await define(service, whole)
   expect(defineSequence).toEqual({ ...whole, createdAt: expect.any(String) })
@@ -34,7 +34,7 @@ it('keeps a whole definition, leaves alone what is not mentioned, and takes null
   expect((await define(service, nothing)).defineSequence).toMatchObject(defaults)
 })
 
-it('has the defaults of a sequence that nobody has defined, in the time zone of its namespace', async () => {
+it('sequence: has the defaults where nobody has defined it, in the time zone of its namespace', async () => {
   const service = await startService()
   expect((await service.ask(`{ sequence(name: "s") { ${PARTS} } }`)).sequence).toEqual(defaults)
   await service.ask('mutation { defineNamespace(definition: { timeZone: "Europe/Berlin" }) { id } }')
@@ -63,7 +63,7 @@ it.each([
   [{ format: `${'x'.repeat(192)}{value}` }, 'format', { limit: 191 }],
   [{ timeZone: 'Mars/Olympus' }, 'timeZone'],
   [{ timeZone: '' }, 'timeZone'],
-])('refuses %j', async (definition, part, details: object = {}) => {
+])('defineSequence: refuses %j', async (definition, part, details: object = {}) => {
   const service = await startService()
   const refused = { code: 'BAD_USER_INPUT', argument: `definition.${part}`, ...details }
   expect(await service.refusal(DEFINE, { definition })).toMatchObject(refused)
@@ -71,7 +71,7 @@ it.each([
   expect(namespace.sequences.nodes).toEqual([])
 })
 
-it('counts by any step from any start, up or down, to its bounds', async () => {
+it('nextInSequence: counts by any step from any start, up or down, to its bounds', async () => {
   const service = await startService()
   await define(service, { startValue: 5, step: -3, minValue: -2 })
   expect((await next(service, { count: 2 })).values).toEqual([5, 2])
@@ -83,7 +83,7 @@ it('counts by any step from any start, up or down, to its bounds', async () => {
   expect((await next(service)).value).toBe(-4)
 })
 
-it('wraps around to the other end, also in the middle of a block', async () => {
+it('defineSequence(cycle:): wraps around to the other end, also in the middle of a block', async () => {
   const service = await startService()
   await define(service, { startValue: 3, minValue: 1, maxValue: 4, cycle: true })
   expect((await next(service, { count: 3 })).values).toEqual([3, 4, 1])
@@ -100,7 +100,7 @@ it('wraps around to the other end, also in the middle of a block', async () => {
   expect((await next(service, { name: 'from start', count: 2 })).values).toEqual([6, 7])
 })
 
-it('does not create a sequence on a refused first use', async () => {
+it('sequences: does not create a sequence on a refused first use', async () => {
   const service = await startService()
   const refused = [
     'reserveInSequence(name: "s") { id }',
@@ -115,7 +115,7 @@ it('does not create a sequence on a refused first use', async () => {
   expect(await query(service.target, 'select id from sequence')).toHaveLength(1)
 })
 
-it('issues no number of a sequence that restarts in a period of a later version', async () => {
+it('nextInSequence: issues no number of a sequence that restarts in a period of a later version', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.define(KEY, { allowRepeats: true, restartEvery: 'YEAR' })

@@ -5,7 +5,7 @@ import { freshDatabase } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
-it('allows changes of a sequence in use that keep its numbers unique', async () => {
+it('defineSequence(format:): allows changes of a sequence in use that keep its numbers unique', async () => {
   const service = await startService()
   await define(service, { format: 'T-{group}-{value}' })
   expect((await next(service, { group: 'A', count: 3 })).formatted).toBe('T-A-1')
@@ -22,7 +22,7 @@ it('allows changes of a sequence in use that keep its numbers unique', async () 
   }
 })
 
-it('shows the last number as it was written, whatever the format is now', async () => {
+it('lastFormatted: shows the last number as it was written, whatever the format is now', async () => {
   const service = await startService()
   await next(service)
   await define(service, { format: 'INV-{value:3}' })
@@ -36,7 +36,7 @@ it.each([
   [{ format: '{value}0' }, 'format'],
   [{ format: '{value}-{yyyy}', restartEvery: 'YEAR' }, undefined],
   [{ gapless: true }, 'gapless'],
-])('of a sequence in use: %j', async (definition, part) => {
+])('defineSequence: of a sequence in use: %j', async (definition, part) => {
   const service = await startService()
   await next(service, { count: 20 })
   if (part === undefined) return expect(await define(service, definition)).toBeDefined()
@@ -49,7 +49,7 @@ it.each([
   [{}, '', '{value}0', 'N-{value}0'],
   [{ format: 'N{value}' }, '', 'N{value}0', 'A-N{value}0'],
   [{ format: 'T/{group}/{value}' }, 'G', 'T/{group}-{value}', 'N-T/{group}-{value}'],
-])('suggests a format that works: %j of group "%s", then %s', async (first, group, format, suggested) => {
+])('defineSequence: suggests a format after %j, "%s", %s', async (first, group, format, suggested) => {
   const service = await startService()
   await define(service, first)
   await next(service, { group })
@@ -59,7 +59,7 @@ it.each([
   expect(await next(service, { group })).toMatchObject({ value: 2 })
 })
 
-it('has no format to suggest where the texts of named groups may begin and end in any way', async () => {
+it('defineSequence(format:): has no format to suggest where the texts of named groups may begin and end in any way', async () => {
   const service = await startService()
   await next(service, { group: 'A' })
   const { errors } = await service.send(DEFINE, { name: 's', definition: { format: 'T-{group}-{value}' } })
@@ -70,7 +70,7 @@ it('has no format to suggest where the texts of named groups may begin and end i
   expect((await next(service, { group: 'A' })).formatted).toBe('T-A-2')
 })
 
-it('counts no format in which nothing was issued', async () => {
+it('defineSequence(format:): counts no format in which nothing was issued', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
   await next(service)
@@ -82,7 +82,7 @@ it('counts no format in which nothing was issued', async () => {
   expect(await service.refusal(DEFINE, back)).toMatchObject({ argument: 'definition.format' })
 })
 
-it('gives a used sequence that returns to the default a format for the unnamed group only', async () => {
+it('defineSequence(format:): gives a used sequence that returns to the default a format for the unnamed group only', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
   expect((await next(service)).formatted).toBe('INV-1')
@@ -95,7 +95,7 @@ it('gives a used sequence that returns to the default a format for the unnamed g
   expect(await service.refusal(NEXT, { group: 'INV' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'group' })
 })
 
-it('changes the format in use a hundred times, and no more', async () => {
+it('defineSequence(format:): changes the format in use a hundred times, and no more', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   const key = { namespace: 'n', name: 's' }
   for (const time of upTo(100)) {

@@ -31,7 +31,7 @@ async function startBoards() {
   return { ...service, groups }
 }
 
-it('lists groups by name, also the one without, forward and backward', async () => {
+it('sequence groups: are listed by name, also the one without, forward and backward', async () => {
   const { groups } = await startBoards()
   const all = await groups({})
   expect(all.nodes.map(({ name }: { name: string }) => name)).toEqual(NAMES)
@@ -69,12 +69,12 @@ it.each([
   [{ after: 'x' }, { argument: 'after' }],
   [{ before: Buffer.from('A').toString('base64url') }, { argument: 'before' }],
   [{ prefix: 'a\n' }, { argument: 'prefix' }],
-])('refuses the page %j', async (page, details) => {
+])('sequence groups: the page %j is refused', async (page, details) => {
   const { refusal } = await startBoards()
   expect(await refusal(GROUPS, page)).toEqual({ code: 'BAD_USER_INPUT', ...details })
 })
 
-it('lists the sequences of a namespace that are used or defined', async () => {
+it('sequences: are listed where they are used or defined', async () => {
   const { ask } = await startService()
   await ask(`mutation {
     b: nextInSequence(name: "b") { value }
@@ -100,7 +100,7 @@ it('lists the sequences of a namespace that are used or defined', async () => {
   expect((await ask(query, { prefix: 'c' })).namespace.sequences.nodes).toHaveLength(1)
 })
 
-it('reads no more than a page of 50 000 groups, wherever that lies', async () => {
+it('sequence groups: no more than a page of 50 000 is read, wherever it lies', async () => {
   const target = await freshDatabase({ isReused: false })
   const { sequences } = openTestNth(target)
   const sequence = { namespace: 'n', name: 's' }
@@ -137,7 +137,7 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
   expect([namesOf(items), searchedTo]).toEqual([['049999'], undefined])
 })
 
-it('reads the last and the next number of one moment', async () => {
+it('sequence groups: the last and the next number are those of one moment', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   const key = { namespace: 'n', sequence: 's', group: 'g' }

@@ -100,7 +100,7 @@ function repeats(before: SequenceModel, request: SequenceOperation, result: Sequ
 
 const SEQUENCES = runSize(4, 40)
 
-it('agrees with a model over random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
+it('sequences: agree with a model over random definitions, blocks, groups, cycles and restarts, and repeat no text', async () => {
   const clock = { at: START }
   const { sequences, faults } = openTestNth(await freshDatabase(), {
     now: () => new Date(clock.at),

@@ -10,7 +10,7 @@ import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 import { soon } from '../support/soon.ts'
 
-it('keeps no reader waiting while many definitions wait for one that is locked', async () => {
+it('defineSequence: keeps no reader waiting while many definitions wait for one that is locked', async () => {
   const { ask, send, target } = await startService()
   await ask('mutation { nextInSequence(name: "locked") { value } }')
   const holder = await createConnection(target)
@@ -34,7 +34,7 @@ it('keeps no reader waiting while many definitions wait for one that is locked',
   for (const { errors } of await all) expect(errors).toBeUndefined()
 })
 
-it('issues by a new definition in another process from its answer on', async () => {
+it('nextInSequence: issues by a new definition in another process from its answer on', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: 'g' }
@@ -44,7 +44,7 @@ it('issues by a new definition in another process from its answer on', async () 
   await expect(other.sequences.next(key, 1)).rejects.toMatchObject({ code: 'SEQUENCE_EXHAUSTED' })
 })
 
-it('has a definition wait for numbers that are being issued, so that none is numbered by the old one after its answer', async () => {
+it('defineSequence: waits for numbers that are being issued, so that none is numbered by the old one after its answer', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: '' }
@@ -80,7 +80,7 @@ it('has a definition wait for numbers that are being issued, so that none is num
   expect(writerFor(last)(last.issued.value)).toBe('new 3')
 })
 
-it('issues every number once while its definition is changed again and again', async () => {
+it('nextInSequence: issues every number once while its definition is changed again and again', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
   const groups = ['a', 'b', '']
@@ -117,7 +117,7 @@ it.each([
   ],
   ['deleted', (sequences: Nth['sequences']) => sequences.delete(KEY), undefined],
 ])(
-  'makes a change once whose COMMIT was not answered, though the sequence was %s before that was noticed',
+  'defineSequence: makes a change once whose COMMIT was not answered, though the sequence was %s before that was noticed',
   async (_, meddle, format) => {
     const target = await freshDatabase()
     const { sequences } = openTestNth(target)

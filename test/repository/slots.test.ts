@@ -10,7 +10,7 @@ import { startService } from '../support/server/service.ts'
 
 stopClock()
 
-it('spreads what is counted over slots, and reads their sum, in periods too', async () => {
+it('slots: what is counted is spread over them, and read as their sum, in periods too', async () => {
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target))
   const [first] = processes
@@ -35,7 +35,7 @@ it('spreads what is counted over slots, and reads their sum, in periods too', as
   expect([ranked?.map(({ value }) => value), listed?.items.map(({ value }) => value)]).toEqual([[120], [120]])
 })
 
-it('has the time of the latest change of its slots', async () => {
+it('slots: the counter has the time of the latest change of its slots', async () => {
   let now = new Date('2026-03-01T12:00:00.123Z')
   const { counters } = openTestNth(await freshDatabase(), { now: () => now })
   await counters.define(key, { slots: 5 })
@@ -46,7 +46,7 @@ it('has the time of the latest change of its slots', async () => {
   expect(items[0]?.updatedAt).toEqual(now)
 })
 
-it('returns approximate values with slots, and exact ones if only one process counts', async () => {
+it('slots: values are approximate, and exact if only one process counts', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { slots: 100 })
   const changes = await Promise.all(upTo(50).map(() => counters.incrementBy(key, 2, withPeriodValues)))
@@ -55,7 +55,7 @@ it('returns approximate values with slots, and exact ones if only one process co
   expect(changes.every(({ value, previousValue }) => value - previousValue === 2)).toBe(true)
 })
 
-it('resets the sum, and counts once for a key', async () => {
+it('slots: a reset sets their sum, and a key counts once', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { slots: 8 })
   await Promise.all(upTo(30).map(() => counters.incrementBy(key, 1)))
@@ -73,7 +73,7 @@ it('resets the sum, and counts once for a key', async () => {
   expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1, definition: { slots: 1 } })
 })
 
-it('refuses slots for what has bounds, and bounds for what has slots', async () => {
+it('slots: are refused for what has bounds, and bounds for what has slots', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { maxValue: 9 })
   const refusal = (argument: string) => ({ code: 'BAD_USER_INPUT', details: { argument } })
@@ -85,7 +85,7 @@ it('refuses slots for what has bounds, and bounds for what has slots', async () 
   await expect(counters.incrementBy(key, -1)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
 })
 
-it('keeps the sum within the safe range, whichever slots hold it', async () => {
+it('slots: their sum stays within the safe range, whichever slots hold it', async () => {
   const { counters, faults } = openTestNth(await freshDatabase())
   const end = Number.MAX_SAFE_INTEGER
   await counters.define(key, { slots: 16 })
@@ -100,7 +100,7 @@ it('keeps the sum within the safe range, whichever slots hold it', async () => {
   expect(faults).toEqual([])
 })
 
-it('keeps the sum within the safe range while two processes come to its end again and again', async () => {
+it('slots: their sum stays within the safe range while two processes come to its end again and again', async () => {
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target))
   const { counters } = processes[0] ?? never()
@@ -122,7 +122,7 @@ it('keeps the sum within the safe range while two processes come to its end agai
   }
 })
 
-it('has no slot wait for the history, so that several can commit at once', async () => {
+it('slots: none waits for the history, so that several can commit at once', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 5)
@@ -140,7 +140,7 @@ it('has no slot wait for the history, so that several can commit at once', async
   expect(await valueIn(counters, 'DAY')).toBe(26)
 })
 
-it('changes its slots under load of two processes without losing a hit', async () => {
+it('slots: are changed under load of two processes without losing a hit', async () => {
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target))
   let isOver = false
@@ -175,7 +175,7 @@ it('changes its slots under load of two processes without losing a hit', async (
   expect(processes.flatMap(({ faults }) => faults)).toEqual([])
 })
 
-it('sums each of several counters that are changed in one flush', async () => {
+it('slots: each of several counters that are changed in one flush has its sum', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(3).map((index) => ({ namespace: 'n', name: `c${index}` }))
   for (const key of keys) await counters.define(key, { slots: 3 })
@@ -192,7 +192,7 @@ it('sums each of several counters that are changed in one flush', async () => {
   expect(resets.map(({ valuesIn }) => valuesIn?.MONTH)).toEqual([11, 55, 81])
 })
 
-it('lets slotted counters go into carts, and be reset with all others', async () => {
+it('slots: their counters go into carts, and are reset with all others', async () => {
   const { ask } = await startService()
   const { defineCounter } = await ask(
     'mutation { defineCounter(name: "hot", definition: { slots: 3 }) { slots value } }',

@@ -11,7 +11,7 @@ stopClock()
 
 const key = { namespace: 'n', name: 'c' }
 
-it('resets every counter of a namespace, or those of a prefix, and leaves alone what the value does not fit', async () => {
+it('resetAll: resets every counter of a namespace, or those of a prefix, and leaves alone what the value does not fit', async () => {
   const { ask } = await startService()
   await ask(`mutation {
     a: incrementMany(changes: [{ name: "2026-a" }, { name: "2026-b", delta: 2 }, { name: "2025-a", delta: 3 }]) { value }
@@ -40,14 +40,14 @@ it.each([
   ['an empty namespace', 'resetAll(namespace: "") { resetCount }', 'namespace'],
   ['a prefix with a control character', 'resetAll(namespace: "n", prefix: "\\n") { resetCount }', 'prefix'],
   ['a fraction', 'resetAll(namespace: "n", to: 1.5) { resetCount }', 'to'],
-])('refuses to reset all with %s', async (_, call, argument) => {
+])('resetAll: refuses %s', async (_, call, argument) => {
   const { refusal } = await startService()
   expect(await refusal(`mutation { ${call} }`)).toEqual(
     argument ? { code: 'BAD_USER_INPUT', argument } : { code: 'GRAPHQL_VALIDATION_FAILED' },
   )
 })
 
-it('resets thousands in batches of 500, while others go on counting', async () => {
+it('resetAll: resets thousands in batches of 500, while others go on counting', async () => {
   const { counters } = openTestNth(await freshDatabase())
   for (const round of upTo(3)) {
     await counters.incrementMany(
@@ -76,7 +76,7 @@ it('resets thousands in batches of 500, while others go on counting', async () =
   expect(new Set((await counters.readMany(names)).map(({ value }) => value))).toEqual(new Set([1]))
 })
 
-it('reports how far it came when the database fails', { tags: 'slow' }, async () => {
+it('resetAll: reports how far it came when the database fails', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   await openTestNth(target).counters.incrementMany(
     'n',
@@ -95,7 +95,7 @@ it('reports how far it came when the database fails', { tags: 'slow' }, async ()
   })
 })
 
-it('leaves a counter deleted that is deleted while all are reset', async () => {
+it('resetAll: leaves a counter deleted that is deleted meanwhile', async () => {
   const target = await freshDatabase()
   const { counters: other } = openTestNth(target)
   await other.incrementMany(
@@ -113,7 +113,7 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
   expect(await other.read({ namespace: 'n', name: 'gone' })).toMatchObject({ value: 0, createdAt: null })
 })
 
-it('resets all others when one cannot be, and says so', async () => {
+it('resetAll: resets all others when one cannot be, and says so', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementMany(
@@ -140,7 +140,7 @@ it('resets all others when one cannot be, and says so', async () => {
   ])
 })
 
-it('forgets a counter: its value, its definition, and its place in lists', async () => {
+it('deleteCounter: forgets a counter: its value, its definition, and its place in lists', async () => {
   const { ask, target } = await startService()
   await ask(`mutation {
     reset(name: "c", to: 5) { value }
@@ -182,7 +182,7 @@ it('forgets a counter: its value, its definition, and its place in lists', async
   }
 })
 
-it('lets what is in flight at a deletion land before it or count from zero, under load of two processes', async () => {
+it('deleteCounter: what is in flight lands before it or counts from zero, under load of two processes', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
   let isOver = false

@@ -24,7 +24,7 @@ const CHANGE_OF = `query($subject: String!) {
   counter(name: "c") { changeOf(subject: $subject) { value previousValue appliedDelta month: valueIn(period: MONTH) at alreadyCounted counter { value } } }
 }`
 
-it('counts a subject once, and returns the numbers of its first call again', async () => {
+it('increment(subject:): counts a subject once, and returns the numbers of its first call again', async () => {
   const { ask } = await startService()
   const count = async (subject: string) => (await ask(COUNT, { subject })).increment
   await ask('mutation { incrementBy(name: "c", delta: 10) { value } }')
@@ -44,7 +44,7 @@ it('counts a subject once, and returns the numbers of its first call again', asy
   expect((await ask(CHANGE_OF, { subject: 'eve' })).counter.changeOf).toBeNull()
 })
 
-it('stores all running totals, also where the first call selected none', async () => {
+it('increment(subject:): stores all running totals, also where the first call selected none', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "c", subject: "ann") { value } }')
   await ask('mutation { increment(name: "c") { value } }')
@@ -52,7 +52,7 @@ it('stores all running totals, also where the first call selected none', async (
   expect(again.increment.valueIn).toBe(1)
 })
 
-it('replays a key, and tells a subject with another key that it has counted', async () => {
+it('increment(subject:): replays a key, and tells a subject with another key that it has counted', async () => {
   const { ask } = await startService()
   const count = async (key: string) => (await ask(COUNT, { subject: 'ann', key })).increment
   expect(await count('k1')).toMatchObject({ value: 1, alreadyCounted: false, replayed: false })
@@ -67,7 +67,7 @@ it('replays a key, and tells a subject with another key that it has counted', as
   expect(await count('k2')).toEqual({ ...second, replayed: true })
 })
 
-it('takes back what a subject counted, which may then count again', async () => {
+it('uncount: takes back what a subject counted, which may then count again', async () => {
   const { ask } = await startService()
   const uncount = async (subject: string) => (await ask(UNCOUNT, { subject })).uncount
   expect(await uncount('ann')).toBeNull()
@@ -84,7 +84,7 @@ const RESET = `mutation($to: SafeInt! = 0, $value: SafeInt, $revision: SafeInt, 
   }
 }`
 
-it('forgets nobody in a reset that is refused, and in the replay of one that was not', async () => {
+it('reset(forgetSubjects:): forgets nobody if it is refused, or a replay of one that was not', async () => {
   const { ask, refusal } = await startService()
   const count = async (subject: string) => (await ask(COUNT, { subject })).increment
   await ask('mutation { defineCounter(name: "c", definition: { minValue: 0 }) { name } }')
@@ -110,7 +110,7 @@ it('forgets nobody in a reset that is refused, and in the replay of one that was
   expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
 })
 
-it('forgets the subjects of a counter with slots, and of one that counts them once a day', async () => {
+it('reset(forgetSubjects:): forgets the subjects of a counter with slots, and of one that counts them once a day', async () => {
   const processes = openTwo(await freshDatabase())
   for (const definition of [{ slots: 5 }, { oncePer: 'DAY' }, { slots: 3, oncePer: 'YEAR' }] as const) {
     const key = { namespace: 'n', name: JSON.stringify(definition) }
@@ -130,7 +130,7 @@ it('forgets the subjects of a counter with slots, and of one that counts them on
   }
 })
 
-it('resets a counter that nobody has counted or that does not exist, and one that an older version created', async () => {
+it('reset(forgetSubjects:): resets a counter that nobody has counted or that does not exist, and one that an older version created', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   expect(await counters.reset(key, 3, {}, {}, true)).toMatchObject({ value: 3, previousValue: 0 })
@@ -142,7 +142,7 @@ it('resets a counter that nobody has counted or that does not exist, and one tha
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
 })
 
-it('counts each caller before or after a reset that forgets, while two processes count and reset', async () => {
+it('reset(forgetSubjects:): counts each caller before or after a reset that forgets, while two processes count and reset', async () => {
   const processes = openTwo(await freshDatabase())
   const changes = await Promise.all(
     upTo(600).map(async (call) => {
@@ -166,7 +166,7 @@ it('counts each caller before or after a reset that forgets, while two processes
   expect(subjects.filter((change) => change !== null)).toHaveLength(value)
 })
 
-it('counts a subject once in each period of its zone, if the counter is defined so', async () => {
+it('oncePer: counts a subject once in each period of its zone, if the counter is defined so', async () => {
   let now = new Date('2026-11-30T22:30:00Z')
   const { counters } = openTestNth(await freshDatabase(), { now: () => now })
   await counters.define(key, { oncePer: 'MONTH', timeZone: 'Europe/Berlin' })
@@ -182,7 +182,7 @@ it('counts a subject once in each period of its zone, if the counter is defined 
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 3, isAlreadyCounted: true })
 })
 
-it('counts subjects on a counter that an older version created', async () => {
+it('increment(subject:): counts subjects on a counter that an older version created', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)
@@ -192,7 +192,7 @@ it('counts subjects on a counter that an older version created', async () => {
   expect(await later.counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
 })
 
-it('refuses to read a subject in a subscription', async () => {
+it('changeOf: is refused in a subscription', async () => {
   const { url } = await startService()
   const text = 'subscription { counters(names: ["c"]) { value changeOf(subject: "ann") { value } } }'
   const stream = await subscribe(url, text)
@@ -202,7 +202,7 @@ it('refuses to read a subject in a subscription', async () => {
   })
 })
 
-it('finds the subjects of many counters among those of others by their keys', async () => {
+it('increment(subject:): finds the subjects of many counters among those of others by their keys', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   const names = upTo(200).map((index) => ({ ...key, name: `c${index}` }))
@@ -224,7 +224,7 @@ it.each([
   ['an empty subject', ''],
   ['a subject that is too long', 'x'.repeat(256)],
   ['a control character in a subject', 'a\u0000'],
-])('refuses %s', async (_, subject) => {
+])('increment(subject:): refuses %s', async (_, subject) => {
   const { refusal } = await startService()
   const error = expect.objectContaining({ code: 'BAD_USER_INPUT', argument: 'subject' })
   expect(await refusal(COUNT, { subject })).toEqual(error)
@@ -232,7 +232,7 @@ it.each([
   expect(await refusal(CHANGE_OF, { subject })).toEqual(error)
 })
 
-it('takes a subject of 255 emoji, and tells it from one that differs in case', async () => {
+it('increment(subject:): takes a subject of 255 emoji, and tells it from one that differs in case', async () => {
   const { ask } = await startService()
   for (const [index, subject] of ['😀'.repeat(255), 'a', 'A', 'á'].entries())
     expect((await ask(COUNT, { subject })).increment).toMatchObject({

@@ -82,7 +82,7 @@ function shown({ value, previousValue, appliedDelta, valuesIn, at }: CounterChan
   return { value, previousValue, appliedDelta, valuesIn, at }
 }
 
-it('agrees with a plain map, through two processes, over changes of the hour, day and zone', async () => {
+it('subjects: agree with a plain map, through two processes, over changes of the hour, day and zone', async () => {
   const seen = new Map<string, number>()
   await fc.assert(
     fc.asyncProperty(

@@ -24,7 +24,7 @@ async function startsIn(target: Target, wanted: Period): Promise<string[]> {
     .map(({ start }) => start.toISOString().slice(5, 13).replace('T', ' '))
 }
 
-it('removes what is past its retention, and nothing else', async () => {
+it('sweepPeriods: removes what is past its retention, and nothing else', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-06-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -45,7 +45,7 @@ it('removes what is past its retention, and nothing else', async () => {
   expect(await counters.read(key)).toMatchObject({ value: 7 })
 })
 
-it('returns the period that contains the edge of its retention, and none before, also if nothing was swept', async () => {
+it('history: returns the period that contains the edge of its retention, and none before, also if nothing was swept', async () => {
   const clock = turnedClock('2026-06-01T10:59:59.999Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 2 }] })
@@ -72,7 +72,7 @@ it('returns the period that contains the edge of its retention, and none before,
   expect(await sumAt('2026-06-03T13:00:00.000Z')).toBe(0)
 })
 
-it('removes periods that are not kept any more, though not before they are over for a day', async () => {
+it('sweepPeriods: removes periods that are not kept any more, though not before they are over for a day', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-06-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -91,7 +91,7 @@ it('removes periods that are not kept any more, though not before they are over 
   expect(await counters.read(key)).toMatchObject({ value: 3 })
 })
 
-it('removes the subjects of past periods, and those of deleted counters', async () => {
+it('sweepPeriods: removes the subjects of past periods, and those of deleted counters', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-06-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -117,7 +117,7 @@ it('removes the subjects of past periods, and those of deleted counters', async 
   ])
 })
 
-it('removes forgotten subjects, and never those that have counted since, whatever the clocks of the processes show', async () => {
+it('sweepPeriods: removes forgotten subjects, and never those that have counted since, whatever the clocks of the processes show', async () => {
   const target = await freshDatabase()
   const openAt = (at: string) => openTestNth(target, { now: () => new Date(at) }).counters
   // The database's clock is in between.
@@ -149,7 +149,7 @@ it('removes forgotten subjects, and never those that have counted since, whateve
   }
 })
 
-it('keeps sums of the remaining rows right', async () => {
+it('sweepPeriods: keeps sums of the remaining rows right', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-03-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -174,7 +174,7 @@ it('keeps sums of the remaining rows right', async () => {
   expect(await startsIn(target, 'MONTH')).toEqual(['05-01 00', '06-01 00'])
 })
 
-it('removes the history of counters that are deleted', async () => {
+it('sweepPeriods: removes the history of counters that are deleted', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-06-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -189,7 +189,7 @@ it('removes the history of counters that are deleted', async () => {
   expect([await rows('counter_history'), await rows('deleted_counter')]).toEqual([2, 0])
 })
 
-it('sweeps other counters beside one whose periods cannot be parsed', async () => {
+it('sweepPeriods: sweeps other counters beside one whose periods cannot be parsed', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-06-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -207,7 +207,7 @@ it('sweeps other counters beside one whose periods cannot be parsed', async () =
   expect(await query(target, rows)).toEqual([{ name: Buffer.from('broken'), period: 1 }])
 })
 
-it('continues in batches while others count, without delaying them', async () => {
+it('sweepPeriods: continues in batches while others count, without delaying them', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 1 }, { period: 'DAY' }], slots: 3 })
@@ -238,7 +238,7 @@ it('continues in batches while others count, without delaying them', async () =>
   expect((await startsIn(target, 'HOUR')).length).toBeLessThanOrEqual(2)
 })
 
-it('stops between batches on request', async () => {
+it('sweepPeriods: stops between batches on request', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)
@@ -247,7 +247,7 @@ it('stops between batches on request', async () => {
   expect(await query(target, 'select id from deleted_counter')).toEqual([{ id: 1 }])
 })
 
-it('sweeps as soon as it is opened, unless its jobs are switched off', async () => {
+it('scheduled jobs: run as soon as Nth is opened, unless they are switched off', async () => {
   const target = await freshDatabase()
   const { counters, sequences } = openTestNth(target)
   await counters.incrementBy(key, 1)
@@ -264,7 +264,7 @@ it('sweeps as soon as it is opened, unless its jobs are switched off', async () 
   expect(faults).toEqual([])
 })
 
-it('runs in one of all processes when it is due', async () => {
+it('scheduled jobs: each runs in one of all processes when it is due', async () => {
   const target = await freshDatabase()
   const databases = upTo(3).map(() => openTestDatabase(target))
   const ask = () =>

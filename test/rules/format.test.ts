@@ -22,11 +22,11 @@ it.each([
   ['{{{value}}}', '', 3, '{3}'],
   ['}}{{{value} 😀', '', 3, '}{3 😀'],
   ['{HH}h {value}', '', 3, '00h 3'],
-])('writes by %s', (format, group, value, text) => {
+])('writerOf: writes by %s', (format, group, value, text) => {
   expect(writerOf({ format, timeZone: 'UTC' }, group, AT)(value)).toBe(text)
 })
 
-it('writes dates of the time zone', () => {
+it('writerOf: writes dates of the time zone', () => {
   const format = '{yyyy}-{MM}-{dd} {HH} {week} {value}'
   expect(writerOf({ format, timeZone: 'America/New_York' }, '', AT)(1)).toBe('2025-12-31 19 2026-W01 1')
   expect(writerOf({ format, timeZone: 'Asia/Kathmandu' }, '', AT)(1)).toBe('2026-01-01 06 2026-W01 1')
@@ -49,7 +49,7 @@ it.each([
   ['{yyyy}{value}', 7, /next to/],
   ['{value}{week}', 8, /next to/],
   [`${'x'.repeat(185)}{value}`, 192, /at most 191/],
-])('refuses %s, and says where', (format, position, message) => {
+])('parseFormat: refuses %s, and says where', (format, position, message) => {
   const fault = parseFormat(format)
   expect(fault).toMatchObject({ message: expect.stringMatching(message) })
   expect('position' in fault ? fault.position : undefined).toBe(position)
@@ -67,7 +67,7 @@ it.each([
   ['{week}-{value}', 'DAY', ['{yyyy}', '{MM}', '{dd}']],
   ['{yyyy}-{MM}-{dd} {value}', 'HOUR', ['{HH}']],
   ['{yyyy}-{MM}-{dd} {HH} {value}', 'HOUR', []],
-] as const)('knows what %s hides of a %s', (format, period, hidden) => {
+] as const)('hiddenOf: knows what %s hides of a %s', (format, period, hidden) => {
   expect(hiddenOf(formatOf(format, false), period)).toEqual(hidden)
 })
 
@@ -80,7 +80,7 @@ const ZONES = [
   'Australia/Lord_Howe',
 ]
 
-it('gives periods the same periodKey if and only if the calendar shows the same period', () => {
+it('periodKeyOf: gives periods the same periodKey if and only if the calendar shows the same period', () => {
   const instant = fc.integer({ min: Date.UTC(1990, 0), max: Date.UTC(2050, 0) })
   const near = fc.oneof(
     fc.integer({ min: -3, max: 3 }).map((days) => days * 86_400_000),

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { DAY_MS, isPeriodKey, PERIODS, type Period, periodKeyOf } from '../../src/rules/calendar.ts'
 
-it('knows each period by its key', () => {
+it('isPeriodKey: knows each period by its key', () => {
   for (let at = Date.UTC(2019, 11, 20); at < Date.UTC(2033, 0, 20); at += DAY_MS * 1.29)
     for (const period of PERIODS) {
       const key = periodKeyOf(period, 'UTC', new Date(at))
@@ -17,6 +17,6 @@ it.each<[Period, number[]]>([
   ['WEEK', [2026000, 2026054, 2025053]],
   ['DAY', [20260230, 20261301, 20261100]],
   ['HOUR', [2026112124, 2026023000]],
-])('takes no other number for a %s', (period, keys) => {
+])('isPeriodKey: takes no other number for a %s', (period, keys) => {
   for (const key of keys) expect([key, isPeriodKey(key, period)]).toEqual([key, false])
 })
