@@ -126,39 +126,6 @@ it('neighbors: reads the neighbors of many counters, and their places, in one sn
   expect(snapshots).toHaveLength(2)
 })
 
-it('place: 500 places take little of the memory of MariaDB', async ({ skip }) => {
-  const target = await freshDatabase({ isReused: false })
-  const columns = await query(
-    target,
-    "select 1 from information_schema.columns where table_name = 'PROCESSLIST' and column_name = 'MAX_MEMORY_USED'",
-  )
-  if (columns.length === 0) skip('MySQL does not report it')
-  await fill(target, [upTo(4000)])
-  const { leaderboard } = openTestNth(target)
-  const mostUsed = async () => {
-    const [row] = await query(
-      target,
-      `select max(max_memory_used) as bytes from information_schema.processlist
-        where db = database() and id <> connection_id()`,
-    )
-    return Number(row?.bytes)
-  }
-  const places = Promise.all(
-    upTo(500).map((index) =>
-      leaderboard.place({ namespace: 'n1', name: `c${8 * index}`, periodKey: 0, lowestFirst: false }),
-    ),
-  )
-  const peaks: number[] = []
-  let isRead = false
-  const read = places.finally(() => {
-    isRead = true
-  })
-  while (!isRead) peaks.push(await mostUsed())
-  peaks.push(await mostUsed())
-  expect(await read).toEqual(upTo(500).map((index) => 4001 - 8 * index))
-  expect(Math.max(...peaks) / 1e6).toBeLessThan(20)
-})
-
 /** The sizes of the blocks of n1, and that each has the rows that it counts. */
 async function sizesIn(target: Target): Promise<number[]> {
   expect(await wrongBlocks(target)).toEqual([])

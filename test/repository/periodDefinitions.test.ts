@@ -6,38 +6,6 @@ import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const HOUR_MS = 3_600_000
-it('defineCounter(periods:): keeps the configured periods, in the time zone of the counter', async () => {
-  const clock = turnedClock('2026-11-21T18:29:00Z')
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target, clock)
-  await counters.define(key, {
-    timeZone: 'Asia/Kolkata',
-    periods: [{ period: 'YEAR' }, { period: 'DAY', keepDays: 5 }, { period: 'WEEK' }],
-  })
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    DAY: 1,
-    WEEK: 1,
-    YEAR: 1,
-  })
-  // Half past six in the evening in UTC is midnight there, of Saturday to Sunday.
-  clock.at += 60_000
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    DAY: 1,
-    WEEK: 2,
-    YEAR: 2,
-  })
-  clock.at += 24 * HOUR_MS
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    DAY: 1,
-    WEEK: 1,
-    YEAR: 3,
-  })
-  expect(await valueIn(counters, 'HOUR')).toBe(null)
-  expect(await valueIn(counters, 'MONTH')).toBe(3)
-  await counters.define(key, { periods: [] })
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({})
-  expect(await valueIn(counters, 'YEAR')).toBe(null)
-})
 
 it('defineCounter(timeZone:): moves each total to the period of the new time zone that contains its midpoint', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')

@@ -14,6 +14,7 @@ import { startService } from '../support/server/service.ts'
 stopClock()
 
 const HOUR_MS = 3_600_000
+
 it('valueIn: returns to each caller their number in the hour, the day and the month', async () => {
   const { ask } = await startService()
   const fields = 'value hour: valueIn(period: HOUR) day: valueIn(period: DAY) month: valueIn(period: MONTH)'

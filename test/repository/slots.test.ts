@@ -55,24 +55,6 @@ it('slots: values are approximate, and exact if only one process counts', async 
   expect(changes.every(({ value, previousValue }) => value - previousValue === 2)).toBe(true)
 })
 
-it('slots: a reset sets their sum, and a key counts once', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.define(key, { slots: 8 })
-  await Promise.all(upTo(30).map(() => counters.incrementBy(key, 1)))
-  expect(await counters.reset(key, 7, withPeriodValues)).toMatchObject({
-    value: 7,
-    previousValue: 30,
-    valuesIn: { DAY: 30 },
-  })
-  const claim = claimOf('n', 'k', [])
-  const changes = await Promise.all(upTo(9).map(() => counters.incrementBy(key, 1, { claim })))
-  expect(changes.filter(({ isReplayed }) => !isReplayed)).toHaveLength(1)
-  expect(changes.every(({ value }) => value === 8)).toBe(true)
-  expect(await counters.read(key)).toMatchObject({ value: 8 })
-  expect(await counters.delete(key)).toMatchObject({ value: 0, previousValue: 8 })
-  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1, definition: { slots: 1 } })
-})
-
 it('slots: are refused for what has bounds, and bounds for what has slots', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { maxValue: 9 })
@@ -83,21 +65,6 @@ it('slots: are refused for what has bounds, and bounds for what has slots', asyn
   await expect(counters.define(key, { minValue: 0 })).rejects.toMatchObject(refusal('definition.minValue'))
   await counters.define(key, { slots: null, minValue: 0 })
   await expect(counters.incrementBy(key, -1)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
-})
-
-it('slots: their sum stays within the safe range, whichever slots hold it', async () => {
-  const { counters, faults } = openTestNth(await freshDatabase())
-  const end = Number.MAX_SAFE_INTEGER
-  await counters.define(key, { slots: 16 })
-  await counters.incrementBy(key, end - 5)
-  for (const n of upTo(5)) expect(await counters.incrementBy(key, 1)).toMatchObject({ value: end - 5 + n })
-  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
-  await counters.incrementBy(key, -end)
-  await counters.incrementBy(key, -end)
-  await expect(counters.incrementBy(key, -1)).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
-  expect(await counters.read(key)).toMatchObject({ value: -end })
-  expect(await valueIn(counters, 'DAY')).toBe(-end)
-  expect(faults).toEqual([])
 })
 
 it('slots: their sum stays within the safe range while two processes come to its end again and again', async () => {
