@@ -1,7 +1,7 @@
-import { createConnection } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
+import { holdRows } from '../support/database/hold.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -117,10 +117,7 @@ it('defineCounter: reports that a definition was not changed while another sessi
   const maker = openTestNth(target).counters
   await maker.incrementBy(key, 1)
   const { counters } = openTestNth(target, { timeoutMs: 2500 })
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.destroy())
-  await holder.query('begin')
-  await holder.query('select * from counter for update')
+  const holder = await holdRows(target, 'select * from counter for update')
   const other = { namespace: 'n', name: 'other' }
   await expect(counters.define(key, { maxValue: 5 })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(counters.delete(key)).rejects.toMatchObject({ code: 'UNAVAILABLE' })

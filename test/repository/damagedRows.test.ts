@@ -1,6 +1,7 @@
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { openConnection, type Target } from '../../src/mysql/settings.ts'
+import { describe, expect, it } from 'vitest'
+import type { Target } from '../../src/mysql/settings.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
+import { holdRows } from '../support/database/hold.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const NOON = new Date('2026-11-21T12:00:00Z')
@@ -225,10 +226,7 @@ describe('a counter whose value was deleted by hand', () => {
   it('is reset once, if two processes expect the value that it lacks', async () => {
     const { target, counters } = await withCounter('delete from counter_value')
     const other = openTestNth(target, { now })
-    const holder = await openConnection(target)
-    onTestFinished(() => holder.destroy())
-    await holder.query('start transaction')
-    await holder.query('select id from counter for update')
+    const holder = await holdRows(target, 'select id from counter for update')
     const resets = [10, 20].map((to, index) =>
       [counters, other.counters][index]?.reset(key, to, {}, { value: 0 }),
     )

@@ -1,11 +1,11 @@
-import { createConnection } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Database } from '../../src/mysql/pool.ts'
 import type { Target } from '../../src/mysql/settings.ts'
 import { claimDue, sweepPeriods } from '../../src/repository/jobs.ts'
 import type { Period } from '../../src/rules/calendar.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { holdRows } from '../support/database/hold.ts'
 import { periodTotals } from '../support/database/totals.ts'
 import { turnedClock } from '../support/model/periods.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -49,21 +49,17 @@ it('history: returns the period that contains the edge of its retention, and non
   const clock = turnedClock('2026-06-01T10:59:59.999Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 2 }] })
-  const HOUR_MS = DAY_MS / 24
   const sumAt = async (at: string) => {
     clock.at = Date.parse(at)
     const history = await counters.history(await counters.read(key), 'HOUR', { last: 60 })
     return history?.reduce((sum, { value }) => sum + value, 0)
   }
   // In the hours of 10, 11 and 12 o'clock.
-  for (const [delta, wait] of [
-    [1, 1],
-    [2, HOUR_MS],
-    [4, 0],
-  ] as const) {
-    await counters.incrementBy(key, delta)
-    clock.at += wait
-  }
+  await counters.incrementBy(key, 1)
+  clock.at += 1
+  await counters.incrementBy(key, 2)
+  clock.at += DAY_MS / 24
+  await counters.incrementBy(key, 4)
   expect(await sumAt('2026-06-03T10:59:59.999Z')).toBe(7)
   expect(await sumAt('2026-06-03T11:00:00.000Z')).toBe(6)
   expect(await sumAt('2026-06-03T11:59:59.999Z')).toBe(6)
@@ -220,10 +216,8 @@ it('sweepPeriods: continues in batches while others count, without delaying them
   )
   const database = openTestDatabase(target)
   // Somebody holds one of them, so that it can't come to its end yet.
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.end())
-  await holder.beginTransaction()
-  await holder.query(
+  const holder = await holdRows(
+    target,
     `select * from counter_history where counter_id = 1 and period = 1 and start = ${Date.UTC(2020, 2, 1) / 1000} for update`,
   )
   let isSwept = false

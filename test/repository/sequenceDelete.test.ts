@@ -1,8 +1,8 @@
-import { createConnection, type RowDataPacket } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { define, next, PARTS } from '../support/client/sequenceCalls.ts'
-import { freshDatabase } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { holdRows } from '../support/database/hold.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 import { openTestNth } from '../support/server/nth.ts'
@@ -60,12 +60,9 @@ it('deleteSequence: restarts the numbers after a deletion, also in a process tha
 it('nextInSequence: delays no other calls while a session locks a sequence', { tags: 'slow' }, async () => {
   const { ask, target, faults } = await startService()
   await ask('mutation { a: nextInSequence(name: "locked") { value } b: nextInSequence(name: "s") { value } }')
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.end())
-  await holder.query('start transaction')
   // By its key, or it would lock the others, too.
-  const [rows] = await holder.query<RowDataPacket[]>("select id from sequence where name = 'locked'")
-  await holder.query('select * from sequence where id = ? for update', [rows[0]?.id])
+  const [locked] = await query(target, "select id from sequence where name = 'locked'")
+  const holder = await holdRows(target, `select * from sequence where id = ${locked?.id} for update`)
   const waiting = inParallel(8, 8, (index) =>
     ask('mutation($group: String!) { nextInSequence(name: "locked", group: $group) { value } }', {
       group: String(index % 4),

@@ -1,10 +1,10 @@
-import { createConnection } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Nth } from '../../src/repository/nth.ts'
 import { writerFor } from '../../src/rules/sequence.ts'
 import { inParallel, upTo } from '../support/client/client.ts'
 import { DEFINE, KEY } from '../support/client/sequenceCalls.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
+import { holdRows } from '../support/database/hold.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -13,10 +13,7 @@ import { soon } from '../support/soon.ts'
 it('defineSequence: keeps no reader waiting while many definitions wait for one that is locked', async () => {
   const { ask, send, target } = await startService()
   await ask('mutation { nextInSequence(name: "locked") { value } }')
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.end())
-  await holder.query('start transaction')
-  await holder.query('select * from sequence where id = 1 for update')
+  const holder = await holdRows(target, 'select * from sequence where id = 1 for update')
   const definitions = upTo(40).map((time) =>
     send(DEFINE, { name: 'locked', definition: { maxValue: 1000 + time } }),
   )
@@ -49,10 +46,7 @@ it('defineSequence: waits for numbers that are being issued, so that none is num
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: '' }
   await one.sequences.next(key, 1)
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.end())
-  await holder.query('start transaction')
-  await holder.query('select * from sequence_value for update')
+  const holder = await holdRows(target, 'select * from sequence_value for update')
   const waiting = async () => {
     const [row] = await query(
       target,

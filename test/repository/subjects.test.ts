@@ -52,21 +52,6 @@ it('increment(subject:): stores all running totals, also where the first call se
   expect(again.increment.valueIn).toBe(1)
 })
 
-it('increment(subject:): replays a key, and tells a subject with another key that it has counted', async () => {
-  const { ask } = await startService()
-  const count = async (key: string) => (await ask(COUNT, { subject: 'ann', key })).increment
-  expect(await count('k1')).toMatchObject({ value: 1, alreadyCounted: false, replayed: false })
-  expect(await count('k1')).toMatchObject({
-    value: 1,
-    appliedDelta: 1,
-    alreadyCounted: false,
-    replayed: true,
-  })
-  const second = await count('k2')
-  expect(second).toMatchObject({ value: 1, appliedDelta: 0, alreadyCounted: true, replayed: false })
-  expect(await count('k2')).toEqual({ ...second, replayed: true })
-})
-
 it('uncount: takes back what a subject counted, which may then count again', async () => {
   const { ask } = await startService()
   const uncount = async (subject: string) => (await ask(UNCOUNT, { subject })).uncount

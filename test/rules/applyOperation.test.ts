@@ -140,13 +140,7 @@ it.each<[string, Partial<RowState>, number, Partial<Definition>, unknown]>([
   ['to the other end of the range if there is none', { isNew: true }, -MAX, {}, -MAX],
   ['to a bound', { value: 4 }, 9, { maxValue: 9 }, 9],
   ['beyond a bound', { value: 4 }, 10, { maxValue: 9 }, 'LIMIT_REACHED'],
-  [
-    'beyond a bound, where additions end there',
-    { value: 4 },
-    10,
-    { maxValue: 9, overflow: 'SATURATE' },
-    'LIMIT_REACHED',
-  ],
+  ['beyond a bound that saturates', { value: 4 }, 10, { maxValue: 9, overflow: 'SATURATE' }, 'LIMIT_REACHED'],
   ['to less, which is out of bounds', { value: 4 }, 0, { minValue: 1 }, 'kept'],
   ['to more from out of bounds', { value: -4 }, 0, { minValue: 1 }, 'LIMIT_REACHED'],
 ])('raise: raises a counter %s, and no total of a period', (_, before, to, definition, expected) => {

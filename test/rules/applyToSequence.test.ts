@@ -127,9 +127,12 @@ it('restartSequence: is refused before a number that is confirmed in the same fl
   expect(restart(9)).toMatchObject({ kind: 'restart', nextValue: 9 })
 })
 
-it('restartSequence: closes a reservation that was open in the same flush', () => {
+it('restartSequence: closes a reservation that was open, and reissues no free number, in the same flush', () => {
   const state = found({ ...justExpired, value: 8, expiresAt: 2000 })
-  applyToSequence(state, { kind: 'restart', nextValue: 1 }, AT)
+  applyToSequence(state, { kind: 'restart', nextValue: 20 }, AT)
+  expect(applyToSequence(state, { kind: 'reserve', token: 'second', ttlMs: 1 }, AT)).toMatchObject({
+    value: 20,
+  })
   const refusal = applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)
   expect(refusal).toMatchObject({ code: 'RESERVATION_CLOSED', details: { state: 'EXPIRED' } })
 })
@@ -192,18 +195,18 @@ it.each<
   ['down by less than rounding', [{ last: -4 }, { last: -5 }], { step: -MAX }, ['raised', -5, null]],
   ['whose position is lost', [{ isLost: true }, { last: 4 }], {}, 'CONFLICT'],
   [
-    'without gaps, with its own',
+    'gapless, with its own',
     [{ last: 4, isReserved: true }, { last: 5 }],
     { gapless: true },
     'BAD_USER_INPUT',
   ],
   [
-    'without gaps, to the same',
+    'gapless, to the same',
     [{ last: 4, isReserved: true }, { last: 4 }],
     { gapless: true },
     ['kept', 4, null],
   ],
-  ['without gaps', [{ last: 4 }, { last: 5 }], { gapless: true }, ['raised', 5, null]],
+  ['gapless', [{ last: 4 }, { last: 5 }], { gapless: true }, ['raised', 5, null]],
 ])('raise: raises a sequence group %s', (_, positions, definition, expected) => {
   expect(raised(positions, definition)).toEqual(expected)
 })
