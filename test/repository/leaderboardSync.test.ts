@@ -129,6 +129,19 @@ async function writerAndReader() {
   }
 }
 
+it('leaderboard sync: keeps a newer state that a process without its lock has copied', async () => {
+  const target = await freshDatabase()
+  const { counters, leaderboard } = openTestNth(target)
+  const add = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
+  await add()
+  await leaderboard.list('n', PAGE)
+  await query(target, 'update leaderboard set value = 7, revision = revision + 2')
+  for (const listedValue of [7, 7, 4]) {
+    await add()
+    expect(await leaderboard.list('n', PAGE)).toMatchObject([{ listedValue }])
+  }
+})
+
 it('leaderboard sync: copies once a minute what is changed where nobody reads', async () => {
   const { add, stored, looked, wait } = await writerAndReader()
   await add('c1')
