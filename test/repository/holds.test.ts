@@ -84,12 +84,15 @@ it('confirmHold: returns the first result again, and no other', async () => {
   expect(await stateOf(id)).toBe('CONFIRMED')
 })
 
-it('confirmHold: confirms nothing that was released; releaseHold can be repeated', async () => {
-  const { refusal, hold, confirming, ask } = await startShop()
-  const { id } = await hold(2)
-  const release = `mutation { releaseHold(id: "${id}") { state } }`
-  for (const _ of upTo(2)) expect(await ask(release)).toEqual({ releaseHold: { state: 'RELEASED' } })
-  expect(await refusal(confirming(id))).toEqual({ code: 'RESERVATION_CLOSED', state: 'RELEASED' })
+it('confirmHold: confirms nothing that was released, open or expired; releaseHold can be repeated', async () => {
+  const { refusal, hold, confirming, ask, pass } = await startShop()
+  for (const seconds of [0, 11]) {
+    const { id } = await hold(2, 'ttlSeconds: 10')
+    await pass(seconds)
+    const release = `mutation { releaseHold(id: "${id}") { state } }`
+    for (const _ of upTo(2)) expect(await ask(release)).toEqual({ releaseHold: { state: 'RELEASED' } })
+    expect(await refusal(confirming(id))).toEqual({ code: 'RESERVATION_CLOSED', state: 'RELEASED' })
+  }
 })
 
 it('confirmHold: counts another amount, or nothing, and gives the rest back', async () => {

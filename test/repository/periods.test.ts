@@ -86,6 +86,14 @@ it('valueIn: a total beyond the safe range is refused, also where many counters 
   expect((await counters.readMany(keys)).map(({ value }) => value)).toEqual([0, -1, 0, 0])
 })
 
+it('history: returns up to 2 500 periods', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.incrementBy(key, 1)
+  const history = async (last: number) => counters.history(await counters.read(key), 'HOUR', { last })
+  expect(await history(2500)).toHaveLength(2500)
+  await expect(history(2501)).rejects.toMatchObject({ details: { argument: 'last', limit: 2500 } })
+})
+
 const ROUNDS = runSize(16, 50)
 /** In Lord Howe, hours begin at half past, and the clock changes by half an hour. */
 const ZONES = { a: 'UTC', b: 'Europe/Berlin', c: 'America/New_York', d: 'Australia/Lord_Howe' }

@@ -118,7 +118,7 @@ it.each([
 )
 
 it('restartSequence: is refused before a number that is confirmed in the same flush', () => {
-  const state = found({ ...justExpired, value: 8, expiresAt: 2000 })
+  const state = found({ ...justExpired, value: 8, expiresAt: 2000 }, { confirmed: 3 })
   expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({
     state: 'CONFIRMED',
   })
