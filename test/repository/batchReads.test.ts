@@ -41,18 +41,6 @@ it('batchReads: waits for the other sockets of the same tick of the event loop',
   expect(batches).toEqual([names])
 })
 
-it('batchReads: reads each key of a batch once, and answers all in the order requested', async () => {
-  const { batches, read } = notingReader()
-  const answers = await Promise.all(['a', 'missing', 'b', 'a'].map((name) => read({ name })))
-  expect(answers).toEqual([
-    { name: 'a', isFound: true },
-    { name: 'missing', isFound: false },
-    { name: 'b', isFound: true },
-    { name: 'a', isFound: true },
-  ])
-  expect(batches).toEqual([['a', 'missing', 'b']])
-})
-
 it('batchReads: reads many keys together with whatever else is requested in the same tick', async () => {
   const { batches, read, readMany } = notingReader()
   const [many, one, none, others] = await Promise.all([

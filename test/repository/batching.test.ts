@@ -13,26 +13,16 @@ const idOf = (text: string) => Buffer.from(text).toString('base64url')
 const increment =
   'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
 
-it('queries: reads 100 aliased counters and a list of names with one statement', async () => {
-  const { ask } = await startService()
-  const changes = upTo(100).map((index) => ({ name: `n${index}`, delta: index }))
-  await ask('mutation ($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
-    changes,
-  })
-  const statements = collectStatements()
-  const fields = upTo(100).map((index) => `c${index}: counter(name: "n${index}") { name value }`)
-  const data = await ask(`{ ${fields.join(' ')} counters(names: ["n1", "n2", "n1"]) { value } }`)
-  expect(statements).toHaveLength(1)
-  expect(data.c100).toEqual({ name: 'n100', value: 100 })
-  expect(data.counters).toEqual([{ value: 1 }, { value: 2 }, { value: 1 }])
-})
-
 it.each([
   [
-    'counters of several namespaces',
-    upTo(9).map((n) => `c${n}: counter(name: "c", namespace: "${n}") { value }`),
+    'counters and lists',
+    [
+      ...upTo(100).map((n) => `c${n}: counter(name: "n${n}") { value }`),
+      'l: counters(names: ["n1", "n2", "n1"]) { value }',
+    ],
     1,
   ],
+  ['namespaces', upTo(9).map((n) => `c${n}: counter(name: "c", namespace: "${n}") { value }`), 1],
   // One for the sequence, one for its groups.
   ['groups', upTo(50).map((n) => `s${n}: sequence(name: "s") { group(name: "${n}") { lastValue } }`), 2],
   [

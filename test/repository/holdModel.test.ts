@@ -17,7 +17,7 @@ import { openTestNth } from '../support/server/nth.ts'
 const START = Date.parse('2027-02-27T21:30:00Z')
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-const RUNS = runSize(10, 30)
+const RUNS = runSize(5, 30)
 const STEPS = 70
 
 type Nth = ReturnType<typeof openTestNth>

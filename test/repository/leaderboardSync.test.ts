@@ -186,7 +186,9 @@ it('leaderboard sync: shows at the first read after a pause what a killed proces
   expect(await listed()).toEqual([5, 3])
 })
 
-it('leaderboard sync: copies where nobody reads when more than 10 000 counters wait, and at the end', async () => {
+it('leaderboard sync: copies where nobody reads when more than 10 000 counters wait, and at the end', {
+  tags: 'slow',
+}, async () => {
   const { writer, add, stored, looked } = await writerAndReader()
   for (const batch of upTo(11)) {
     const changes = upTo(1000).map((index) => ({ name: `d${batch} ${index}`, delta: 1 }))

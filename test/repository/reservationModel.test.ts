@@ -62,7 +62,7 @@ it('reservations: agree with a model over random steps', async () => {
         expect(nextValue).toBe(Math.min(...free, highest + 1))
       }
     }),
-    { numRuns: runSize(5, 10), endOnFailure: true },
+    { numRuns: runSize(3, 10), endOnFailure: true },
   )
   await expectNoGap(target)
   await settleAll(target, sequences, KEY)

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
-import { DEFINE, define, NEXT, next } from '../support/client/sequenceCalls.ts'
-import { freshDatabase } from '../support/database/database.ts'
+import { DEFINE, define, KEY, NEXT, next } from '../support/client/sequenceCalls.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -96,17 +96,17 @@ it('defineSequence(format:): gives a used sequence that returns to the default a
 })
 
 it('defineSequence(format:): changes the format in use a hundred times, and no more', async () => {
-  const { sequences } = openTestNth(await freshDatabase())
-  const key = { namespace: 'n', name: 's' }
-  for (const time of upTo(100)) {
-    await sequences.define(key, { format: `${'x'.repeat(time)}{value}` })
-    await sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
-  }
-  await sequences.define(key, { format: 'last: {value}' })
-  await sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
-  await expect(sequences.define(key, { format: 'x{value}' })).rejects.toMatchObject({
+  const target = await freshDatabase()
+  const { sequences } = openTestNth(target)
+  const issue = () => sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
+  await issue()
+  const past = upTo(99).map((time) => `${'x'.repeat(time)}#`)
+  await query(target, `update sequence set past_formats = '${JSON.stringify(past)}'`)
+  await sequences.define(KEY, { format: 'last: {value}' })
+  await issue()
+  await expect(sequences.define(KEY, { format: 'more: {value}' })).rejects.toMatchObject({
     code: 'BAD_USER_INPUT',
     details: { argument: 'definition.format' },
   })
-  await sequences.define(key, { maxValue: 1000 })
+  await sequences.define(KEY, { maxValue: 1000 })
 })

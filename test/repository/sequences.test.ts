@@ -19,14 +19,6 @@ it('nextInSequence: numbers the tickets of two boards', async () => {
   expect(formatted).toEqual(['MYBOARD-1', 'MYBOARD-2', 'OTHER-1', 'MYBOARD-3', 'OTHER-2'])
 })
 
-it('nextInSequence: issues plain numbers without a group, apart from those of groups and namespaces', async () => {
-  const { ask } = await startService()
-  await ask(NEXT, { group: 'g' })
-  await ask('mutation { nextInSequence(name: "ticket", namespace: "other") { value } }')
-  const { nextInSequence } = await ask(NEXT)
-  expect(nextInSequence).toMatchObject({ value: 1, formatted: '1', lastValue: 1, values: [1] })
-})
-
 it('nextInSequence: issues blocks without gaps, listed up to 10 000 numbers', async () => {
   const { ask } = await startService()
   const { nextInSequence: three } = await ask(NEXT, { group: 'B', count: 3 })
