@@ -1,11 +1,13 @@
 // @module-tag slow
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { chromium } from 'playwright-core'
 import { expect, it, onTestFinished } from 'vitest'
 import { findChromium } from '../support/browser/chromium.mjs'
+import { clientOf } from '../support/client/client.ts'
 import { query } from '../support/database/database.ts'
 import {
   clientArguments,
@@ -15,6 +17,7 @@ import {
 } from '../support/database/fetchedProgram.ts'
 import { privateServerWith } from '../support/database/privateServer.ts'
 import { freePort } from '../support/server/freePort.ts'
+import { temporaryPaths } from '../support/server/nginx.ts'
 import { dataDirectory, temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -23,200 +26,125 @@ const mysql = await findMysqlClient()
 const python = await findProgram('python3', '/usr/bin/python3')
 const chromiumPath = findChromium()
 
-/** What a reader does: runs a block, saves it, opens the page at an address, or stops the server. */
-interface Step {
-  kind: string
-  text: string
-  /** What the tutorial shows afterwards. Each … is some text. */
-  shown?: string
-}
+const PAGE = 'site/thanks.html'
 
-function stepsOf(tutorial: string): Step[] {
-  const steps: Step[] = []
-  const shape = /^```(\w+)\n([\s\S]*?)^```$|<(https?:[^>\s]+order=\d+)>|Stop Nth with Ctrl-C/gm
-  for (const [stop, language, text = '', address] of tutorial.matchAll(shape)) {
-    if (address) steps.push({ kind: 'address', text: address })
-    else if (!language) steps.push({ kind: 'stop', text: stop })
-    else if (language === 'text') Object.assign(steps.at(-1) ?? {}, { shown: text })
-    else steps.push({ kind: language, text })
-  }
-  return steps
-}
+/** What a reader does: runs, saves or compares a block, opens the page at an address, or stops the server. */
+const STEP = /^```(\w+)\n([\s\S]*?)^```$|<(https?:[^>\s]+order=\d+)>|Stop Nth with Ctrl-C/gm
 
-/** Whether a text is what the tutorial shows. */
-function expectShown(text: string, shown = ''): void {
-  const parts = shown.split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
-  expect(text.trimEnd()).toMatch(new RegExp(`^${parts.join('[\\s\\S]+')}$`.replace('\n$', '$')))
-}
-
-/** A host on which a clone was made and `npm ci` has run, with MariaDB, and with nginx that serves shop.example. */
+/**
+ * A host with a clone in which `npm ci` has run, with MariaDB, and with a website shop.example. `here` replaces the ports and
+ * the paths of a text with those that this machine has for this test.
+ */
 async function prepareHost() {
   const directory = await temporaryDirectory()
-  const [nthPort = 0, sitePort, databasePort, tlsPort, ...others] = await Promise.all(
-    Array.from({ length: 6 }, freePort),
-  )
+  const usual = ['4000', '4001', '8080', '3306', '80', '443']
+  const free = await Promise.all(usual.map(async (port) => [port, await freePort()] as const))
+  const ports: Record<string, number> = Object.fromEntries(free)
   const here = (text: string) =>
-    Object.entries({
-      '127.0.0.1:4000': `127.0.0.1:${nthPort}`,
-      '127.0.0.1:4001': `127.0.0.1:${others[0]}`,
-      '127.0.0.1:3306': `127.0.0.1:${databasePort}`,
-      '127.0.0.1:8080': `127.0.0.1:${sitePort}`,
-      'http.server 8080': `http.server ${sitePort}`,
-      'listen 80;': `listen 127.0.0.1:${others[1]};`,
-      'listen 443 ': `listen 127.0.0.1:${tlsPort} `,
-      '/etc/': `${directory}/etc/`,
-    }).reduce((before, [from, to]) => before.replaceAll(from, to), text)
-  const save = async (path: string, text: string, mode = 0o644) =>
+    text
+      .replace(/(?<=127\.0\.0\.1:|http\.server )\d{4}\b/g, (port) => String(ports[port]))
+      .replace(/(?<=listen )\d+/g, (port) => `127.0.0.1:${ports[port]}`)
+      .replaceAll(' /etc/', ` ${directory}/etc/`)
+  const save = (path: string, text: string, mode = 0o644) =>
     writeFile(join(directory, path), here(text), { mode })
-
   for (const path of ['programs', 'site', 'deploy', 'etc/nginx/conf.d'])
     await mkdir(join(directory, path), { recursive: true })
-  for (const path of ['bin', 'dist', 'node_modules', 'package.json', 'schema', 'src', 'docs'])
-    await symlink(join(ROOT, path), join(directory, path))
+  for (const path of ['bin', 'package.json']) await symlink(join(ROOT, path), join(directory, path))
   await symlink(await dataDirectory(), join(directory, '.nth'))
   await save('deploy/nginx.conf', await readFile(join(ROOT, 'deploy/nginx.conf'), 'utf8'))
-  const database = await privateServerWith(await temporaryDirectory(), [
-    '--skip-networking=OFF',
-    '--bind-address=127.0.0.1',
-    `--port=${databasePort}`,
-  ])
-  // A private one has this database from the beginning.
-  await query(database, 'drop database nth')
-  const program = (name: string, command: string) =>
-    save(`programs/${name}`, `#!/bin/sh\nexec ${command}\n`, 0o755)
-  await program('sudo', '"$@"')
-  await program('mariadb', `${mysql} ${clientArguments({ ...database, database: 'mysql' })} "$@"`)
-  await program('python3', `${python} "$@"`)
-  await program('nginx', `${nginx} -p ${directory} -c nginx.conf -e error.log "$@"`)
-  // That the site is there already needs no test.
-  await program('systemctl', 'nginx')
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-    (name) => `${name}_temp_path ${name};`,
-  )
   await save(
     'nginx.conf',
     `${process.getuid?.() === 0 ? 'user root;' : ''} pid nginx.pid; events {}
      http {
-       access_log off; ${temporary.join(' ')} include /etc/nginx/conf.d/*.conf;
+       access_log off; ${temporaryPaths(directory)} include /etc/nginx/conf.d/*.conf;
        server {
          listen 443 ssl http2; server_name shop.example; root site;
          ssl_certificate /etc/ssl/nth.example/fullchain.pem; ssl_certificate_key /etc/ssl/nth.example/privkey.pem;
        }
      }`,
   )
-  onTestFinished(async () => {
-    const pid = await readFile(join(directory, 'nginx.pid'), 'utf8').catch(() => undefined)
-    if (pid) process.kill(Number(pid), 'SIGTERM')
-  })
-  const environment = {
-    ...{ PATH: `${directory}/programs:${process.env.PATH}`, HOME: directory, PORT: String(nthPort) },
-    // It is built, and other tests use what was built.
-    ...{
-      npm_config_ignore_scripts: 'true',
-      npm_config_update_notifier: 'false',
-      NTH_DATABASE_MEMORY_MB: '128',
-    },
+  const options = ['--skip-networking=OFF', '--bind-address=127.0.0.1', `--port=${ports[3306]}`]
+  const server = await privateServerWith(await temporaryDirectory(), options)
+  // A private server has this database from the beginning.
+  await query(server, 'drop database nth')
+  const programs = {
+    sudo: '"$@"',
+    mariadb: `${mysql} ${clientArguments({ ...server, database: 'mysql' })} "$@"`,
+    python3: `${python} "$@"`,
+    nginx: `${nginx} -p ${directory} -c nginx.conf -e error.log "$@"`,
+    systemctl: 'nginx',
   }
-  const launch = { args: [`--host-resolver-rules=MAP *.example:443 127.0.0.1:${tlsPort}`, '--no-sandbox'] }
-  return { directory, here, save, environment, launch }
-}
-
-type Host = Awaited<ReturnType<typeof prepareHost>>
-
-/** A terminal of its own, in which a server runs until Ctrl-C. */
-async function startServer(
-  { directory, environment }: Host,
-  command: string,
-  url: string,
-): Promise<() => Promise<unknown>> {
-  const child = spawn('sh', ['-ec', command], {
-    cwd: directory,
-    env: environment,
-    detached: true,
-    stdio: 'pipe',
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
-  const stop = async () => {
-    if (child.exitCode !== null || child.signalCode) return
-    const closed = once(child, 'close')
-    // As from a terminal: all of its processes get it.
-    process.kill(-Number(child.pid), 'SIGINT')
-    await closed
+  for (const [name, command] of Object.entries(programs))
+    await save(`programs/${name}`, `#!/bin/sh\nexec ${command}\n`, 0o755)
+  const env = {
+    ...{ PATH: `${directory}/programs:${process.env.PATH}`, HOME: directory, PORT: String(ports[4000]) },
+    ...{ NTH_DATABASE_MEMORY_MB: '128', npm_config_update_notifier: 'false' },
+    // Without `prestart`: it is built, and other tests use what was built.
+    npm_config_ignore_scripts: 'true',
   }
-  onTestFinished(stop)
-  const isServing = () =>
-    fetch(url).then(
-      () => true,
-      () => child.exitCode !== null,
-    )
-  await expect.poll(isServing, { timeout: 60_000 }).toBe(true)
-  expect([child.exitCode, output]).toEqual([null, output])
-  return stop
-}
-
-/** A terminal that keeps its variables. Returns a function that runs a command, and returns what it printed. */
-function openTerminal({ directory, environment }: Host): (command: string) => Promise<string> {
-  const shell = spawn('sh', ['-e'], { cwd: directory, env: environment, stdio: 'pipe' })
-  onTestFinished(() => void shell.stdin.end())
-  let [output, errors] = ['', '']
-  shell.stdout.on('data', (chunk) => (output += chunk))
-  shell.stderr.on('data', (chunk) => (errors += chunk))
-  return async (command) => {
-    output = ''
-    shell.stdin.write(`{ ${command}} < /dev/null; printf '\\0'\n`)
-    await expect.poll(() => output.endsWith('\0') || shell.exitCode !== null, { timeout: 60_000 }).toBe(true)
-    if (shell.exitCode !== null) throw new Error(`${command}${errors}`)
-    return output.slice(0, -1)
-  }
+  return { here, save, ports, options: { cwd: directory, env } }
 }
 
 it.skipIf(!(nginx && mysql && python && chromiumPath))(
   'docs/tutorial.md: prints what it shows, from the first buyer to a page behind TLS and a restored backup',
   async () => {
-    const host = await prepareHost()
-    const { here, save } = host
-    const run = openTerminal(host)
-    const browser = await chromium.launch({ executablePath: String(chromiumPath), ...host.launch })
-    onTestFinished(() => browser.close())
-    const page = await browser.newPage({ ignoreHTTPSErrors: true })
-    let stopNth: (() => Promise<unknown>) | undefined
-    let [thanks, printed, key, tested] = ['', '', '', 0]
-    for (const { kind, text, shown } of stepsOf(
-      here(await readFile(join(ROOT, 'docs/tutorial.md'), 'utf8')),
-    )) {
-      if (kind === 'stop') await stopNth?.()
-      else if (kind === 'sh' && text.includes('npm start')) {
-        // .ci/fresh-start runs `npm ci` in a clone.
-        const command = text.replace('npm ci\n', '')
-        stopNth = await startServer(host, command, here('http://127.0.0.1:4000/ready'))
-      } else if (kind === 'sh' && text.includes('http.server')) {
-        await startServer(host, text, here('http://127.0.0.1:8080'))
-      } else if (kind === 'sh') printed += await run(text)
-      else if (kind === 'html') thanks = text
-      else if (kind === 'js') {
-        for (const line of text.replace('nth_…', key).trim().split('\n'))
-          thanks = thanks.replace(new RegExp(line.split(' ').slice(0, 2).join(' ').concat(' .*')), line)
-      } else if (kind === 'graphql') {
-        const body = JSON.stringify({ query: text })
-        const headers = { 'content-type': 'application/json' }
-        const response = await fetch(here('http://127.0.0.1:4000/graphql'), { method: 'POST', headers, body })
-        expect((await response.json()).errors).toBeUndefined()
-      } else if (kind === 'address') {
-        for (const visit of [() => page.goto(text), () => page.reload()]) {
-          await visit()
-          await page.waitForFunction("!document.querySelector('p').textContent.includes('…')")
-          const number = `${await page.locator('p').textContent()}\n`
-          if (printed.endsWith(number)) continue
-          printed += number
-        }
-      } else throw new Error(`A reader of the tutorial does not know what to do with a block of ${kind}`)
-      if (kind === 'html' || kind === 'js') await save('site/thanks.html', thanks)
-      key = /^nth_\w+$/m.exec(printed)?.[0] ?? key
-      if (shown === undefined) continue
-      expectShown(printed, shown)
-      ;[printed, tested] = ['', tested + 1]
+    const { here, save, ports, options } = await prepareHost()
+    /** Runs a server in a terminal of its own. Returns what Ctrl-C does there. */
+    async function serve(command: string, address: string): Promise<() => Promise<void>> {
+      const child = spawn('sh', ['-ec', command], { ...options, stdio: 'ignore', detached: true })
+      const closed = once(child, 'close')
+      async function stop() {
+        if ((child.exitCode ?? child.signalCode) !== null) return
+        process.kill(-Number(child.pid), 'SIGINT')
+        await closed
+      }
+      onTestFinished(stop)
+      const isServing = () => fetch(address).then(Boolean, () => child.exitCode)
+      await expect.poll(isServing, { timeout: 120_000 }).toBe(true)
+      return stop
     }
-    expect(tested).toBe(8)
+    /** Runs commands in a terminal that keeps its variables. Returns what they print. */
+    async function run(commands: string): Promise<string> {
+      const script = `touch variables; set -a; . ./variables; ${commands} export -p >variables`
+      return (await promisify(execFile)('sh', ['-ec', script], options)).stdout
+    }
+    const args = [`--host-resolver-rules=MAP *.example:443 127.0.0.1:${ports[443]}`]
+    const browser = await chromium.launch({ executablePath: String(chromiumPath), args })
+    onTestFinished(() => browser.close())
+    onTestFinished(() => run('nginx -s stop || true\n').then(() => undefined))
+    const window = await browser.newPage({ ignoreHTTPSErrors: true })
+    async function visit(go: () => Promise<unknown>): Promise<string> {
+      await go()
+      await window.waitForFunction("!document.querySelector('p').textContent.includes('…')")
+      return `${await window.locator('p').textContent()}\n`
+    }
+
+    let [printed, key, comparisons, stopNth] = ['', '', 0, async () => {}]
+    const tutorial = here(await readFile(join(ROOT, 'docs/tutorial.md'), 'utf8'))
+    for (const [, language, text = '', address] of tutorial.matchAll(STEP)) {
+      if (address) {
+        const number = await visit(() => window.goto(address))
+        expect(await visit(() => window.reload())).toBe(number)
+        printed += number
+      } else if (text.includes('npm start')) {
+        // .ci/fresh-start runs `npm ci` in a clone.
+        stopNth = await serve(text.replace('npm ci', ''), here('http://127.0.0.1:4000/ready'))
+      } else if (text.includes('http.server')) await serve(text, here('http://127.0.0.1:8080'))
+      else if (language === 'sh') printed += await run(text)
+      else if (language === 'graphql') await clientOf(here('http://127.0.0.1:4000')).ask(text)
+      else if (language === 'html') await save(PAGE, text)
+      else if (language === 'js') {
+        let page = await readFile(join(options.cwd, PAGE), 'utf8')
+        for (const line of text.replace('nth_…', key).trim().split('\n'))
+          page = page.replace(new RegExp(`${/^\S+ \S+/.exec(line)} .*`), line)
+        await save(PAGE, page)
+      } else if (language === 'text') {
+        const parts = text.split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+        expect(printed).toMatch(new RegExp(`^${parts.join('[^]+')}$`))
+        key = /^nth_\w+$/m.exec(printed)?.[0] ?? key
+        ;[printed, comparisons] = ['', comparisons + 1]
+      } else await stopNth()
+    }
+    expect(comparisons).toBe(8)
   },
 )
