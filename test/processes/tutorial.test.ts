@@ -25,7 +25,6 @@ const nginx = await findNginx()
 const mysql = await findMysqlClient()
 const python = await findProgram('python3', '/usr/bin/python3')
 const chromiumPath = findChromium()
-
 const PAGE = 'site/thanks.html'
 
 /** What a reader does: runs, saves or compares a block, opens the page at an address, or stops the server. */
@@ -42,7 +41,7 @@ async function prepareHost() {
   const ports: Record<string, number> = Object.fromEntries(free)
   const here = (text: string) =>
     text
-      .replace(/(?<=127\.0\.0\.1:|http\.server )\d{4}\b/g, (port) => String(ports[port]))
+      .replace(/(?<=127\.0\.0\.1:|http\.server )\d{4}\b/g, (port) => String(ports[port] ?? port))
       .replace(/(?<=listen )\d+/g, (port) => `127.0.0.1:${ports[port]}`)
       .replaceAll(' /etc/', ` ${directory}/etc/`)
   const save = (path: string, text: string, mode = 0o644) =>
@@ -106,7 +105,8 @@ it.skipIf(!(nginx && mysql && python && chromiumPath))(
     /** Runs commands in a terminal that keeps its variables. Returns what they print. */
     async function run(commands: string): Promise<string> {
       const script = `touch variables; set -a; . ./variables; ${commands} export -p >variables`
-      return (await promisify(execFile)('sh', ['-ec', script], options)).stdout
+      // Lines of CSV end in CRLF, which a terminal doesn't show.
+      return (await promisify(execFile)('sh', ['-ec', script], options)).stdout.replaceAll('\r', '')
     }
     const args = [`--host-resolver-rules=MAP *.example:443 127.0.0.1:${ports[443]}`]
     const browser = await chromium.launch({ executablePath: String(chromiumPath), args })
