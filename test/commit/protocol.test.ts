@@ -32,7 +32,6 @@ const tickets = { namespace: 'shop', sequence: 'tickets', group: '' }
 const invoices = { namespace: 'shop', sequence: 'invoices', group: '' }
 const claim = claimOf('shop', 'order 5', ['sales'])
 
-let reservation = { token: '' }
 let held: Hold | undefined
 
 /** A counter of 40 that tracks days. */
@@ -77,20 +76,6 @@ const SCENARIOS: Record<string, Scenario> = {
     run: ({ counters }) =>
       Promise.all([1, 1].map((delta) => counters.incrementBy(key, delta).then(number, codeOf))),
   },
-  cart: {
-    async prepare(nth) {
-      await openSales(nth)
-      await nth.counters.define({ namespace: 'shop', name: 'stock' }, { periods: [], minValue: 0 })
-      await nth.counters.reset({ namespace: 'shop', name: 'stock' }, 10)
-    },
-    async run({ counters }) {
-      const changes = [
-        { name: 'sales', delta: 2 },
-        { name: 'stock', delta: -2 },
-      ]
-      return (await counters.incrementMany('shop', changes)).map(number)
-    },
-  },
   key: {
     prepare: openSales,
     run: async ({ counters }) => [number(await counters.incrementBy(key, 1, { claim }))],
@@ -124,13 +109,6 @@ const SCENARIOS: Record<string, Scenario> = {
       await sequences.confirm(token)
     },
     run: async ({ sequences }) => [(await sequences.reserve(invoices, 60)).formatted],
-  },
-  confirmation: {
-    async prepare({ sequences }) {
-      await sequences.define({ namespace: 'shop', name: 'invoices' }, { gapless: true })
-      reservation = await sequences.reserve(invoices, 60)
-    },
-    run: async ({ sequences }) => [(await sequences.confirm(reservation.token)).state],
   },
   hold: {
     prepare: openHeldSales,
@@ -166,10 +144,6 @@ const SCENARIOS: Record<string, Scenario> = {
       const { value, valuesIn } = await counters.incrementBy(key, 1, { wantsPeriodValues: true })
       return [value, `${valuesIn?.DAY} on that day`]
     },
-  },
-  raise: {
-    prepare: openSales,
-    run: async ({ counters }) => [number(await counters.raise(key, 100))],
   },
   'locked row': {
     prepare: openSales,
