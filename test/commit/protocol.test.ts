@@ -80,13 +80,6 @@ const SCENARIOS: Record<string, Scenario> = {
     prepare: openSales,
     run: async ({ counters }) => [number(await counters.incrementBy(key, 1, { claim }))],
   },
-  replay: {
-    async prepare(nth) {
-      await openSales(nth)
-      await nth.counters.incrementBy(key, 1, { claim })
-    },
-    run: async ({ counters }) => [number(await counters.incrementBy(key, 1, { claim }))],
-  },
   subject: {
     prepare: openSales,
     run: ({ counters }) =>
