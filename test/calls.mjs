@@ -11,12 +11,12 @@ import { parseArgs } from 'node:util'
 
 const HELP = `Counts the function calls of some operations, and finds the files of Nth's functions that they execute. Fails if an
 operation makes over 3 % more calls than test/calls.json has, if an increment executes more files than it may, or
-functions of what it doesn't need, or if docs/architecture.md shows other files.
+functions of what it doesn't need, or if CONTRIBUTING.md shows other files.
 
   npm run check:calls -- [options]
 
   --trace          print the functions of each file
-  --record         lower the recorded numbers to the measured ones, and write the files to docs/architecture.md
+  --record         lower the recorded numbers to the measured ones, and write the files to CONTRIBUTING.md
   --why <reason>   with --record: raise the numbers that are exceeded, and record the reason
   --help           this text`
 
@@ -33,7 +33,7 @@ const MAX_FOLDERS = 7
 const NEEDLESS = /sequence|reservation|histor|slot/i
 
 const RECORD = new URL('calls.json', import.meta.url)
-const DOCS = new URL('../docs/architecture.md', import.meta.url)
+const DOCS = new URL('../CONTRIBUTING.md', import.meta.url)
 /** In the docs, the table of files is between these lines. */
 const [BEGIN, END] = [
   '<!-- npm run check:calls -- --record writes this table -->\n',
@@ -128,7 +128,7 @@ async function faultsOfDocs(operations, isRecording) {
       return `${folder}: ${[...names].sort()}`
     })
   if (isRecording || namesIn(shown).join() === namesIn(table).join()) return []
-  return ['docs/architecture.md shows other files than those that are executed: --record writes them.']
+  return ['CONTRIBUTING.md shows other files than those that are executed: --record writes them.']
 }
 
 async function measureAll() {
