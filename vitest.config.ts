@@ -59,7 +59,7 @@ export default defineConfig(({ mode }) => {
       // Without a browser the rest runs; `npm test` says so before it starts.
       exclude: [
         ...(chromium ? [] : ['test/browser/**']),
-        ...(isUpgradable ? [] : ['test/processes/upgrade.test.ts']),
+        ...(isUpgradable ? [] : ['test/processes/upgrade.test.ts', 'test/schemaChanges.test.ts']),
         ...(hasGalera ? [] : ['test/processes/cluster.test.ts']),
       ],
       globalSetup: ['test/support/globalSetup.ts'],

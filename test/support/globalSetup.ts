@@ -32,7 +32,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   console.log(`Random tests: SEED=${project.getProvidedContext().seed}`)
   if (!hasFirstRelease()) {
     console.log(
-      'The first release is not in the history here: test/processes/upgrade.test.ts is left out. To run it: git fetch --unshallow',
+      'The first release is not in the history here: the tests of upgrades and of changes of the schema are left out. To run them: git fetch --unshallow',
     )
   }
   // Fetched here, as three files need it: each of them would do it at the same time.
