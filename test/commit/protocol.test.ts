@@ -80,11 +80,6 @@ const SCENARIOS: Record<string, Scenario> = {
     prepare: openSales,
     run: async ({ counters }) => [number(await counters.incrementBy(key, 1, { claim }))],
   },
-  subject: {
-    prepare: openSales,
-    run: ({ counters }) =>
-      Promise.all(['ann', 'ann'].map(async (subject) => number(await counters.countOnce(key, subject)))),
-  },
   number: {
     prepare: ({ sequences }) => sequences.next(tickets, 7),
     run: ({ sequences }) =>
