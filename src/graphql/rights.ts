@@ -25,7 +25,8 @@ import { countSelected } from './selections.ts'
 
 /**
  * The right that a field requires, as its extension `right`: all fields of operations have one, and those below them that
- * lead to something else. A test requires that no field lacks one, and another that `docs/security.md` shows them.
+ * lead to something else. A test requires that no field lacks one, and another that
+ * `docs/security.md` shows the scope of each mutation.
  */
 export interface Right {
   /** Undefined: none of its own, as its object was reached with a right. */
