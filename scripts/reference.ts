@@ -11,7 +11,6 @@ import {
   isInterfaceType,
   isIntrospectionType,
   isListType,
-  isNonNullType,
   isObjectType,
   isScalarType,
   isSpecifiedScalarType,
@@ -108,23 +107,17 @@ const titleOf = ({ kind, field }: FieldPage) =>
 
 function argumentTable(args: readonly (GraphQLArgument | GraphQLInputField)[]): string {
   const rows = args.map(({ name, type, defaultValue, description }) => {
-    const isRequired = isNonNullType(type) && defaultValue === undefined
     const value = astFromValue(defaultValue, type)
-    return [
-      `\`${name}\``,
-      typeLink(type),
-      isRequired ? 'required' : value ? `\`${print(value)}\`` : '',
-      prose(description),
-    ]
+    return [`\`${name}\``, typeLink(type, value ? ` = ${print(value)}` : ''), prose(description)]
   })
-  return table(['Argument', 'Type', 'Default', 'Meaning'], rows)
+  return table(['Argument', 'Type', 'Meaning'], rows)
 }
 
 function resultOf({ type }: GraphQLField<unknown, unknown>): string {
   const named = getNamedType(type)
   const fields = isObjectType(named) || isInterfaceType(named) ? Object.values(named.getFields()) : []
   const list = isListType(type) ? ', a list' : ''
-  return `${typeLink(type)}${list}. It is null with an [error](../errors.md).\n\n${fieldTable(named, fields)}`
+  return `${typeLink(type)}${list}. It is null if there is an [error](../errors.md).\n\n${fieldTable(named, fields)}`
 }
 
 function fieldTable(owner: GraphQLNamedType, fields: readonly GraphQLField<unknown, unknown>[]): string {
@@ -284,9 +277,9 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
-function typeLink(type: GraphQLType): string {
+function typeLink(type: GraphQLType, rest = ''): string {
   const named = getNamedType(type)
-  const code = `\`${type}\``
+  const code = `\`${type}${rest}\``
   return isScalarType(named) && isSpecifiedScalarType(named)
     ? code
     : `[${code}](types.md#${named.name.toLowerCase()})`
