@@ -141,7 +141,7 @@ function repeatsOf({ name, args, type }: GraphQLField<unknown, unknown>): string
   const isReplayed = fields.includes('replayed')
   const returned = isReplayed
     ? `returns the first result${withFlag.at(-1)}`
-    : 'returns what it is about, in its current state'
+    : `returns the same \`${result.name}\`, in its current state`
   const counts = has('subject') && name !== 'uncount'
   return [
     `A repeat with the same \`idempotencyKey\` is not applied again: it ${returned}.`,

@@ -120,27 +120,37 @@ async function errorsOfFields({ ask, send, target }: Service) {
   return { errors, details: [...details] }
 }
 
-const OPERATION = /^```graphql\n([\s\S]*?)\n```\n(?:\n```json\n([\s\S]*?)\n```\n)?/gm
-const RESPONSE = /\n```json\n\{\s*"(?:data|errors)"[\s\S]*?\n```\n/g
+/** An operation of an example, and its variables if it has some. */
+const OPERATION = /^```graphql\n([\s\S]*?)\n```\n(?:\nVariables:\n\n```json\n([\s\S]*?)\n```\n)?/gm
 /** What is random: the ids of reservations, holds and keys, and secrets. The page has the beginning of each. */
 const RANDOM = /\b(UmVzZXJ2YXRpb246|SG9sZD|QXBpS2V5|nth_)([\w-]+)/g
 
-/** The example of a page, with the responses of a server to its operations. */
-async function exampleOf(text: string, { url, send }: Service): Promise<string> {
-  const [, example = ''] = `\n${text}`.replaceAll(RESPONSE, '').split('\n## Example\n')
+/** JSON in which what fits on a line is on one. */
+function printed(value: unknown, indent = ''): string {
+  const line = JSON.stringify(value)
+  if (indent.length + line.length <= 90 || typeof value !== 'object' || value === null) return line
+  const inner = `${indent}  `
+  const nameOf = (key: string) => (Array.isArray(value) ? '' : `"${key}":`)
+  const parts = Object.entries(value).map(([key, part]) => `${inner}${nameOf(key)}${printed(part, inner)}`)
+  const [open, close] = Array.isArray(value) ? '[]' : '{}'
+  return `${open}\n${parts.join(',\n')}\n${indent}${close}`
+}
+
+/** The example of a page: its operations, with the responses of a server. */
+async function exampleOf(page: string, { url, send }: Service): Promise<string> {
   const sent = new Map<string, string>()
-  let written = example
-  for (const [whole, operation = '', variables = '{}'] of example.matchAll(OPERATION)) {
+  const parts: string[] = []
+  for (const [whole, operation = '', variables = '{}'] of page.matchAll(OPERATION)) {
     const values = JSON.parse(variables.replace(/(\w+)…/g, (_, start) => sent.get(start) ?? start))
     const answer: Answer = operation.startsWith('subscription')
       ? { data: await (await subscribe(url, operation, { variables: values })).data() }
       : await send(operation, values)
     const line = JSON.stringify(answer)
     for (const [text, start = ''] of line.matchAll(RANDOM)) sent.set(start, text)
-    const json = (line.length > 110 ? JSON.stringify(answer, null, 2) : line).replace(RANDOM, '$1…')
-    written = written.replace(whole, () => `${whole}\n\`\`\`json\n${json}\n\`\`\`\n`)
+    const response = printed(JSON.parse(line.replace(RANDOM, '$1…')))
+    parts.push(`${whole}\nResponse:\n\n\`\`\`json\n${response}\n\`\`\`\n`)
   }
-  return written
+  return parts.join('\n')
 }
 
 const read = (file: string) => readFile(join(DOCS, file), 'utf8').catch(() => '')
