@@ -90,7 +90,7 @@ builder.objectField(Counter, 'changeOf', (t) =>
     nullable: true,
     extensions: { right: onSubject('ADD', ({ parent }) => parent) },
     description:
-      'What a repeated call of a subject would return now: its number. Null if it has not counted. A key for pages needs `onceOnly` for this, and reads only what pages counted. Not available in subscriptions.',
+      'The result of the first call of this subject. Null if it has not counted. A key for pages needs `onceOnly` for this, and reads only what pages counted. Not available in subscriptions.',
     args: { subject: requiredSubject('Who counted.') },
     async resolve(counter, { subject }, context, info) {
       await chargeSubject(context, info)
