@@ -162,7 +162,7 @@ async function keyOn(
 }
 
 const extensions = { check: checks.leaderboard, right: toSeeOthers }
-const MAX_NEIGHBORS = 50
+export const MAX_NEIGHBORS = 50
 
 builder.objectFields(Counter, (t) => ({
   place: t.int({

@@ -16,7 +16,7 @@ import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from '.
 import { charge, chargeSubject, costOfText, countSelected, room } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
-const MAX_TTL_S = 86_400
+export const MAX_TTL_S = 86_400
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
 const VALUES_OF_A_TEXT = 4
