@@ -73,6 +73,11 @@ const SETTINGS = [
   'removeTrustedDocument',
 ]
 
+/** What mutations return besides their own results: its state, as in `src/graphql/rights.ts`, needs a right of its own. */
+const STATES = ['Counter', 'Sequence', 'SequenceGroup']
+const READ_STATE =
+  ' To select the state of what it returns, as opposed to its definition, it also needs READ.'
+
 /** An error of a field, with the message that a server sent for it. */
 export interface FieldError {
   code: ErrorCode
@@ -86,11 +91,12 @@ export function pageOf(page: FieldPage, errors: readonly FieldError[], example: 
   const right = scope
     ? `It needs the right ${scopeLink(scope)} on ${prose(covers)}.`
     : 'Everyone may call it.'
+  const isState = kind === MUTATION && STATES.includes(getNamedType(field.type).name)
   const limits = limitsOf([field.name, ...field.args.map(({ name }) => name), getNamedType(field.type).name])
   return `${[
     `# ${titleOf(page)}`,
     prose(field.description),
-    `A [${kind}](README.md#${KINDS[kind].toLowerCase()}). ${right}`,
+    `A [${kind}](README.md#${KINDS[kind].toLowerCase()}). ${right}${isState ? READ_STATE : ''}`,
     field.args.length > 0 && `## Arguments\n\n${argumentTable(field.args)}`,
     `## Result\n\n${resultOf(field)}`,
     kind === MUTATION && `## Repeats\n\n${repeatsOf(field)}`,
