@@ -2,7 +2,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { keyText } from '../../src/rules/counter.ts'
-import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { ofKind } from '../support/model/ofKind.ts'
@@ -24,19 +23,6 @@ it('counter: reads a counter by name once, and then by the id that it has cached
     [false, false],
     [false, true],
   ])
-})
-
-it('counters: reads those of many counters by name whose rows are not cached, and finds each once', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  const keys = upTo(50).map((index) => ({ namespace: 'n', name: `c${index}` }))
-  const written = keys.filter((_, index) => index % 2 === 0)
-  await Promise.all(written.map((each) => counters.incrementBy(each, 5)))
-  const statements = collectStatements()
-  const states = await counters.readMany([...keys, ...keys])
-  expect(states).toMatchObject(
-    [...keys, ...keys].map((each) => ({ ...each, value: written.includes(each) ? 5 : 0 })),
-  )
-  expect(statements).toHaveLength(2)
 })
 
 const names = fc.record({
