@@ -97,18 +97,18 @@ it('reserveInSequence: does not reissue a number that was released in another ge
 })
 
 it.each([
-  ['lowest first', 1, [3, 5, 7, 8]],
-  ['highest first in a sequence that counts down', -1, [8, 7, 5, 3]],
+  ['lowest first', { step: 1, minValue: 4 }, [5, 7, 8]],
+  ['highest first in a sequence that counts down', { step: -1, maxValue: 7 }, [7, 5, 3]],
 ])(
-  'reserveInSequence: reissues numbers that are released in one flush %s, whatever the order of the releases',
-  (_, step, values) => {
-    const reservations = [7, 3, 8].map((value) => ({
+  'reserveInSequence: reissues numbers that are released in one flush %s, within its bounds',
+  (_, bounds, values) => {
+    const reservations = [8, 3, 7].map((value) => ({
       ...justExpired,
       token: `of ${value}`,
       value,
       expiresAt: 2000,
     }))
-    const state = found(justExpired, { reservations }, { ...defaults, gapless: true, step })
+    const state = found(justExpired, { reservations }, { ...defaults, gapless: true, ...bounds })
     for (const { token } of reservations) applyToSequence(state, { kind: 'release', token }, AT)
     const reserved = values.map((value) =>
       applyToSequence(state, { kind: 'reserve', token: `again ${value}`, ttlMs: 60_000 }, AT),
