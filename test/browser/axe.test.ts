@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { axeFindings } from '../support/browser/axe.ts'
-import { openBrowser } from '../support/browser/browser.ts'
+import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { states } from '../support/browser/pageStates.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -17,9 +17,7 @@ it.each(Object.entries(states))('finds nothing wrong with %s', async (_, { path,
 })
 
 it('finds what is wrong', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const { window } = await openPage('/shop')
   await window.getByText('0 of 100 copies sold').waitFor()
   await window.evaluate('document.documentElement.removeAttribute("lang")')
   expect(await axeFindings(window)).toContainEqual('1280 light html-has-lang: html')

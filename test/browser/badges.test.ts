@@ -1,9 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser } from '../support/browser/browser.ts'
+import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { startProtected } from '../support/client/keys.ts'
-import { startService } from '../support/server/service.ts'
 
 /** Texts that are valid names, and hard to draw. */
 const TEXTS = [
@@ -21,9 +20,7 @@ const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social']
 it('is valid XML that shows the whole text in its title, and the image of a page, whatever the text', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/nope`)
+  const { window, url, ask } = await openPage('/nope')
   for (const text of TEXTS) {
     await ask('mutation ($text: String!) { increment(name: $text) { value } }', { text })
     await ask(
@@ -58,9 +55,7 @@ it('is valid XML that shows the whole text in its title, and the image of a page
 it.each(['زيارات المدونة هذا الشهر', 'ביקורים באתר', '本月访问量と今月の訪問者数', '😀🚀', 'cafe\u0301'])(
   'draws the letters of %j as wide as their font has them, beside the number',
   async (label) => {
-    const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow(`${url}/nope`)
+    const { window, url } = await openPage('/nope')
     for (const style of STYLES) {
       const address = `/badge/counter/default/c.svg?label=${encodeURIComponent(label)}&style=${style}`
       const drawn = await window.evaluate(async (address) => {

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -17,9 +17,7 @@ async function write(window: Window, name: string, text: string): Promise<string
 }
 
 it('numbers the tickets of two boards, each from 1', { tags: 'quick' }, async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board')
   await board(window, 'NINJA').getByText('0 tickets').waitFor()
   expect(await write(window, 'NINJA', 'Sharpen the sword')).toBe('NINJA-1')
   expect(await write(window, 'ROCK', 'Tune the guitar')).toBe('ROCK-1')
@@ -61,9 +59,7 @@ it('gives every ticket of many windows a number of its own', async () => {
 })
 
 it('takes one number for one ticket, also when the answer is lost, and by keyboard alone', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board')
   await board(window, 'ROCK').getByText('0 tickets').waitFor()
   const lost = await loseAnswers(window, 'mutation NewTicket', 2)
   await board(window, 'ROCK').getByRole('textbox').focus()
@@ -77,12 +73,11 @@ it('takes one number for one ticket, also when the answer is lost, and by keyboa
 })
 
 it('reports that there is no ticket when there is none', async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation { defineSequence(name: "ticket", namespace: "boards", definition: { maxValue: 1 }) { id } }',
-  )
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board', {
+    first: [
+      'mutation { defineSequence(name: "ticket", namespace: "boards", definition: { maxValue: 1 }) { id } }',
+    ],
+  })
   expect(await write(window, 'NINJA', 'The only one')).toBe('NINJA-1')
   await board(window, 'NINJA').getByRole('textbox').fill('One more')
   await board(window, 'NINJA').getByRole('button').click()
@@ -94,9 +89,7 @@ it('reports that there is no ticket when there is none', async () => {
 })
 
 it('lists the tickets of this window again after a reload', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board')
   await write(window, 'NINJA', 'Sharpen the sword')
   await write(window, 'NINJA', '<b>Vanish</b>')
   await write(window, 'ROCK', 'Tune the guitar')
@@ -107,9 +100,7 @@ it('lists the tickets of this window again after a reload', async () => {
 })
 
 it('names its fields and buttons apart', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board')
   for (const name of ['NINJA', 'ROCK']) {
     expect(await window.getByRole('button', { name: `New ticket on ${name}` }).count()).toBe(1)
     expect(await window.getByRole('textbox', { name: `Task for ${name}` }).count()).toBe(1)

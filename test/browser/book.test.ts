@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser } from '../support/browser/browser.ts'
+import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { recordTexts } from '../support/browser/texts.ts'
 import { upTo } from '../support/client/client.ts'
 import { startRelay } from '../support/client/relay.ts'
@@ -159,9 +159,7 @@ it('keeps the selected bar when the next hour begins', async () => {
 })
 
 it('reports that there are no sales yet, and shows the first one', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/book?title=Bulldozer`)
+  const { window } = await openPage('/book?title=Bulldozer')
   for (const name of ['#hours', '#days']) {
     await window.locator(name).getByText('No sales yet').waitFor()
     expect(await window.locator(name).getByRole('slider').count()).toBe(0)
@@ -174,9 +172,7 @@ it('reports that there are no sales yet, and shows the first one', async () => {
 })
 
 it('says that the shop has no book of a title that was never counted', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/book?title=Who%20Rides`)
+  const { window, ask } = await openPage('/book?title=Who%20Rides')
   await window.getByText('The shop has no book of this title.').waitFor()
   expect(await window.getByRole('button').count()).toBe(0)
   await ask('mutation { increment(name: "Who Rides", namespace: "booksales") { value } }')

@@ -1,8 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl, createCounters, edit } from '../support/browser/console.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consolePath, createCounters, edit } from '../support/browser/console.ts'
 import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { startService } from '../support/server/service.ts'
@@ -25,10 +25,7 @@ const increment = (name: string) => `mutation { increment(name: "${name}", names
 it('leads from the home page to a namespace, its counters and one of them, and back', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const { window } = await openPage('/', { first: [increment('visitors')] })
   await window.getByRole('link', { name: 'Console', exact: true }).click()
   await window.getByRole('heading', { name: 'What is happening' }).waitFor()
   await window.getByRole('link', { name: 'n', exact: true }).click()
@@ -45,9 +42,7 @@ it('leads from the home page to a namespace, its counters and one of them, and b
 })
 
 it('says how to open the first counter of a namespace', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'default' }))
+  const { window } = await openPage(consolePath({ namespace: 'default' }))
   await window.getByText('No counter was written or defined in this namespace.').waitFor()
   await nameField(window).fill('visitors')
   await window.getByRole('link', { name: 'the counter' }).click()
@@ -59,12 +54,11 @@ it('says how to open the first counter of a namespace', async () => {
 })
 
 it('shows limits and what is held, live, and releases a hold', async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation { defineCounter(name: "seats", namespace: "n", definition: { maxIn: [{ period: DAY, max: 20 }] }) { name } }',
-  )
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
+    first: [
+      'mutation { defineCounter(name: "seats", namespace: "n", definition: { maxIn: [{ period: DAY, max: 20 }] }) { name } }',
+    ],
+  })
   await window.getByText('0 of 20 today, until').waitFor()
   await ask('mutation { hold(changes: [{ name: "seats", delta: 3 }], namespace: "n") { id } }')
   await window.getByText('3 held, and not counted yet').waitFor()
@@ -77,16 +71,14 @@ it('shows limits and what is held, live, and releases a hold', async () => {
 })
 
 it('loads only the page of counters that it shows', async () => {
-  const { url, ask } = await startService()
+  const { window, url, ask } = await openPage('about:blank')
   await createCounters(ask, 'n', 3000)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   const sizes: number[] = []
   window.on('response', async (response) => {
     if (!response.request().postData()?.includes('query Counters')) return
     sizes.push((await response.json()).data.namespace.counters.edges.length)
   })
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('link', { name: 'name 0049' }).waitFor()
   expect((await names(window)).length).toBe(50)
   await window.getByRole('link', { name: 'Next' }).click()
@@ -105,7 +97,7 @@ it('finds counters by a part of their names while a person types, and sorts them
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 120)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await nameField(window).pressSequentially('E 011')
   await expect.poll(() => names(window)).toHaveLength(10)
   // Searching again, and again, takes no way back to the field.
@@ -133,7 +125,7 @@ it('shows the places of counters, by value and by what was added this month', as
   await ask('mutation { reset(name: "name 0001", to: 9, namespace: "n") { value } }')
   await runLeaderboardJobs(target)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   const rows = async () =>
     (await cellsOf(window, 'Counters')).map(([name, amount, , place]) => [name, amount, place])
   await window.getByRole('combobox', { name: 'Order' }).selectOption('Highest value first')
@@ -162,17 +154,15 @@ it('shows the places of counters, by value and by what was added this month', as
 })
 
 it('shows what others count, by one subscription for the page', async () => {
-  const { url, ask } = await startService()
+  const { window, url, ask } = await openPage('about:blank')
   await createCounters(ask, 'n', 60)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   let subscriptions = 0
   window.on('websocket', (socket) =>
     socket.on('framesent', ({ payload }) => {
       if (String(payload).includes('subscription ')) subscriptions += 1
     }),
   )
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('cell', { name: '50', exact: true }).waitFor()
   await ask(`mutation { incrementBy(name: "name 0007", delta: 1000, namespace: "n") { value } }`)
   await window.getByRole('cell', { name: '1,008', exact: true }).waitFor()
@@ -180,12 +170,10 @@ it('shows what others count, by one subscription for the page', async () => {
 })
 
 it('closes its subscription while its tab is hidden, and catches up afterwards', async () => {
-  const { url, ask } = await startService()
+  const { window, url, ask } = await openPage('about:blank')
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   const opened = window.waitForEvent('websocket')
-  await window.goto(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  await window.goto(url + consolePath({ namespace: 'n', counter: 'visitors' }))
   await window.getByText(': 1 added').first().waitFor()
   const closed = (await opened).waitForEvent('close')
   await setHidden(true)
@@ -203,12 +191,10 @@ it('closes its subscription while its tab is hidden, and catches up afterwards',
 })
 
 it('says that its numbers may be old only while there is no subscription', async () => {
-  const { url, ask } = await startService()
+  const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
   const streams = await cutOff(window, 'subscription ')
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('alert').getByText("The numbers may be old: The server can't be reached.").waitFor()
   await expect.poll(streams.count).toBeGreaterThan(1)
   streams.release()
@@ -218,12 +204,10 @@ it('says that its numbers may be old only while there is no subscription', async
 })
 
 it('shows without a click, once the server is back, what could not be read before', async () => {
-  const { url, ask } = await startService()
+  const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
   const answers = await cutOff(window)
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
   const before = answers.count()
   await expect.poll(answers.count).toBeGreaterThan(before)
@@ -233,10 +217,9 @@ it('shows without a click, once the server is back, what could not be read befor
 })
 
 it('shows the history of a counter by hour, day, week, month and year, live', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
+    first: ['mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }'],
+  })
   const chart = window.locator('.chart')
   await window.getByText('Added in each of the last 30 days').waitFor()
   for (const [period, text] of [
@@ -258,10 +241,9 @@ it('shows the history of a counter by hour, day, week, month and year, live', as
 })
 
 it('shows whole numbers beside the bars, however long they are', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
+    first: [increment('visitors')],
+  })
   await ask('mutation { incrementBy(name: "visitors", delta: 4000000000000000, namespace: "n") { value } }')
   const text = await window.getByText('5,000,000,000,000,000').boundingBox()
   const chart = await window.locator('.chart').boundingBox()
@@ -270,10 +252,9 @@ it('shows whole numbers beside the bars, however long they are', async () => {
 })
 
 it('has the buttons that add side by side where there is room', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const { window } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
+    first: [increment('visitors')],
+  })
   const topOf = async (name: string) => (await button(window, name).boundingBox())?.y
   await button(window, 'Increment').waitFor()
   expect(await topOf('Increment')).toBe(await topOf('Add'))
@@ -282,7 +263,7 @@ it('has the buttons that add side by side where there is room', async () => {
 it('counts by its buttons, and shows the GraphQL that it sent, to be copied', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }), {
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }), {
     permissions: ['clipboard-read', 'clipboard-write'],
   })
   await button(window, 'Increment').click()
@@ -298,9 +279,7 @@ it('counts by its buttons, and shows the GraphQL that it sent, to be copied', { 
 })
 
 it('counts once when an answer is lost', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }))
   const lost = await loseAnswers(window, 'mutation', 1)
   await button(window, 'Increment').click()
   await window.getByText('1: 1 added to 0.').waitFor()
@@ -309,10 +288,9 @@ it('counts once when an answer is lost', async () => {
 })
 
 it('changes a definition, and nothing but what was changed in the form', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { slots: 1 }) { id } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
+    first: ['mutation { defineCounter(name: "seats", namespace: "n", definition: { slots: 1 }) { id } }'],
+  })
   await edit(window)
   await window.getByRole('textbox', { name: 'Highest value' }).fill('100')
   await window.getByRole('checkbox', { name: 'Keep weeks' }).check()
@@ -340,9 +318,7 @@ it('changes a definition, and nothing but what was changed in the form', async (
 })
 
 it('shows beside a field what the API says is wrong with it', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  const { window } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }))
   await edit(window)
   for (const [label, value, message] of [
     ['Lowest value', 'many', 'SafeInt must be a JSON number, not a string'],
@@ -364,10 +340,9 @@ it('shows beside a field what the API says is wrong with it', async () => {
 })
 
 it('resets a counter after a question, and returns the focus to the button', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { maxValue: 9 }) { id } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  const { window } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
+    first: ['mutation { defineCounter(name: "seats", namespace: "n", definition: { maxValue: 9 }) { id } }'],
+  })
   await edit(window)
   await button(window, 'Reset…').click()
   await window.getByRole('dialog', { name: 'Reset' }).waitFor()
@@ -385,10 +360,9 @@ it('resets a counter after a question, and returns the focus to the button', asy
 })
 
 it('resets a counter only if it still has the value that was shown, unless that is left out', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "c", delta: 5, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'c' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'c' }), {
+    first: ['mutation { incrementBy(name: "c", delta: 5, namespace: "n") { value } }'],
+  })
   await edit(window)
   await button(window, 'Reset…').click()
   const expected = window.getByRole('textbox', { name: 'Only if it still is' })
@@ -411,7 +385,7 @@ it('deletes a counter after a question, and shows the others', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 2)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'name 0000' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'name 0000' }))
   await edit(window)
   await button(window, 'Delete…').click()
   await window.keyboard.press('Escape')
@@ -424,10 +398,9 @@ it('deletes a counter after a question, and shows the others', async () => {
 })
 
 it('closes a question when the person goes back', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n' }), {
+    first: [increment('visitors')],
+  })
   await window.getByRole('link', { name: 'visitors' }).click()
   await edit(window)
   await button(window, 'Delete…').click()
@@ -439,10 +412,7 @@ it('closes a question when the person goes back', async () => {
 })
 
 it('can be used with the keyboard only', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+  const { window } = await openPage(consolePath(), { first: [increment('visitors')] })
   await window.getByRole('heading', { name: 'What is happening' }).waitFor()
   await tabTo('n')
   await window.keyboard.press('Enter')
@@ -481,7 +451,7 @@ it.each([
     s: namespace,
   })
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url), { viewport: { width: 360, height: 740 } })
+  const window = await openWindow(url + consolePath(), { viewport: { width: 360, height: 740 } })
   await window.getByRole('table').getByRole('link').click()
   await window.getByRole('heading', { name: 'Counters of' }).waitFor()
   expect(await names(window)).toEqual([name])
@@ -509,7 +479,7 @@ it('shows names of nothing but blanks and invisible characters with escapes, and
   for (const name of escapes.keys())
     await ask('mutation ($name: String!) { increment(name: $name, namespace: $name) { value } }', { name })
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+  const window = await openWindow(url + consolePath())
   for (const [name, text] of escapes) {
     await window.getByRole('table').getByRole('link', { name: text, exact: true }).click()
     await window.getByRole('heading', { name: `Counters of ${text}`, exact: true }).waitFor()
@@ -525,6 +495,6 @@ it('shows names of nothing but blanks and invisible characters with escapes, and
       { name },
     )
     expect(counter).toEqual({ value: 2 })
-    await window.goto(consoleUrl(url))
+    await window.goto(url + consolePath())
   }
 })

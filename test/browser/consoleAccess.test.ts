@@ -2,8 +2,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { consoleUrl } from '../support/browser/console.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { consolePath } from '../support/browser/console.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
@@ -21,7 +21,7 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   const { url, admin } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await window.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await enterKey(window, 'nth_wrong')
   await window.getByRole('alert').getByText('Enter another API key.').waitFor()
@@ -34,7 +34,7 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   await window.reload()
   await window.getByText("You use the administrator's key: you may do everything").waitFor()
   expect(await window.evaluate(() => localStorage.length)).toBe(0)
-  const other = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const other = await openWindow(url + consolePath({ namespace: 'n' }))
   await other.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await window.locator('summary').click()
   await button(window, 'Forget the key').click()
@@ -48,7 +48,7 @@ it('shows a counter to a key that may not see its place', async () => {
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', names: ['visitors'] }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }))
   const refused = window.waitForResponse((response) => !!response.request().postData()?.includes('Places'))
   await enterKey(window, secret)
   expect((await (await refused).json()).errors[0].extensions.code).toBe('FORBIDDEN')
@@ -65,7 +65,7 @@ it('shows what a key may do, and what it may not', async () => {
     { scopes: ['ADD'], namespace: 'o', onceOnly: true },
   ])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }))
   await enterKey(window, secret)
   await window.getByText('You use the API key').waitFor()
   const rights =
@@ -81,7 +81,7 @@ it('lets a key for a prefix search, and open a counter by its name', async () =>
   await admin.ask('mutation { increment(name: "a1", namespace: "n") { value } }')
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', prefix: 'a' }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await enterKey(window, secret)
   await window.getByText('You use the API key').waitFor()
   await window.getByRole('searchbox', { name: 'Find or open a counter' }).fill('a')
@@ -95,7 +95,7 @@ it('stops showing values once its key is revoked, and asks for another', async (
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret, id } = await createKey([{ scopes: ['READ'], namespace: 'n' }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await enterKey(window, secret)
   await window.getByRole('cell', { name: '1', exact: true }).waitFor()
   await admin.ask(`mutation { revokeApiKey(id: "${id}") { id } }`)
@@ -106,7 +106,7 @@ it('stops showing values once its key is revoked, and asks for another', async (
 it('creates a key that is shown once and works, and revokes it', async () => {
   const service = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(service.url), {
+  const window = await openWindow(service.url + consolePath(), {
     permissions: ['clipboard-read', 'clipboard-write'],
   })
   await window.getByRole('link', { name: 'API keys' }).click()
@@ -161,9 +161,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
 })
 
 it('begins a key with what it is for, and ends with lines that work as they are pasted', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+  const { window, openWindow, ask } = await openPage(consolePath({ view: 'keys' }))
   let pasted = ''
   const port = await servePage(() => `<!doctype html><title>A blog</title>${pasted}`)
   const linesOf = async () => (await window.locator('pre').last().textContent()) ?? ''
@@ -193,9 +191,7 @@ it('begins a key with what it is for, and ends with lines that work as they are 
 })
 
 it('opens the limits of a key where one of them is wrong', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+  const { window } = await openPage(consolePath({ view: 'keys' }))
   await button(window, 'For a server').click()
   await window.getByRole('textbox', { name: 'Label' }).fill('shop')
   await window.getByText('More limits').click()
@@ -238,7 +234,7 @@ it.each([
 it('adds the documents of a manifest, binds a key to one, and removes another', async () => {
   const { url, admin, post } = await startProtected()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'documents' }))
+  const window = await openWindow(url + consolePath({ view: 'documents' }))
   await enterKey(window, ADMIN_KEY)
   await window.getByText('No documents were added.').waitFor()
   const manifest = window.getByRole('textbox', { name: 'Manifest' })

@@ -1,8 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl } from '../support/browser/console.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consolePath } from '../support/browser/console.ts'
 import { startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -25,11 +25,12 @@ const moving = (window: Window) =>
     )
 
 it('shows on its home which counters move, with their totals of today, and those that begin to', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  await ask('mutation { incrementBy(name: "readers", delta: 30, namespace: "m") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+  const { window, ask } = await openPage(consolePath(), {
+    first: [
+      increment('visitors'),
+      'mutation { incrementBy(name: "readers", delta: 30, namespace: "m") { value } }',
+    ],
+  })
   const shown = [
     ['readers', '30', '+30 today'],
     ['visitors', '1', '+1 today'],
@@ -59,7 +60,7 @@ it('finds counters, sequences and namespaces by parts of their names while a per
     await ask(increment(name, namespace))
   await ask('mutation { nextInSequence(name: "redemption", namespace: "vouchers") { value } }')
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+  const window = await openWindow(url + consolePath({ view: 'keys' }))
   await search(window).pressSequentially('ED')
   await window.getByRole('heading', { name: 'Names that contain ED' }).waitFor()
   const found = [
@@ -90,9 +91,7 @@ it('finds counters, sequences and namespaces by parts of their names while a per
 })
 
 it('offers to open what a search has not found', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+  const { window } = await openPage(consolePath())
   await search(window).fill('visitors')
   await window.getByText('Nothing contains “\u2068visitors\u2069”.').waitFor()
   await window.getByRole('link', { name: 'the counter' }).click()
@@ -101,9 +100,7 @@ it('offers to open what a search has not found', async () => {
 })
 
 it('keeps a change whose answer was lost over a reload, and makes it once', { tags: 'quick' }, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }))
   const retries = await cutOff(window, 'mutation')
   await loseAnswers(window, 'mutation', 1)
   await window.getByRole('textbox', { name: 'Add' }).fill('7')
@@ -121,12 +118,10 @@ it('keeps a change whose answer was lost over a reload, and makes it once', { ta
 })
 
 it('connects again at once on request', async () => {
-  const { url, ask } = await startService()
+  const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
   const streams = await cutOff(window, 'subscription ')
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   // By then it waits for longer than a test does.
   await expect.poll(streams.count).toBeGreaterThan(3)
   streams.release()
@@ -139,10 +134,9 @@ it('connects again at once on request', async () => {
 it('lets the keyboard choose the period of a chart and one of its bars, and announces its total', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
+    first: ['mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }'],
+  })
   await window.getByRole('radio', { name: 'Day' }).focus()
   await window.keyboard.press('ArrowRight')
   await window.keyboard.press('ArrowRight')
@@ -167,10 +161,8 @@ it('lets the keyboard choose the period of a chart and one of its bars, and anno
 })
 
 it('moves nothing when a number changes', async () => {
-  const { url, ask } = await startService()
+  const { window, url, ask } = await openPage('about:blank')
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   const places = () =>
     window
       .locator('h1, h2, h3, a, input, button, li, th')
@@ -181,7 +173,7 @@ it('moves nothing when a number changes', async () => {
     [{ namespace: 'n' }, () => `+${value}`],
     [{ namespace: 'n', counter: 'visitors' }, () => `+${value} today, +${value} this month`],
   ] as const) {
-    await window.goto(consoleUrl(url, parts))
+    await window.goto(url + consolePath(parts))
     await window.getByText(text(), { exact: true }).waitFor()
     await window.getByText('You use no API key: you may do everything').waitFor()
     const before = await places()
@@ -200,7 +192,7 @@ it('works with a key that may count in one namespace, from the home page to a ch
   await admin.ask(increment('secrets', 'other'))
   const { secret } = await createKey([{ scopes: ['READ', 'ADD'], namespace: 'n' }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+  const window = await openWindow(url + consolePath())
   await window.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await window.getByLabel('API key, kept for this tab only').fill(secret)
   await window.keyboard.press('Enter')

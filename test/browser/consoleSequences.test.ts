@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl, edit } from '../support/browser/console.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consolePath, edit } from '../support/browser/console.ts'
 import { expireAll } from '../support/client/invoices.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -15,9 +15,7 @@ const INVOICE =
 it('issues numbers of a sequence in groups, and shows those that others issue', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await window.getByText('No number was issued yet.').waitFor()
   await window.getByRole('textbox', { name: 'Group' }).fill('NINJA')
   await button(window, 'Issue').click()
@@ -44,7 +42,7 @@ it('lists the groups of a sequence in pages, and searches them', async () => {
   await ask(`mutation { ${fields.slice(0, 30).join(' ')} }`)
   await ask(`mutation { ${fields.slice(30).join(' ')} }`)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', sequence: 'ticket' }))
   await expect.poll(() => groups(window)).toHaveLength(50)
   await window.getByRole('link', { name: 'Next' }).click()
   await expect.poll(() => groups(window)).toHaveLength(10)
@@ -54,9 +52,7 @@ it('lists the groups of a sequence in pages, and searches them', async () => {
 })
 
 it('changes the definition of a sequence, and shows what is wrong with it', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await edit(window)
   const format = window.getByRole('textbox', { name: 'Format' })
   await format.fill('T-{number}')
@@ -84,9 +80,7 @@ it('changes the definition of a sequence, and shows what is wrong with it', asyn
 })
 
 it('keeps what a person typed into a definition while numbers are issued', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await edit(window)
   await window.getByRole('textbox', { name: 'Step' }).fill('2')
   await button(window, 'Issue').click()
@@ -95,10 +89,9 @@ it('keeps what a person typed into a definition while numbers are issued', async
 })
 
 it('restarts and deletes a sequence, each after a question', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { nextInSequence(name: "ticket", count: 9, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }), {
+    first: ['mutation { nextInSequence(name: "ticket", count: 9, namespace: "n") { value } }'],
+  })
   await edit(window)
   await button(window, 'Restart…').click()
   await window.getByRole('dialog').getByRole('textbox', { name: 'Next number' }).fill('5')
@@ -111,10 +104,9 @@ it('restarts and deletes a sequence, each after a question', async () => {
 })
 
 it('reserves, confirms and releases numbers of a gapless sequence', async () => {
-  const { url, ask } = await startService()
-  await ask(INVOICE)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'invoice' }))
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }), {
+    first: [INVOICE],
+  })
   await window.getByText('The API does not list those of others.').waitFor()
   for (const number of [1, 2]) {
     await button(window, 'Reserve').click()
@@ -139,10 +131,9 @@ it('reserves, confirms and releases numbers of a gapless sequence', async () => 
 })
 
 it('shows that a reservation has expired', async () => {
-  const { url, ask, target } = await startService()
-  await ask(INVOICE)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'invoice' }))
+  const { window, target } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }), {
+    first: [INVOICE],
+  })
   await button(window, 'Reserve').click()
   await window.getByText('Held until').waitFor()
   await expireAll(target)
@@ -151,9 +142,7 @@ it('shows that a reservation has expired', async () => {
 })
 
 it('offers reservations as soon as a sequence is gapless', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'invoice' }))
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }))
   await edit(window)
   await window.getByRole('checkbox', { name: 'Gapless' }).check()
   await button(window, 'Save').click()

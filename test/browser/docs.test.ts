@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { axeFindings } from '../support/browser/axe.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { startService } from '../support/server/service.ts'
 
 const NARROW = { width: 375, height: 740 }
@@ -36,9 +36,7 @@ function faultsOf(window: Window): Promise<string[]> {
 const resultsOf = (window: Window) => window.getByRole('search').getByRole('link')
 
 it('scrolls a wide table in itself, by keyboard too, and never the page', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/configuration`, { viewport: NARROW })
+  const { window } = await openPage('/docs/configuration', { viewport: NARROW })
   await window.getByRole('heading', { name: 'Configuration', level: 1 }).waitFor()
   await window.getByRole('cell', { name: 'NTH_IDEMPOTENCY_TTL_HOURS' }).waitFor()
   const { page, table } = await sidewaysScroll(window)
@@ -51,9 +49,7 @@ it('scrolls a wide table in itself, by keyboard too, and never the page', async 
 })
 
 it('leads to the sections of a page, to its neighbours and to all pages', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`)
+  const { window } = await openPage('/docs/')
   await window.getByRole('article').getByRole('link', { name: 'Configuration' }).click()
   const pages = window.getByRole('navigation', { name: 'Documentation' })
   await pages.getByRole('link', { name: 'Limits of a process' }).click()
@@ -68,9 +64,7 @@ it('leads to the sections of a page, to its neighbours and to all pages', async 
 })
 
 it('leads through all pages, in their order: none scrolls sideways or names another server', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`, { viewport: NARROW })
+  const { window } = await openPage('/docs/', { viewport: NARROW })
   const pages = await docsPages(window)
   expect(pages.length).toBeGreaterThan(20)
   const faults: string[] = []
@@ -87,9 +81,7 @@ it('leads through all pages, in their order: none scrolls sideways or names anot
 })
 
 it('has pages that are readable for everyone', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`)
+  const { window, url } = await openPage('/docs/')
   for (const page of [`${url}/docs/`, `${url}/docs/configuration`, `${url}/docs/readme`]) {
     await window.goto(page)
     expect(await axeFindings(window)).toEqual([])
@@ -115,9 +107,7 @@ it('lists all pages beside the text where there is room, with the present one in
 })
 
 it('finds sections by keyboard, and loads the search only when somebody searches', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/clients`)
+  const { window, url } = await openPage('/docs/clients')
   const requested: string[] = []
   window.on('request', (request) => {
     if (request.resourceType() === 'script') requested.push(new URL(request.url()).pathname)
@@ -163,9 +153,7 @@ it('finds sections by keyboard, and loads the search only when somebody searches
 })
 
 it('says that the search could not be loaded, and tries again', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`)
+  const { window } = await openPage('/docs/')
   await window.route('**/search.js', (route) => route.abort())
   await window.getByRole('searchbox').fill('quota')
   await window.getByText("The search couldn't be loaded.").waitFor()
@@ -194,9 +182,7 @@ it('copies a block of code, or selects it where the browser allows no more', asy
 })
 
 it('can be read without JavaScript', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/clients`, { javaScriptEnabled: false })
+  const { window, url } = await openPage('/docs/clients', { javaScriptEnabled: false })
   await window.getByText('http://127.0.0.1:4000/client.tgz').waitFor()
   expect(await window.getByRole('searchbox').count()).toBe(0)
   expect(await window.getByRole('button').count()).toBe(0)

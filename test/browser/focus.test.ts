@@ -1,17 +1,14 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { holdBack } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { startService } from '../support/server/service.ts'
+import { openPage, type Window } from '../support/browser/browser.ts'
 
 /** The accessible name, or else the text, of what has the focus. */
 const focused = (window: Window) =>
   window.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent.trim()')
 
 it('lets a person go on typing in one board when the ticket of the other is answered', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board')
   const field = (name: string) => window.getByRole('textbox', { name })
   const tickets = await holdBack(window, 'mutation NewTicket')
   await field('NINJA').fill('Sharpen the sword')
@@ -27,9 +24,7 @@ it('lets a person go on typing in one board when the ticket of the other is answ
 })
 
 it('keeps what a person typed in a board while its ticket was under way', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board')
   const field = window.getByRole('textbox', { name: 'NINJA' })
   const tickets = await holdBack(window, 'mutation NewTicket')
   await field.fill('Vanish')
@@ -45,12 +40,11 @@ it.each([
   ['the shop', '/shop'],
   ['a book', '/book?title=Bulldozer'],
 ])('leaves the focus where it is when a purchase in %s is answered', async (_, path) => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation { defineCounter(name: "Bulldozer", namespace: "booksales", definition: { maxValue: 2 }) { value } }',
-  )
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}${path}`)
+  const { window } = await openPage(path, {
+    first: [
+      'mutation { defineCounter(name: "Bulldozer", namespace: "booksales", definition: { maxValue: 2 }) { value } }',
+    ],
+  })
   const purchases = await holdBack(window, 'mutation Buy')
   await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
   await expect.poll(purchases.count).toBe(1)
@@ -67,9 +61,7 @@ it.each([
 })
 
 it('leaves the focus where it is when an invoice gets its number, and when it is issued', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/invoice`)
+  const { window } = await openPage('/invoice')
   const numbers = await holdBack(window, 'mutation Reserve')
   await window.getByRole('button', { name: 'Begin an invoice' }).click()
   await expect.poll(numbers.count).toBe(1)

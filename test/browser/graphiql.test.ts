@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
 import { axeFindings } from '../support/browser/axe.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -46,9 +46,7 @@ const selected = (window: Window) => window.locator('.graphiql-tab [aria-current
 it('opens with prepared tabs that run one after another, without any outside address', {
   tags: 'quick',
 }, async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/graphql`)
+  const { window } = await openPage('/graphql')
   await allTabs(window).first().waitFor()
   expect(await allTabs(window).count()).toBe(tabs.length)
   await hint(window).waitFor()
@@ -147,9 +145,7 @@ it('asks for a key before anything fails, and shows no error any more once the k
 })
 
 it('shows why the schema cannot be read, and its description when it can', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  const { window, url } = await openPage('about:blank')
   await window.route(/graphql$/, (route) =>
     route.request().method() === 'POST' ? route.abort() : route.continue(),
   )
@@ -196,9 +192,7 @@ it('opens the operation of a link in a tab of its own, once', async () => {
 })
 
 it('transfers little more than 1 MB before somebody uses it, and nothing of it twice', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+  const { window, url } = await openPage('about:blank')
   const session = await window.context().newCDPSession(window)
   await session.send('Network.enable')
   let bytes = 0
@@ -278,9 +272,7 @@ it('keeps its tabs on one line with the selected one in sight, and shows the tit
 })
 
 it('can be used on a phone: tabs scroll, and the answer stands below the operation', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/graphql`, { viewport: { width: 375, height: 740 } })
+  const { window } = await openPage('/graphql', { viewport: { width: 375, height: 740 } })
   await select(window, 'ListWhatIsThere')
   await run(window)
   await answers(window, '"nodes"')
@@ -300,9 +292,7 @@ it('can be used on a phone: tabs scroll, and the answer stands below the operati
 })
 
 it('has nothing that axe finds wrong', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/graphql`)
+  const { window } = await openPage('/graphql')
   await window.locator('.graphiql-query-editor .view-line').first().waitFor()
   // The editor has colours of its own, and takes those of the dark a moment after the page.
   const isOfEditor = (finding: string) => /color-contrast(-enhanced)?: .*(\.mtk|\.line-numbers)/.test(finding)

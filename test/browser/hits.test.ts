@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -35,9 +35,7 @@ it('tells each reader their number of the entry and of the hour, and fills the h
 })
 
 it('counts an entry when it is opened, and shows its hours', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/hits`)
+  const { window, ask } = await openPage('/hits')
   await open(window, 'What is read now')
   await entry(window, 'What is read now').getByText('You are reader 1').waitFor()
   await window.getByText('Readers of “What is read now” in each of the last 48 hours').waitFor()
@@ -52,9 +50,7 @@ it('counts an entry when it is opened, and shows its hours', async () => {
 })
 
 it('counts a reader once, also when the answer is lost', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/hits`)
+  const { window, ask } = await openPage('/hits')
   const lost = await loseAnswers(window, 'mutation Read', 2)
   await open(window, 'The lost reader')
   await entry(window, 'The lost reader').getByText('You are reader 1').waitFor()

@@ -3,10 +3,9 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openPage, type Window } from '../support/browser/browser.ts'
 import { upTo } from '../support/client/client.ts'
 import { compile } from '../support/client/clientsPage.ts'
-import { startService } from '../support/server/service.ts'
 
 const buy = (window: Window) => window.getByRole('button', { name: /^Buy/ }).click()
 const says = (window: Window, text: string) => window.getByText(text).waitFor()
@@ -18,10 +17,7 @@ const sell = (name: string, delta: number) =>
 it('gives a visitor a number of their own, and shows what others buy meanwhile', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  await ask(sell('Red Horse Hill', 4216))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const { window, ask } = await openPage('/', { first: [sell('Red Horse Hill', 4216)] })
   await window.getByRole('heading', { name: 'Every caller gets a number of their own.' }).waitFor()
   await says(window, '4,216 sold so far')
   await says(window, 'Nobody else has bought one yet.')
@@ -44,9 +40,7 @@ it('gives a visitor a number of their own, and shows what others buy meanwhile',
 })
 
 it('lists no copy of the visitor among those of others', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const { window, ask } = await openPage('/')
   await says(window, '0 sold so far')
   // The event of the purchase arrives before its answer.
   await loseAnswers(window, 'mutation Buy', 1)
@@ -58,9 +52,7 @@ it('lists no copy of the visitor among those of others', async () => {
 })
 
 it('shows requests that work as they are copied', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url, { permissions: ['clipboard-read', 'clipboard-write'] })
+  const { window, url, ask } = await openPage('/', { permissions: ['clipboard-read', 'clipboard-write'] })
   const copied = async (way: string): Promise<string> => {
     await window.getByRole('radio', { name: way }).check()
     await window.getByRole('button', { name: 'Copy', exact: true }).click()
@@ -78,9 +70,7 @@ it('shows requests that work as they are copied', async () => {
 })
 
 it('changes the way to send the request by keyboard', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const { window } = await openPage('/')
   await window.getByRole('radio', { name: 'GraphQL' }).focus()
   await window.keyboard.press('ArrowRight')
   expect(await window.getByRole('radio', { name: 'curl' }).isChecked()).toBe(true)
@@ -89,9 +79,7 @@ it('changes the way to send the request by keyboard', async () => {
 })
 
 it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', async (width) => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url, { viewport: { width, height: 800 } })
+  const { window, ask } = await openPage('/', { viewport: { width, height: 800 } })
   await says(window, '0 sold so far')
   const place = () => window.getByRole('heading', { name: 'Four demos to try' }).boundingBox()
   const before = await place()

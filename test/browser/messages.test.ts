@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { ALERTS, recordTexts } from '../support/browser/texts.ts'
 import { upTo } from '../support/client/client.ts'
 import { startRelay } from '../support/client/relay.ts'
@@ -59,9 +59,7 @@ it.each(pages)(
 it.each(pages)(
   'says in %s that the server is out of reach where there are no numbers',
   async (_, path, text) => {
-    const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow('about:blank', { hasSockets: false })
+    const { window, url } = await openPage('about:blank', { hasSockets: false })
     const reading = await cutOff(window)
     await window.goto(`${url}${path}`)
     await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
@@ -76,9 +74,7 @@ it.each(pages)(
 )
 
 it('says the same where the server has no numbers', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
+  const { window, url } = await openPage('about:blank', { hasSockets: false })
   await refuseAll(window, 'Sales', { code: 'UNAVAILABLE' })
   await window.goto(`${url}/shop`)
   await window.getByRole('alert').getByText("The numbers can't be reached: Try later.").waitFor()
@@ -86,9 +82,7 @@ it('says the same where the server has no numbers', async () => {
 })
 
 it('shows that numbers are loading when they take long', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
+  const { window, url } = await openPage('about:blank', { hasSockets: false })
   const reading = await holdBack(window, 'Sales')
   await window.goto(`${url}/shop`)
   await window.getByRole('status').getByText('Loading the numbers…').waitFor()
@@ -103,9 +97,7 @@ it.each([
   ['/board', 'New ticket on NINJA', 'mutation NewTicket', 'Taking a number…', 'Your ticket is NINJA-1.'],
   ['/invoice', 'Begin an invoice', 'mutation Reserve', 'Getting the number…', '-00001'],
 ])('shows in %s after 300 ms that a request is under way', async (path, button, mutation, sign, answer) => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}${path}`)
+  const { window } = await openPage(path)
   if (path === '/board') await window.getByRole('textbox', { name: 'NINJA' }).fill('Vanish')
   // Of use once there are numbers.
   await expect.poll(() => window.getByRole('button', { name: button }).isEnabled()).toBe(true)
@@ -163,9 +155,7 @@ it.each([
 })
 
 it('says that a copy may have been sold where its answer was lost, and every retry was refused', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const { window, ask } = await openPage('/shop')
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   const refused = await refuseAll(window, 'mutation Buy', {
     code: 'UNAVAILABLE',
@@ -211,9 +201,7 @@ it('says on the button of a book that it is sold out, and beside it that somebod
 })
 
 it('keeps beside a sold-out book that a copy may have been sold, also when there are copies again', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const { window, ask } = await openPage('/shop')
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
   await book(window, EDITION).getByText('Only 1 left').waitFor()

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
-import { openBrowser } from '../support/browser/browser.ts'
+import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { startService } from '../support/server/service.ts'
 
 /** A server before Nth that answers a request when a test says so, and never opens a WebSocket. */
@@ -86,9 +86,7 @@ it.each([
 )
 
 it('has no skeleton without scripts', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`, { javaScriptEnabled: false })
+  const { window } = await openPage('/shop', { javaScriptEnabled: false })
   expect(await window.locator('.skeleton').isVisible()).toBe(false)
   expect(await window.getByRole('link', { name: 'how this page works' }).isVisible()).toBe(true)
 })

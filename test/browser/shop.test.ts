@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { recordTexts } from '../support/browser/texts.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startRelay } from '../support/client/relay.ts'
@@ -15,12 +15,11 @@ const HELD = 'Night Train North, one of ten'
 const buy = (window: Window, title: string) => window.getByRole('button', { name: `Buy ${title}` }).click()
 
 it('shows seven books and what was sold of each', { tags: 'quick' }, async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
-  )
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const { window } = await openPage('/shop', {
+    first: [
+      'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
+    ],
+  })
   await window.getByText('1,234 copies sold').waitFor()
   expect(await window.getByRole('heading', { level: 2 }).allTextContents()).toEqual([
     'Red Horse Hill',
@@ -68,9 +67,7 @@ it('shows every buyer in many windows which copy is theirs', async () => {
 })
 
 it('shows a purchase at once, without reading again', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`, { hasSockets: false })
+  const { window } = await openPage('/shop', { hasSockets: false })
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   await cutOff(window, 'Sales')
   await buy(window, 'Bulldozer')
@@ -78,9 +75,7 @@ it('shows a purchase at once, without reading again', async () => {
 })
 
 it('can be used with the keyboard only', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const { window } = await openPage('/shop')
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   // The first link skips the navigation. To each book leads a link, too.
   await window.keyboard.press('Tab')
@@ -166,9 +161,7 @@ it('holds a copy while its buyer pays, gives it back if they cancel or never do,
 })
 
 it('buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const { window, ask } = await openPage('/shop')
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   const lost = await loseAnswers(window, 'mutation Buy', 2)
   await buy(window, 'Bulldozer')
@@ -182,9 +175,7 @@ it('buys one copy for one click, also when the answer is lost', { tags: 'quick' 
 })
 
 it('shows the present sales, not those at the first attempt, when a retry gets the answer', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+  const { window, ask } = await openPage('/shop')
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   const sell = (delta: number) =>
     ask(`mutation { incrementBy(name: "${EDITION}", delta: ${delta}, namespace: "booksales") { value } }`)

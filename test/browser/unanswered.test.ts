@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { refuseAll } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { numbersIn } from '../support/client/invoices.ts'
 import { startRelay } from '../support/client/relay.ts'
 import { startService } from '../support/server/service.ts'
@@ -81,9 +81,7 @@ const actions: [string, Action][] = [
 ]
 
 it.each(actions)('keeps the key of %s over a reload until there is a result', async (_, action) => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}${action.path}`)
+  const { window, ask } = await openPage(action.path)
   await expect
     .poll(() =>
       window
@@ -120,9 +118,7 @@ it.each(actions)('keeps the key of %s over a reload until there is a result', as
 })
 
 it('lists the ticket with its own text when it is answered after a reload', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const { window } = await openPage('/board')
   const lost = await refuseAll(window, 'mutation NewTicket', { code: 'OUTCOME_UNKNOWN' }, (route) =>
     route.fetch(),
   )
@@ -139,9 +135,7 @@ it('lists the ticket with its own text when it is answered after a reload', asyn
 })
 
 it('gets the same number for an invoice after a reload, when the answer was lost', async () => {
-  const { url, target } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/invoice`)
+  const { window, target } = await openPage('/invoice')
   const lost = await refuseAll(window, 'mutation Reserve', { code: 'OUTCOME_UNKNOWN' }, (route) =>
     route.fetch(),
   )

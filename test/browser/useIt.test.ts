@@ -3,8 +3,8 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { lexer, type Tokens } from 'marked'
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { consoleUrl } from '../support/browser/console.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { consolePath } from '../support/browser/console.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { compile } from '../support/client/clientsPage.ts'
 import { startProtected } from '../support/client/keys.ts'
@@ -31,7 +31,7 @@ it.each([
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(
-    consoleUrl(url, { namespace: counter.namespace, counter: counter.name }),
+    url + consolePath({ namespace: counter.namespace, counter: counter.name }),
     CLIPBOARD,
   )
   const text = (way: string) => copied(window, way)
@@ -70,7 +70,7 @@ it('leaves the key to fill in where a server is protected', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ', 'ADD'], namespace: 'n' }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }), CLIPBOARD)
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }), CLIPBOARD)
   await window.getByLabel('API key, kept for this tab only').fill(secret)
   await window.keyboard.press('Enter')
   const run = promisify(execFile)
@@ -84,9 +84,7 @@ it('leaves the key to fill in where a server is protected', async () => {
 })
 
 it('begins an empty console with the first counter, and how to use it', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url), CLIPBOARD)
+  const { window, ask } = await openPage(consolePath(), { ...CLIPBOARD })
   await window.getByRole('heading', { name: 'Your first counter' }).waitFor()
   await window.getByRole('textbox', { name: 'Name' }).fill('clicks')
   const request = await copied(window, 'GraphQL')
