@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { loseAnswers } from '../support/browser/answers.ts'
+import { holdBack, loseAnswers } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startService } from '../support/server/service.ts'
@@ -13,6 +14,7 @@ async function write(window: Window, name: string, text: string): Promise<string
   await one.getByRole('textbox').fill(text)
   await one.getByRole('button', { name: 'New ticket' }).click()
   await expect.poll(() => one.getByRole('listitem').count()).toBe(before + 1)
+  expect(await one.getByRole('textbox').inputValue()).toBe('')
   return (await one.getByRole('listitem').first().locator('strong').textContent()) ?? ''
 }
 
@@ -70,6 +72,24 @@ it('takes one number for one ticket, also when the answer is lost, and by keyboa
   await window.keyboard.press('Enter')
   await board(window, 'ROCK').getByText('Your ticket is ROCK-2.').waitFor()
   expect(lost.count()).toBe(2)
+  await expectAccessible(window)
+})
+
+it('what a person types while a ticket is under way stays, in its board and in the other one', async () => {
+  const { window } = await openPage('/board')
+  const field = (name: string) => window.getByRole('textbox', { name })
+  const tickets = await holdBack(window, 'mutation NewTicket')
+  await field('NINJA').fill('Vanish')
+  await window.keyboard.press('Enter')
+  await expect.poll(tickets.count).toBe(1)
+  await field('NINJA').fill('Appear')
+  await field('ROCK').focus()
+  await window.keyboard.type('Tune the ')
+  tickets.release()
+  await window.getByText('Your ticket is NINJA-1.').waitFor()
+  await window.keyboard.type('guitar')
+  expect(await field('ROCK').inputValue()).toBe('Tune the guitar')
+  expect(await field('NINJA').inputValue()).toBe('Appear')
 })
 
 it('reports that there is no ticket when there is none', async () => {

@@ -1,5 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { recordTexts } from '../support/browser/texts.ts'
 import { upTo } from '../support/client/client.ts'
@@ -70,6 +71,7 @@ it('shows how few copies of an edition are left, and that it is sold out', async
   await window.getByText('the 2nd this month').waitFor()
   await window.getByText('Sold out').waitFor()
   expect(await button.isDisabled()).toBe(true)
+  await expectAccessible(window)
 })
 
 it('shows nothing of an event that arrives after newer numbers', async () => {
@@ -164,11 +166,13 @@ it('reports that there are no sales yet, and shows the first one', async () => {
     await window.locator(name).getByText('No sales yet').waitFor()
     expect(await window.locator(name).getByRole('slider').count()).toBe(0)
   }
+  await expectAccessible(window)
   await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
   for (const name of ['#hours', '#days']) {
     await window.locator(name).getByText(': 1 sold').waitFor()
     expect(await window.locator(name).getByText('No sales yet').count()).toBe(0)
   }
+  await expectAccessible(window)
 })
 
 it('says that the shop has no book of a title that was never counted', async () => {

@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { cellsOf, consolePath, createCounters, edit } from '../support/browser/console.ts'
 import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
@@ -44,6 +45,7 @@ it('leads from the home page to a namespace, its counters and one of them, and b
 it('says how to open the first counter of a namespace', async () => {
   const { window } = await openPage(consolePath({ namespace: 'default' }))
   await window.getByText('No counter was written or defined in this namespace.').waitFor()
+  await expectAccessible(window)
   await nameField(window).fill('visitors')
   await window.getByRole('link', { name: 'the counter' }).click()
   await window.getByText('Neither written nor defined yet: it is created on first use.').waitFor()
@@ -64,6 +66,7 @@ it('shows limits and what is held, live, and releases a hold', async () => {
   await window.getByText('3 held, and not counted yet').waitFor()
   await window.getByText('0 of 20 today, 3 held, until').waitFor()
   await window.getByText(/^\+3 until /).waitFor()
+  await expectAccessible(window)
   await button(window, 'Release').click()
   await window.getByText('3 held, and not counted yet').waitFor({ state: 'detached' })
   expect(await ask('{ counter(name: "seats", namespace: "n") { held } }')).toEqual({ counter: { held: 0 } })
@@ -196,6 +199,7 @@ it('says that its numbers may be old only while there is no subscription', async
   const streams = await cutOff(window, 'subscription ')
   await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('alert').getByText("The numbers may be old: The server can't be reached.").waitFor()
+  await expectAccessible(window)
   await expect.poll(streams.count).toBeGreaterThan(1)
   streams.release()
   await expect.poll(() => window.getByText('may be old').count()).toBe(0)
@@ -337,6 +341,7 @@ it('shows beside a field what the API says is wrong with it', async () => {
   await window.getByRole('textbox', { name: 'Add' }).fill('1.5')
   await button(window, 'Add').click()
   await window.getByRole('alert').getByText('SafeInt must be').waitFor()
+  await expectAccessible(window)
 })
 
 it('resets a counter after a question, and returns the focus to the button', async () => {
@@ -346,6 +351,7 @@ it('resets a counter after a question, and returns the focus to the button', asy
   await edit(window)
   await button(window, 'Reset…').click()
   await window.getByRole('dialog', { name: 'Reset' }).waitFor()
+  await expectAccessible(window)
   await button(window, 'Cancel').click()
   expect([await window.getByRole('dialog').count(), await focused(window)]).toEqual([0, 'Reset…'])
   await button(window, 'Reset…').click()

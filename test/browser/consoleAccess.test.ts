@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { consolePath } from '../support/browser/console.ts'
 import { servePage } from '../support/browser/otherPage.ts'
@@ -74,6 +75,7 @@ it('shows what a key may do, and what it may not', async () => {
   expect(await window.getByRole('link', { name: 'API keys' }).count()).toBe(0)
   await button(window, 'Increment').click()
   await window.locator('#access').getByRole('alert').getByText('Enter another API key.').waitFor()
+  await expectAccessible(window)
 })
 
 it('lets a key for a prefix search, and open a counter by its name', async () => {
@@ -133,6 +135,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   await window.getByLabel('Valid until').fill('2099-12-31T23:59')
   await button(window, 'Create the key').click()
   await window.getByText('Copy the key now: it is not shown again.').waitFor()
+  await expectAccessible(window)
   await button(window, 'Copy the key').click()
   await window.getByText('Copied.').waitFor()
   const secret = await window.evaluate(() => navigator.clipboard.readText())
@@ -151,6 +154,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   await item.waitFor()
   expect(await window.getByText(secret).count()).toBe(0)
   await item.getByRole('button', { name: 'Revoke' }).click()
+  await expectAccessible(window)
   await button(window, 'Cancel').click()
   await item.getByRole('button', { name: 'Revoke' }).click()
   await button(window, 'Revoke').click()
@@ -248,6 +252,7 @@ it('adds the documents of a manifest, binds a key to one, and removes another', 
   await manifest.fill(JSON.stringify({ ...texts, other: '{ __typename }' }))
   await button(window, 'Add the documents').click()
   await window.getByText('Added: 2.').waitFor()
+  await expectAccessible(window)
   await window.locator('summary').getByText('query Who').click()
   await window.locator('td pre').getByText('viewer { kind }').waitFor()
   await button(window, 'Remove other').click()

@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { cellsOf, consolePath } from '../support/browser/console.ts'
 import { startProtected } from '../support/client/keys.ts'
@@ -42,6 +43,7 @@ it('shows on its home which counters move, with their totals of today, and those
   await expect.poll(() => moving(window)).toEqual(moved)
   await ask(increment('buyers'))
   await expect.poll(async () => (await moving(window))[0]).toEqual(['buyers', '1', '+1 today'])
+  await expectAccessible(window)
   await window.getByRole('list').getByRole('link', { name: 'readers' }).click()
   await window.getByRole('heading', { name: 'Counter readers' }).waitFor()
   expect([window.outside, window.complaints]).toEqual([[], []])
@@ -94,6 +96,7 @@ it('offers to open what a search has not found', async () => {
   const { window } = await openPage(consolePath())
   await search(window).fill('visitors')
   await window.getByText('Nothing contains “\u2068visitors\u2069”.').waitFor()
+  await expectAccessible(window)
   await window.getByRole('link', { name: 'the counter' }).click()
   await button(window, 'Increment').click()
   await window.getByText('1: 1 added to 0.').waitFor()

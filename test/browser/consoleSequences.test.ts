@@ -1,5 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { cellsOf, consolePath, edit } from '../support/browser/console.ts'
 import { expireAll } from '../support/client/invoices.ts'
@@ -86,6 +87,7 @@ it('keeps what a person typed into a definition while numbers are issued', async
   await button(window, 'Issue').click()
   await expect.poll(() => groups(window)).toEqual([['without a name', '1', '2']])
   expect(await window.getByRole('textbox', { name: 'Step' }).inputValue()).toBe('2')
+  await expectAccessible(window)
 })
 
 it('restarts and deletes a sequence, each after a question', async () => {
@@ -112,6 +114,7 @@ it('reserves, confirms and releases numbers of a gapless sequence', async () => 
     await button(window, 'Reserve').click()
     await window.getByRole('status').getByText(`INV-00${number}`).waitFor()
   }
+  await expectAccessible(window)
   const row = (number: number) =>
     window
       .getByRole('row')

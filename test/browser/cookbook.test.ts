@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { cutOff } from '../support/browser/answers.ts'
-import { axeFindings } from '../support/browser/axe.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { startProtected } from '../support/client/keys.ts'
@@ -42,7 +42,7 @@ it('shows the hits of each hour, also those of others, on the page of the cookbo
   const before = (await bars()).slice(0, -1)
   expect(before).toEqual(Array(24).fill([expect.stringMatching(/: 0$/), false]))
   expect(window.complaints).toEqual([])
-  expect(await axeFindings(window)).toEqual([])
+  await expectAccessible(window)
 })
 
 /** Opens a page of the cookbook for blogs on an origin of its own, with a key or with a wrong one. */

@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { axeFindings } from '../support/browser/axe.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -84,7 +84,7 @@ it('has pages that are readable for everyone', async () => {
   const { window, url } = await openPage('/docs/')
   for (const page of [`${url}/docs/`, `${url}/docs/configuration`, `${url}/docs/readme`]) {
     await window.goto(page)
-    expect(await axeFindings(window)).toEqual([])
+    await expectAccessible(window)
   }
 })
 
@@ -121,7 +121,7 @@ it('finds sections by keyboard, and loads the search only when somebody searches
   const first = resultsOf(window).filter({ has: window.getByText('Security', { exact: true }) })
   expect(await first.first().locator('strong').textContent()).toBe('Limits')
   expect(await first.first().locator('p mark').first().textContent()).toMatch(/^rate$/i)
-  expect(await axeFindings(window)).toEqual([])
+  await expectAccessible(window)
   await window.keyboard.press('ArrowDown')
   await window.keyboard.press('ArrowDown')
   const second = await resultsOf(window).nth(1).getAttribute('href')

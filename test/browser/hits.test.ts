@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { startService } from '../support/server/service.ts'
@@ -43,6 +44,7 @@ it('counts an entry when it is opened, and shows its hours', async () => {
   await expect.poll(() => window.getByText('A total only grows').count()).toBe(0)
   await open(window, 'A thousand at once')
   await entry(window, 'A thousand at once').getByText('You are reader 1').waitFor()
+  await expectAccessible(window)
   const { counters } = await ask(
     '{ counters(names: ["The lost reader", "What is read now", "A thousand at once"], namespace: "hits") { value } }',
   )

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openPage, type Window } from '../support/browser/browser.ts'
 import { upTo } from '../support/client/client.ts'
 import { compile } from '../support/client/clientsPage.ts'
@@ -49,6 +50,7 @@ it('lists no copy of the visitor among those of others', async () => {
   await ask(sell('Red Horse Hill', 1))
   const others = window.getByRole('region', { name: 'Sold to others just now' }).getByRole('listitem')
   await expect.poll(() => others.allTextContents()).toEqual(['No. 2 Red Horse Hill'])
+  await expectAccessible(window)
 })
 
 it('shows requests that work as they are copied', async () => {

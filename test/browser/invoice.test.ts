@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { loseAnswers, refuseAll } from '../support/browser/answers.ts'
+import { holdBack, loseAnswers, refuseAll } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { expireAll, numbersIn } from '../support/client/invoices.ts'
 import { query } from '../support/database/database.ts'
@@ -27,6 +28,7 @@ it('takes no number before an invoice is begun', async () => {
   for (const window of windows) await window.reload()
   const [window = await openInvoice()] = windows
   expect(await window.getByRole('textbox').count()).toBe(0)
+  await expectAccessible(window)
   await begin(window)
   await shows(window, '00001')
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
@@ -38,12 +40,14 @@ it('keeps the number of an invoice when the page is reloaded in the middle', asy
   await begin(window)
   await shows(window, '00001')
   await window.getByRole('textbox').fill('Ada Lovelace')
+  await expectAccessible(window)
   await window.reload()
   await shows(window, '00001')
   expect(await window.getByRole('textbox').inputValue()).toBe('Ada Lovelace')
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
   await button(window, 'Issue invoice').click()
   await window.getByText('Issued to Ada Lovelace.').waitFor()
+  await expectAccessible(window)
   await window.reload()
   await window.getByText('Issued to Ada Lovelace.').waitFor()
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
@@ -79,6 +83,7 @@ it('reports when the time is over, and then issues nothing', async () => {
   await window.getByRole('textbox').fill('Too late')
   await button(window, 'Issue invoice').click()
   await window.getByText('The time is over: another invoice may have this number.').waitFor()
+  await expectAccessible(window)
   await button(window, 'Next invoice').click()
   await window.getByText(/^Yours until/).waitFor()
   await shows(window, '00001')
@@ -147,6 +152,20 @@ it('issues an invoice once, also when the answer is lost', { tags: 'quick' }, as
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
 })
 
+it('leaves the focus where it is when an invoice gets its number', async () => {
+  const { openInvoice } = await startInvoices()
+  const window = await openInvoice()
+  const numbers = await holdBack(window, 'mutation Reserve')
+  await begin(window)
+  await expect.poll(numbers.count).toBe(1)
+  // The person's own click leads to the field.
+  expect(await window.evaluate('document.activeElement.id')).toBe('customer')
+  await window.getByRole('link', { name: 'Tickets' }).focus()
+  numbers.release()
+  await window.getByText(/^Yours until/).waitFor()
+  expect(await window.evaluate('document.activeElement.textContent')).toBe('Tickets')
+})
+
 it('says that an invoice was not issued, and issues it on a second request', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
@@ -156,6 +175,7 @@ it('says that an invoice was not issued, and issues it on a second request', asy
   await window.getByRole('textbox').fill('Ada Lovelace')
   await button(window, 'Issue invoice').click()
   await window.getByRole('alert').getByText('Not done: Try later.').waitFor()
+  await expectAccessible(window)
   refused.release()
   await button(window, 'Issue invoice').click()
   await window.getByText('Issued to Ada Lovelace.').waitFor()

@@ -1,5 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 
@@ -73,6 +74,7 @@ it('uses the key of the tab on all pages, until it is forgotten', { tags: 'quick
   expect(await keyField(window).count()).toBe(0)
   await press(window, 'Forget it')
   await says(window, 'This server asks for an API key.')
+  await expectAccessible(window)
   expect(await window.evaluate(() => sessionStorage.getItem('nth-key'))).toBeNull()
 })
 
@@ -85,6 +87,7 @@ it('asks for another key where that of the tab may read and not buy', async () =
   await says(window, '0 copies sold')
   await press(window, 'Buy Bulldozer')
   await window.getByRole('alert').getByText('The credentials do not include the scope ADD').first().waitFor()
+  await expectAccessible(window)
   await useKey(window, ADMIN_KEY)
   await press(window, 'Buy Bulldozer')
   await says(window, 'You just bought copy 1 of Bulldozer')

@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { recordTexts } from '../support/browser/texts.ts'
 import { sorted, upTo } from '../support/client/client.ts'
@@ -88,6 +89,28 @@ it('can be used with the keyboard only', async () => {
   await expect.poll(() => window.evaluate('document.activeElement.ariaLabel')).toBe('Buy Bulldozer')
 })
 
+it('leaves the focus where it is when a purchase is answered', async () => {
+  const { window } = await openPage('/shop', {
+    first: [
+      'mutation { defineCounter(name: "Bulldozer", namespace: "booksales", definition: { maxValue: 2 }) { id } }',
+    ],
+  })
+  const focused = () =>
+    window.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent.trim()')
+  const purchases = await holdBack(window, 'mutation Buy')
+  await buy(window, 'Bulldozer')
+  await expect.poll(purchases.count).toBe(1)
+  await window.getByRole('link', { name: 'GraphiQL' }).focus()
+  purchases.release()
+  await window.getByText('You just bought copy 1 of Bulldozer').waitFor()
+  expect(await focused()).toBe('GraphiQL')
+  // On the button itself, too, also when it has nothing more to sell.
+  await window.getByRole('button', { name: 'Buy Bulldozer' }).focus()
+  await window.keyboard.press('Enter')
+  await window.getByText('You just bought copy 2 of Bulldozer').waitFor()
+  expect(await focused()).toBe('Sold out Bulldozer')
+})
+
 it('says how few copies of an edition are left, and sells none beyond them', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
@@ -109,6 +132,7 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
     await book(one, EDITION).getByText('97 of 100 copies sold').waitFor()
     await book(one, EDITION).getByText('Only 3 left').waitFor()
   }
+  await expectAccessible(window)
   // This window doesn't learn that the others are sold, until it tries.
   relay.hold()
   await sell(2)
@@ -139,6 +163,7 @@ it('holds a copy while its buyer pays, gives it back if they cancel or never do,
   await shows(window, '8 of 10 copies sold')
   for (const one of [window, other]) await button(one, 'Buy').click()
   for (const one of [window, other]) await shows(one, 'Reserved for you until')
+  await expectAccessible(window)
   const third = await openWindow(`${url}/shop`)
   await button(third, 'Being paid for').waitFor()
   await button(window, 'Pay').click()

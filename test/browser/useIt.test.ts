@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { lexer, type Tokens } from 'marked'
 import { expect, it } from 'vitest'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { consolePath } from '../support/browser/console.ts'
 import { servePage } from '../support/browser/otherPage.ts'
@@ -86,6 +87,7 @@ it('leaves the key to fill in where a server is protected', async () => {
 it('begins an empty console with the first counter, and how to use it', async () => {
   const { window, ask } = await openPage(consolePath(), { ...CLIPBOARD })
   await window.getByRole('heading', { name: 'Your first counter' }).waitFor()
+  await expectAccessible(window)
   await window.getByRole('textbox', { name: 'Name' }).fill('clicks')
   const request = await copied(window, 'GraphQL')
   expect(request).toContain('increment(namespace: "default", name: "clicks")')
