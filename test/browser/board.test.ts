@@ -18,7 +18,9 @@ async function write(window: Window, name: string, text: string): Promise<string
   return (await one.getByRole('listitem').first().locator('strong').textContent()) ?? ''
 }
 
-it('numbers the tickets of two boards, each from 1', { tags: 'quick' }, async () => {
+it('numbers the tickets of two boards, each from 1, and keeps them in this window', {
+  tags: 'quick',
+}, async () => {
   const { window } = await openPage('/board')
   await board(window, 'NINJA').getByText('0 tickets').waitFor()
   expect(await write(window, 'NINJA', 'Sharpen the sword')).toBe('NINJA-1')
@@ -28,6 +30,14 @@ it('numbers the tickets of two boards, each from 1', { tags: 'quick' }, async ()
   await board(window, 'NINJA').getByText('<b>Vanish</b>').waitFor()
   await board(window, 'NINJA').getByText('2 tickets').waitFor()
   await board(window, 'ROCK').getByText('1 ticket', { exact: true }).waitFor()
+  for (const name of ['NINJA', 'ROCK']) {
+    expect(await window.getByRole('button', { name: `New ticket on ${name}` }).count()).toBe(1)
+    expect(await window.getByRole('textbox', { name: `Task for ${name}` }).count()).toBe(1)
+  }
+  await window.reload()
+  const tickets = (name: string) => board(window, name).getByRole('listitem').allTextContents()
+  expect(await tickets('NINJA')).toEqual(['NINJA-2 <b>Vanish</b>', 'NINJA-1 Sharpen the sword'])
+  expect(await tickets('ROCK')).toEqual(['ROCK-1 Tune the guitar'])
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
@@ -106,23 +116,4 @@ it('reports that there is no ticket when there is none', async () => {
     .getByText('No ticket: Cannot issue a number, as the last number was 1')
     .waitFor()
   expect(await board(window, 'NINJA').getByRole('textbox').inputValue()).toBe('One more')
-})
-
-it('lists the tickets of this window again after a reload', async () => {
-  const { window } = await openPage('/board')
-  await write(window, 'NINJA', 'Sharpen the sword')
-  await write(window, 'NINJA', '<b>Vanish</b>')
-  await write(window, 'ROCK', 'Tune the guitar')
-  await window.reload()
-  const tickets = (name: string) => board(window, name).getByRole('listitem').allTextContents()
-  expect(await tickets('NINJA')).toEqual(['NINJA-2 <b>Vanish</b>', 'NINJA-1 Sharpen the sword'])
-  expect(await tickets('ROCK')).toEqual(['ROCK-1 Tune the guitar'])
-})
-
-it('names its fields and buttons apart', async () => {
-  const { window } = await openPage('/board')
-  for (const name of ['NINJA', 'ROCK']) {
-    expect(await window.getByRole('button', { name: `New ticket on ${name}` }).count()).toBe(1)
-    expect(await window.getByRole('textbox', { name: `Task for ${name}` }).count()).toBe(1)
-  }
 })

@@ -120,20 +120,6 @@ it('keeps a change whose answer was lost over a reload, and makes it once', { ta
   expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(8)
 })
 
-it('connects again at once on request', async () => {
-  const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
-  await ask(increment('visitors'))
-  const streams = await cutOff(window, 'subscription ')
-  await window.goto(url + consolePath({ namespace: 'n' }))
-  // By then it waits for longer than a test does.
-  await expect.poll(streams.count).toBeGreaterThan(3)
-  streams.release()
-  await button(window, 'Retry now').click()
-  await expect.poll(() => window.getByText('may be old').count()).toBe(0)
-  await ask(increment('visitors'))
-  await window.getByRole('cell', { name: '2', exact: true }).waitFor()
-})
-
 it('lets the keyboard choose the period of a chart and one of its bars, and announces its total', {
   tags: 'quick',
 }, async () => {

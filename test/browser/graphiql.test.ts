@@ -43,9 +43,7 @@ const enterKey = async (window: Window, key: string) => {
 
 const selected = (window: Window) => window.locator('.graphiql-tab [aria-current=true]').textContent()
 
-it('opens with prepared tabs that run one after another, without any outside address', {
-  tags: 'quick',
-}, async () => {
+it('opens with prepared tabs that run one after another, without any outside address', async () => {
   const { window } = await openPage('/graphql')
   await allTabs(window).first().waitFor()
   expect(await allTabs(window).count()).toBe(tabs.length)
@@ -157,6 +155,9 @@ it('shows why the schema cannot be read, and its description when it can', async
   expect(await window.locator('.result-window').textContent()).not.toContain('Failed')
   await window.getByRole('button', { name: 'Show Documentation Explorer' }).click()
   await window.getByText('adds 1 to a counter and returns your own number').waitFor()
+  // The editor has colours of its own, and takes those of the dark a moment after the page.
+  const isOfEditor = (finding: string) => /color-contrast(-enhanced)?: .*(\.mtk|\.line-numbers)/.test(finding)
+  expect((await axeFindings(window)).filter((finding) => !isOfEditor(finding))).toEqual([])
 })
 
 it('runs a subscription with the key of its tab, until it is stopped', async () => {
@@ -175,7 +176,7 @@ it('runs a subscription with the key of its tab, until it is stopped', async () 
   await window.getByRole('button', { name: /execute query/i }).waitFor()
 })
 
-it('opens the operation of a link in a tab of its own, once', async () => {
+it('opens the operation of a link in a tab of its own, once', { tags: 'quick' }, async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const query = 'query FromALink($name: String!) { counter(name: $name) { name } }'
@@ -289,14 +290,6 @@ it('can be used on a phone: tabs scroll, and the answer stands below the operati
     expect(height).toBeGreaterThan(place === places[2] ? 20 : 150)
   }
   expect(await window.evaluate('document.documentElement.scrollWidth')).toBe(375)
-})
-
-it('has nothing that axe finds wrong', async () => {
-  const { window } = await openPage('/graphql')
-  await window.locator('.graphiql-query-editor .view-line').first().waitFor()
-  // The editor has colours of its own, and takes those of the dark a moment after the page.
-  const isOfEditor = (finding: string) => /color-contrast(-enhanced)?: .*(\.mtk|\.line-numbers)/.test(finding)
-  expect((await axeFindings(window)).filter((finding) => !isOfEditor(finding))).toEqual([])
 })
 
 it('ends with a tab that changes nothing', { tags: 'quick' }, () => {

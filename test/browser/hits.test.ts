@@ -1,6 +1,5 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { loseAnswers } from '../support/browser/answers.ts'
 import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { stopClock } from '../support/model/periods.ts'
@@ -49,15 +48,4 @@ it('counts an entry when it is opened, and shows its hours', async () => {
     '{ counters(names: ["The lost reader", "What is read now", "A thousand at once"], namespace: "hits") { value } }',
   )
   expect(counters).toEqual([{ value: 0 }, { value: 1 }, { value: 1 }])
-})
-
-it('counts a reader once, also when the answer is lost', async () => {
-  const { window, ask } = await openPage('/hits')
-  const lost = await loseAnswers(window, 'mutation Read', 2)
-  await open(window, 'The lost reader')
-  await entry(window, 'The lost reader').getByText('You are reader 1').waitFor()
-  expect(lost.count()).toBe(2)
-  expect(await ask('{ counter(name: "The lost reader", namespace: "hits") { value } }')).toEqual({
-    counter: { value: 1 },
-  })
 })

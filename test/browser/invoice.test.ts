@@ -122,13 +122,16 @@ it.each([
   await window.getByText(text).waitFor()
 })
 
-it('tries again to get the same number when it got no answer', async () => {
+it('tries again to get the same number when it got no answer, also after a reload', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   const lost = await refuseAll(window, 'mutation Reserve', { code: 'OUTCOME_UNKNOWN' }, (route) =>
     route.fetch(),
   )
   await begin(window)
+  await window.getByRole('alert').getByText('There is no number now: Try later.').waitFor()
+  await expectAccessible(window)
+  await window.reload()
   await window.getByRole('alert').getByText('There is no number now: Try later.').waitFor()
   lost.release()
   await button(window, 'Try again').click()

@@ -4,7 +4,6 @@ import { holdBack, refuseAll } from '../support/browser/answers.ts'
 import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { ALERTS, recordTexts } from '../support/browser/texts.ts'
-import { numbersIn } from '../support/client/invoices.ts'
 import { startRelay } from '../support/client/relay.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -145,20 +144,6 @@ it('board: a ticket that is answered after a reload is listed with its own text'
   await says(window, 'Your ticket is NINJA-1.')
   expect(await window.getByRole('listitem').allTextContents()).toEqual(['NINJA-1 Vanish'])
   expect(await window.getByRole('textbox', { name: 'NINJA' }).inputValue()).toBe('Appear')
-})
-
-it('invoice: gets the same number after a reload when the answer was lost', async () => {
-  const { window, target } = await openPage('/invoice')
-  const lost = await refuseAll(window, 'mutation Reserve', { code: 'OUTCOME_UNKNOWN' }, (route) =>
-    route.fetch(),
-  )
-  await press(window, 'Begin an invoice')
-  await says(window, 'There is no number now: Try later.')
-  await expectAccessible(window)
-  lost.release()
-  await window.reload()
-  await window.getByRole('status').getByText('-00001').waitFor()
-  expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
 })
 
 it.each([

@@ -40,11 +40,6 @@ async function startSlow(url: string) {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     /** One round trip: waits until just these are requested, and answers them. */
     async trip(...paths: string[]): Promise<void> {
-      console.log(
-        'TRIP',
-        paths,
-        held.map(({ path }) => path),
-      )
       await expect.poll(() => held.map(({ path }) => path)).toEqual(paths)
       for (const { answer } of held.splice(0)) answer()
     },
