@@ -119,6 +119,9 @@ const names = new Map(
   Object.entries(settings.shape).map(([setting, schema]) => [setting, variables.get(schema)?.name ?? '']),
 )
 
+/** All variables. */
+export const VARIABLES = [...names.values()]
+
 /** A variable of earlier versions, by default 0. */
 const RETIRED = 'NTH_ACCEPT_LOST_COMMITS'
 
@@ -157,7 +160,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   const isIgnored = (entry: (typeof entries)[0]) => entry[0] === RETIRED || isFromKubernetes(entry)
   const ignored = entries.filter(isIgnored).map(([name]) => name)
   const set = Object.fromEntries(entries.filter(([name]) => !ignored.includes(name)))
-  const isUnknown = (name: string) => /^nth_/i.test(name) && ![...names.values()].includes(name)
+  const isUnknown = (name: string) => /^nth_/i.test(name) && !VARIABLES.includes(name)
   const unknown = Object.keys(set).filter(isUnknown)
   const parsed = config.safeParse(
     Object.fromEntries([...names].map(([setting, name]) => [setting, set[name]])),
@@ -202,7 +205,7 @@ export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string[]
 const MAX_TYPOS = 4
 
 function describeUnknown(name: string): string {
-  const nearest = closestMatch(name.toUpperCase(), [...names.values()], { maxDistance: MAX_TYPOS })
+  const nearest = closestMatch(name.toUpperCase(), VARIABLES, { maxDistance: MAX_TYPOS })
   const guess = nearest === undefined ? '' : ` Did you mean ${nearest}?`
   return `${name} is not a variable of Nth.${guess} nth start --help lists all variables.`
 }

@@ -1,6 +1,4 @@
 // @module-tag slow
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
@@ -10,35 +8,16 @@ import { startProxy } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 import { copyWithMigration } from '../support/server/releases.ts'
-
-const ROOT = join(import.meta.dirname, '../..')
-
-/** Runs a command without arguments. */
-function run(command: string, environment: Record<string, string>, directory = ROOT) {
-  const env = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    NTH_DATABASE_MEMORY_MB: '128',
-    ...environment,
-  }
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    execFile(
-      process.execPath,
-      ['dist/bundle/main.js', command],
-      { cwd: directory, env },
-      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
-    )
-  })
-}
+import { runNth } from '../support/server/transfer.ts'
 
 /** Runs `nth check`. Findings are by subject: their level and message. */
-async function check(environment: Record<string, string>, directory = ROOT) {
-  const { code, stdout, stderr } = await run('check', environment, directory)
-  const all = stdout.split('\n').flatMap((line) => {
+async function check(environment: Record<string, string>, directory?: string) {
+  const { code, output, errors } = await runNth(['check'], environment, directory)
+  const all = output.split('\n').flatMap((line) => {
     const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
     return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
   })
-  return { code, findings: Object.fromEntries(all), all, stderr }
+  return { code, findings: Object.fromEntries(all), all, errors }
 }
 
 /** Statements that create a user who may not change tables. */
@@ -105,14 +84,14 @@ it('says what is wrong with a database, and what to do', { tags: 'quick' }, asyn
     'set global max_connections = 20',
   )
   const app = { ...target, user: 'app', password: 'secret' }
-  const { code, findings, stderr } = await check({ DATABASE_URL: urlOf(app), WORKERS: '4' })
+  const { code, findings, errors } = await check({ DATABASE_URL: urlOf(app), WORKERS: '4' })
   expect(code).toBe(1)
   expect(findings).toMatchObject({
     durability: expect.stringMatching(/^warning: .*innodb_flush_log_at_trx_commit = 2/),
     rights: expect.stringMatching(/^error: .*Grant create on the database/),
     connections: expect.stringMatching(/^warning: .*Raise max_connections/),
   })
-  expect(JSON.stringify([findings, stderr])).not.toContain('secret')
+  expect(JSON.stringify([findings, errors])).not.toContain('secret')
 })
 
 it('works with a user who may not change tables, once nth migrate has run', { tags: 'quick' }, async () => {
@@ -124,12 +103,15 @@ it('works with a user who may not change tables, once nth migrate has run', { ta
     `grant select on ${target.database}.* to reader@localhost`,
   )
   const as = (user: string) => ({ DATABASE_URL: urlOf({ ...target, user, password: 'secret' }) })
-  const migrated = await run('migrate', { DATABASE_URL: urlOf(target) })
-  expect([migrated.code, migrated.stdout]).toEqual([
+  const migrated = await runNth(['migrate'], { DATABASE_URL: urlOf(target) })
+  expect([migrated.code, migrated.output]).toEqual([
     0,
     expect.stringMatching(/^Applied 0001_tables\.sql, .+\.\n$/),
   ])
-  expect(await run('migrate', as('app'))).toMatchObject({ code: 0, stdout: 'All migrations are applied.\n' })
+  expect(await runNth(['migrate'], as('app'))).toMatchObject({
+    code: 0,
+    output: 'All migrations are applied.\n',
+  })
   const { code, findings } = await check(as('app'))
   expect([code, findings]).toMatchObject([
     0,
@@ -145,8 +127,8 @@ it('says that a database does not answer, and which variable is wrong', async ()
     1,
     expect.stringMatching(/^error: .*DATABASE_URL/),
   ])
-  const { code, stderr } = await check({ PORT: 'x' })
-  expect([code, stderr]).toEqual([1, expect.stringContaining('PORT must be')])
+  const { code, errors } = await check({ PORT: 'x' })
+  expect([code, errors]).toEqual([1, expect.stringContaining('PORT must be')])
 })
 
 it('finds nothing wrong with a server whose defaults would make statements mean something else', async () => {

@@ -3,7 +3,7 @@ import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { Hosts } from '../../src/mysql/hosts.ts'
 import { Database } from '../../src/mysql/pool.ts'
-import { causalSettings, hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/settings.ts'
+import { causalSettings, hostOf, type Target, type Targets } from '../../src/mysql/settings.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { upTo } from '../support/client/client.ts'
@@ -120,28 +120,6 @@ async function chosen(...says: Says[]): Promise<number | string> {
   )
 }
 
-it('reads several hosts from one URL, each with a port of its own', () => {
-  const rest = { user: 'u', password: 'p@,', database: 'nth' }
-  expect(parseTargets('mysql://u:p%40,@a:3307,b,[::1]:3308/nth')).toEqual([
-    { host: 'a', port: 3307, ...rest },
-    { host: 'b', port: 3306, ...rest },
-    { host: '::1', port: 3308, ...rest },
-  ])
-  for (const [url, reason] of [
-    ['mysql://a,b:3306,a:3306/nth', 'has the host a:3306 twice'],
-    ['mysql://a:3306,A/nth', 'has the host a:3306 twice'],
-    ['mysql://u:p@a:3306,u:p@b:3306/nth', 'must have one user and password, before the first host'],
-    ['mysql://a,/nth', 'must look like'],
-    ['mysql://u:p%zz@a,b/nth', 'write it as %25'],
-    ['mysql://a,b/nth?socketPath=/s', 'must have one host if it has a socketPath'],
-    ['mysql://a,b', 'must name one database'],
-    ['mysql://a,b/nth?ssl-ca=/missing.pem', "has an ssl-ca that can't be read"],
-    ['mysql://a,127.0.0.1/nth?ssl=true', 'needs the host name of the certificate'],
-    ['mysql://a,b/nth?replica=b', 'has the unknown parameter "replica=b"'],
-  ])
-    expect(() => parseTargets(url ?? '')).toThrow(reason)
-})
-
 it('uses the first node of a Galera cluster that has all changes, is in it and can be written', async () => {
   expect(await chosen(node(), node(), node())).toBe(0)
   const parted = node({ wsrep_cluster_status: 'non-Primary', wsrep_ready: 'OFF' })
@@ -237,25 +215,17 @@ it('skips servers that now belong to another cluster, with one line for the oper
   expect(await hosts.choose()).toBe(second.target)
 })
 
-it('leaves a node that has left its cluster, with all connections, though it answers as before', {
-  tags: 'slow',
-}, async () => {
+it.each<[string, Says | 'nothing']>([
+  ['has left its cluster, though it answers as before', node({ wsrep_cluster_status: 'non-Primary' })],
+  ['is silent', 'nothing'],
+])('DATABASE_URL with hosts: leaves a node, with all connections, that %s', async (_, says) => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const nth = openTestNth([first.target, second.target])
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
-  first.become(node({ wsrep_cluster_status: 'non-Primary' }))
-  await expect.poll(() => nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
-  expect((await nth.counters.read(key('a'))).value).toBe(2)
-})
-
-it('waits no longer for a server that is silent while another one can be used', async () => {
-  const database = await freshDatabase()
-  const [first, second] = [await server(database, node()), await server(database, node())]
-  const nth = openTestNth([first.target, second.target])
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
-  first.become('nothing')
+  first.become(says)
+  if (says !== 'nothing')
+    await expect.poll(() => nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await nth.counters.read(key('a'))).value).toBe(2)
   expect(nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
@@ -371,32 +341,16 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   expect((await waiting).map(({ status }) => status)).toEqual(upTo(30).map(() => 'fulfilled'))
 })
 
-it('notices in the next flush that a server whose connections ended has left its cluster', async () => {
+it.each([
+  ['whose connections ended', endConnections],
+  ['whose connections stay', async () => undefined],
+])('replication group: the next flush notices that a server %s has left it', async (_, onLeft) => {
   const database = await freshDatabase()
   const only = await server(database, member('a', ['a', 'ONLINE', 'PRIMARY']))
   const nth = openTestNth(only.target, { timeoutMs: 2000 })
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
   only.become(member('a', ['a', 'OFFLINE', '']))
-  await endConnections(database)
-  await Promise.all([
-    expect(nth.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' }),
-    expect(nth.counters.read(key('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' }),
-  ])
-  await expect
-    .poll(() => nth.said)
-    .toContainEqual(expect.stringContaining('it is not in its replication group (OFFLINE)'))
-  only.become(member('a', ['a', 'ONLINE', 'PRIMARY']))
-  await expect
-    .poll(() => nth.counters.incrementBy(key('a'), 1).catch(() => undefined))
-    .toMatchObject({ value: 2 })
-})
-
-it('notices in the next flush that a server has left its group while its connections stay', async () => {
-  const database = await freshDatabase()
-  const only = await server(database, member('a', ['a', 'ONLINE', 'PRIMARY']))
-  const nth = openTestNth(only.target, { timeoutMs: 2000 })
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
-  only.become(member('a', ['a', 'OFFLINE', '']))
+  await onLeft(database)
   await expect(nth.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   expect(await query(database, 'select value from counter_value')).toEqual([{ value: 1 }])
   await expect
