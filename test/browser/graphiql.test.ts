@@ -153,11 +153,11 @@ it('shows why the schema cannot be read, and its description when it can', async
   await window.getByRole('button', { name: 'Re-fetch GraphQL schema' }).click()
   await hint(window).waitFor()
   expect(await window.locator('.result-window').textContent()).not.toContain('Failed')
-  await window.getByRole('button', { name: 'Show Documentation Explorer' }).click()
-  await window.getByText('adds 1 to a counter and returns your own number').waitFor()
   // The editor has colours of its own, and takes those of the dark a moment after the page.
   const isOfEditor = (finding: string) => /color-contrast(-enhanced)?: .*(\.mtk|\.line-numbers)/.test(finding)
   expect((await axeFindings(window)).filter((finding) => !isOfEditor(finding))).toEqual([])
+  await window.getByRole('button', { name: 'Show Documentation Explorer' }).click()
+  await window.getByText('adds 1 to a counter and returns your own number').waitFor()
 })
 
 it('runs a subscription with the key of its tab, until it is stopped', async () => {

@@ -9,6 +9,7 @@ import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
 import { type Delivery, startProxy } from '../support/database/proxy.ts'
+import { openOnce } from '../support/openOnce.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
@@ -35,7 +36,7 @@ interface Server {
   app: Target
 }
 
-/** A user that `read_only` holds for. */
+/** A server, the same for all tests of this file, with a user that `read_only` holds for. */
 async function ownServer(): Promise<Server> {
   const directory = await temporaryDirectory()
   const { target: root, close } = await privateServer(directory)
@@ -53,10 +54,12 @@ async function killAppConnections(root: Target): Promise<number> {
 /** Brings a fault about, and returns what ends it. */
 type Fault = (server: Server) => Promise<() => Promise<unknown>>
 
-const faults: [string, string, Fault][] = [
+/** What happens to the database, why it is then unavailable, and the tags of the test. */
+const faults: [string, string, string[], Fault][] = [
   [
     'is locked for a backup',
     'read-only',
+    [],
     async ({ root }) => {
       const connection = await connectionTo(root)
       await connection.query('flush tables with read lock')
@@ -66,6 +69,7 @@ const faults: [string, string, Fault][] = [
   [
     'is read-only',
     'read-only',
+    ['quick'],
     async ({ root }) => {
       await query(root, 'set global read_only = 1')
       return () => query(root, 'set global read_only = 0')
@@ -74,6 +78,7 @@ const faults: [string, string, Fault][] = [
   [
     'has another password',
     'access denied',
+    [],
     async ({ root }) => {
       await query(root, "alter user app@localhost identified by 'new'")
       await killAppConnections(root)
@@ -83,6 +88,7 @@ const faults: [string, string, Fault][] = [
   [
     'has no connection left',
     'too many connections',
+    [],
     async ({ root }) => {
       // The least that it can be set to.
       await query(root, 'create user if not exists other@localhost', 'set global max_connections = 10')
@@ -97,12 +103,16 @@ const faults: [string, string, Fault][] = [
         return left
       }
       await expect.poll(takeAll).toBe(0)
-      return () => Promise.all(others.map((other) => other.end()))
+      return async () => {
+        await Promise.all(others.map((other) => other.end()))
+        await query(root, 'set global max_connections = 151')
+      }
     },
   ],
   [
     'is stopped',
     'unreachable',
+    ['quick'],
     async (server) => {
       await server.stop()
       return async () => {
@@ -112,37 +122,37 @@ const faults: [string, string, Fault][] = [
   ],
 ]
 
-it.each(faults)('is not ready while its database %s, idle or not, and says why', async (_, reason, fault) => {
-  const server = await ownServer()
-  const { url, send, warnings } = await startService({ target: server.app, writeTimeoutMs: 2000 })
-  const unavailable = { status: 503, reason: `Database unavailable: ${reason}.` }
-  const increment = () => send('mutation { increment(name: "c") { value } }')
-  await increment()
-  for (const changes of [() => undefined, increment]) {
-    expect(await ready(url)).toMatchObject({ status: 'ready' })
-    const end = await fault(server)
-    void changes()
-    await expect.poll(() => ready(url)).toEqual(unavailable)
-    await end()
-    await expect.poll(() => ready(url)).toMatchObject({ status: 'ready' })
-    await expect.poll(increment).not.toHaveProperty('errors')
-  }
-  const outage = expect.stringMatching(new RegExp(`^Database unavailable: ${reason} \\(.+\\)\\.$`))
-  expect(warnings).toEqual([outage, 'Database available again.', outage, 'Database available again.'])
-})
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
+const CHANGES = `mutation { a: increment(name: "c") { value } b: reset(name: "new") { value } c: nextInSequence(name: "s") { value } }`
 
-it('says without any request that its database can be written again', async () => {
-  const { root, app } = await ownServer()
-  const { refusal, send, warnings } = await startService({ target: app, writeTimeoutMs: 1000 })
-  const increment = 'mutation { increment(name: "c") { value } }'
-  await send(increment)
-  await query(root, 'set global read_only = 1')
-  expect(await refusal(increment)).toMatchObject({ code: 'UNAVAILABLE' })
-  await query(root, 'set global read_only = 0')
-  await expect
-    .poll(() => warnings)
-    .toEqual([expect.stringContaining('unavailable: read-only ('), 'Database available again.'])
-})
+for (const [name, reason, tags, fault] of faults)
+  it(`GET /ready: is not ready while its database ${name}, idle or not, says why, and changes are refused`, {
+    tags,
+  }, async () => {
+    const server = await openOnce(ownServer)
+    const { url, send, warnings } = await startService({ target: server.app, writeTimeoutMs: 500 })
+    await send(INCREMENT)
+    for (const isBusy of [false, true]) {
+      expect(await ready(url)).toMatchObject({ status: 'ready' })
+      const end = await fault(server)
+      if (isBusy) {
+        const { data, errors } = await send(CHANGES)
+        expect(data).toEqual({ a: null, b: null, c: null })
+        expect(errors?.map(({ extensions }) => extensions)).toEqual(
+          Array(3).fill({ code: 'UNAVAILABLE', retryAfterMs: 1000, retryable: true }),
+        )
+      }
+      await expect.poll(() => ready(url)).toEqual({ status: 503, reason: `Database unavailable: ${reason}.` })
+      expect((await fetch(`${url}/health`)).status).toBe(200)
+      await end()
+      // Without a request in between.
+      await expect.poll(() => warnings.at(-1)).toBe('Database available again.')
+      expect(await ready(url)).toMatchObject({ status: 'ready' })
+      await expect.poll(() => send(INCREMENT)).not.toHaveProperty('errors')
+    }
+    const outage = expect.stringMatching(new RegExp(`^Database unavailable: ${reason} \\(.+\\)\\.$`))
+    expect(warnings).toEqual([outage, 'Database available again.', outage, 'Database available again.'])
+  })
 
 it('stays ready, and says that it is busy, while slow reads use all connections', async () => {
   let holdsUp = false

@@ -1,6 +1,5 @@
 // @module-tag slow
 import { EventEmitter, once } from 'node:events'
-import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { ER } from '../../src/mysql/errors.ts'
 import { Hosts } from '../../src/mysql/hosts.ts'
@@ -151,49 +150,6 @@ it('waits, or answers UNAVAILABLE, while its database is read-only, and says so 
   expect(value).toBeGreaterThanOrEqual(load.answered.length)
   expect(value).toBeLessThanOrEqual(load.answered.length + doubtful.length)
   if (doubtful.length === 0) expect(sorted(load.answered)).toEqual(upTo(value))
-})
-
-it('answers UNAVAILABLE while the server denies access, and says why', async () => {
-  const { root, app } = await ownServer()
-  const { counters, said, faults } = openTestNth(app, { timeoutMs: 2000 })
-  await counters.incrementBy(key, 1)
-  const kills = (await query(root, "select id from information_schema.processlist where user = 'app'")).map(
-    ({ id }) => `kill ${id}`,
-  )
-  await query(root, "alter user app@localhost identified by 'new'", ...kills)
-  const unavailable = { code: 'UNAVAILABLE', details: { retryAfterMs: 1000 } }
-  await Promise.all([
-    expect(counters.incrementBy(key, 1)).rejects.toMatchObject(unavailable),
-    expect(counters.read(key)).rejects.toMatchObject(unavailable),
-  ])
-  await query(root, "alter user app@localhost identified by 'old'")
-  await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 2 })
-  expect((await counters.read(key)).value).toBe(2)
-  expect(said).toEqual([
-    expect.stringMatching(/^Database unavailable: access denied \(Access denied/),
-    'Database available again.',
-  ])
-  expect(faults).toEqual([])
-})
-
-it('answers UNAVAILABLE while a limit on connections is reached', async () => {
-  const { root, app } = await ownServer()
-  await query(root, 'alter user app@localhost with max_user_connections 1')
-  const other = await createConnection(app)
-  const { counters, said, faults } = openTestNth(app, { timeoutMs: 2000 })
-  const unavailable = { code: 'UNAVAILABLE', details: { retryAfterMs: 1000 } }
-  await Promise.all([
-    expect(counters.incrementBy(key, 1)).rejects.toMatchObject(unavailable),
-    expect(counters.read(key)).rejects.toMatchObject(unavailable),
-  ])
-  await other.end()
-  await query(root, 'alter user app@localhost with max_user_connections 0')
-  await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 1 })
-  expect(said).toEqual([
-    expect.stringMatching(/^Database unavailable: .*max_user_connections/),
-    'Database available again.',
-  ])
-  expect(faults).toEqual([])
 })
 
 it('does not report connections beyond the limit while the open ones suffice', async () => {
