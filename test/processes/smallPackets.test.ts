@@ -6,6 +6,7 @@ import { migrate } from '../../src/repository/migrate.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
+import { openOnce } from '../support/openOnce.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { exported, imported } from '../support/server/transfer.ts'
@@ -14,10 +15,20 @@ const PACKET = 65_536
 /** What else a packet has takes up to four bytes. */
 const LONGEST = PACKET - 8
 
-/** A server that takes only short statements, with the tables. */
-async function server(): Promise<Target> {
+let databases = 0
+
+/** A server that takes only short statements. */
+async function startServer(): Promise<Target> {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, `set global max_allowed_packet = ${PACKET}`)
+  return target
+}
+
+/** A database with the tables on that server, which is the same for all tests of this file. */
+async function server(): Promise<Target> {
+  const root = await openOnce(startServer)
+  const target = { ...root, database: `short${++databases}` }
+  await query(root, `create database ${target.database}`)
   await migrate(target)
   return target
 }

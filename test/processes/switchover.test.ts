@@ -11,6 +11,7 @@ import { startLoad } from '../support/client/load.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
 import { startProxy } from '../support/database/proxy.ts'
+import { openOnce } from '../support/openOnce.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
@@ -113,7 +114,7 @@ it('uses no other connection of before a switchover, though it was answered afte
   expect(rejections).toBe(1)
 })
 
-/** A server of its own, and a user that its `read_only` holds for, as it does not for those who may set it. */
+/** A server for these tests, and a user that its `read_only` holds for, as it does not for those who may set it. */
 async function ownServer() {
   const { target } = await privateServer(await temporaryDirectory())
   await migrate(target)
@@ -122,7 +123,7 @@ async function ownServer() {
 }
 
 it('waits, or answers UNAVAILABLE, while its database is read-only, and says so once', async () => {
-  const { root, app } = await ownServer()
+  const { root, app } = await openOnce(ownServer)
   const { counters, sequences, said, faults } = openTestNth(app, { timeoutMs: 2000 })
   await counters.incrementBy(key, 0)
   const load = startLoad(16, async () => (await counters.incrementBy(key, 1)).value)
@@ -153,7 +154,7 @@ it('waits, or answers UNAVAILABLE, while its database is read-only, and says so 
 })
 
 it('does not report connections beyond the limit while the open ones suffice', async () => {
-  const { root, app } = await ownServer()
+  const { root, app } = await openOnce(ownServer)
   await query(root, 'alter user app@localhost with max_user_connections 2')
   const { counters, said, faults } = openTestNth(app)
   const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
