@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/settings.ts'
+import { run as runImport } from '../../src/commands/import.ts'
 import { periodKeyOf } from '../../src/rules/calendar.ts'
 import { grantOf } from '../../src/rules/rights.ts'
 import { upTo } from '../support/client/client.ts'
@@ -9,6 +9,7 @@ import { openTestNth } from '../support/server/nth.ts'
 import {
   counterLine,
   exported,
+  failureOf,
   fileWith,
   imported,
   type Line,
@@ -337,7 +338,7 @@ it('raises no counter whose value is missing, and says so', async () => {
   expect(errors).toContain('The last number of this sequence group is missing in the database.')
 })
 
-it('refuses --overwrite, and sizes, before anything is read', async () => {
+it('refuses wrong arguments, --overwrite, and sizes, before anything is read', async () => {
   const target = await freshDatabase()
   const run = async (...args: string[]) => {
     const { code, errors } = await runCommand(
@@ -348,26 +349,17 @@ it('refuses --overwrite, and sizes, before anything is read', async () => {
     expect(code).toBe(1)
     return errors
   }
-  expect(await run('/nowhere', '--overwrite')).toMatch(
-    /^--overwrite is gone: nth import only raises numbers\. /,
-  )
-  expect(await run('-', '--max-size', '0')).toBe(
-    '--max-size must be a whole number from 1 to 9999999; it is "0".\n',
-  )
+  for (const [args, message] of [
+    [[], 'Give the file to import; see --help.'],
+    [['a', 'b'], 'Unexpected argument "b".'],
+    [
+      ['/nowhere', '--overwrite'],
+      expect.stringMatching(/^--overwrite is gone: nth import only raises numbers\. /),
+    ],
+    [['-', '--max-size', '0'], '--max-size must be a whole number from 1 to 9999999; it is "0".'],
+  ] as const)
+    expect(await failureOf(runImport, args)).toEqual(message)
   expect(await run('-', '--max-size', '1')).toBe(
     'The input is larger than 1 MiB. Give a file, or a larger --max-size.\n',
   )
-})
-
-it('lets running processes and their caches continue from raised numbers', async () => {
-  const target: Target = await freshDatabase()
-  const { counters, sequences } = openTestNth(target)
-  await counters.incrementBy(a, 1)
-  await sequences.next(KEY, 1)
-  const before = (await counters.read(a)).revision
-  await imported(target, 'type,name,value\ncounter,a,41\nsequenceGroup,s,70\ncounter,b,3\n')
-  expect((await counters.read(a)).revision).toBeGreaterThan(before)
-  expect((await counters.incrementBy(a, 1, { withRevision: true })).value).toBe(42)
-  expect((await sequences.next(KEY, 1)).issued.value).toBe(71)
-  expect((await counters.incrementBy({ ...a, name: 'b' }, 1)).value).toBe(4)
 })

@@ -9,7 +9,7 @@ import { SILENT } from '../../src/operations/log.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
 import { type Delivery, startProxy } from '../support/database/proxy.ts'
-import { onFinished } from '../support/openOnce.ts'
+import { onFinished, openOnce } from '../support/openOnce.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 import { spawnNth, startNth } from '../support/server/nthProcess.ts'
 import { PATIENCE_MS } from '../support/soon.ts'
@@ -109,7 +109,7 @@ function hostsOf(targets: readonly Target[]) {
 
 /** The number of the server that is chosen, or the message of the error if there is none. */
 async function chosen(...says: Says[]): Promise<number | string> {
-  const database = await freshDatabase()
+  const database = await openOnce(freshDatabase)
   const servers = await Promise.all(says.map((one) => server(database, one)))
   const targets = servers.map(({ target }) => target)
   const { hosts } = hostsOf(targets)
