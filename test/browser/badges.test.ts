@@ -17,7 +17,7 @@ const TEXTS = [
 ]
 const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social']
 
-it('is valid XML that shows the whole text in its title, and the image of a page, whatever the text', {
+it('badge: is valid XML that shows the whole text in its title, and the image of a page, whatever the text', {
   tags: 'quick',
 }, async () => {
   const { window, url, ask } = await openPage('/nope')
@@ -53,7 +53,7 @@ it('is valid XML that shows the whole text in its title, and the image of a page
 })
 
 it.each(['زيارات المدونة هذا الشهر', 'ביקורים באתר', '本月访问量と今月の訪問者数', '😀🚀', 'cafe\u0301'])(
-  'draws the letters of %j as wide as their font has them, beside the number',
+  'badge: draws the letters of %j as wide as their font has them, beside the number',
   async (label) => {
     const { window, url } = await openPage('/nope')
     for (const style of STYLES) {
@@ -87,7 +87,7 @@ it.each(['زيارات المدونة هذا الشهر', 'ביקורים באת
   },
 )
 
-it('shows a page of another origin that it may not be read', async () => {
+it('badge: shows a page of another origin that it may not be read', async () => {
   const { url } = await startProtected()
   const port = await servePage(`<img src="${url}/badge/counter/default/c.svg" alt="">`)
   const { openWindow } = await openBrowser()

@@ -18,7 +18,7 @@ async function write(window: Window, name: string, text: string): Promise<string
   return (await one.getByRole('listitem').first().locator('strong').textContent()) ?? ''
 }
 
-it('numbers the tickets of two boards, each from 1, and keeps them in this window', {
+it('board: numbers the tickets of two boards, each from 1, and keeps them in this window', {
   tags: 'quick',
 }, async () => {
   const { window } = await openPage('/board')
@@ -41,7 +41,7 @@ it('numbers the tickets of two boards, each from 1, and keeps them in this windo
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('gives every ticket of many windows a number of its own', async () => {
+it('board: gives every ticket of many windows a number of its own', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const windows = await Promise.all(upTo(4).map(() => openWindow(`${url}/board`)))
@@ -70,7 +70,7 @@ it('gives every ticket of many windows a number of its own', async () => {
   ])
 })
 
-it('takes one number for one ticket, also when the answer is lost, and by keyboard alone', async () => {
+it('board: takes one number for one ticket, also when the answer is lost, and by keyboard alone', async () => {
   const { window } = await openPage('/board')
   await board(window, 'ROCK').getByText('0 tickets').waitFor()
   const lost = await loseAnswers(window, 'mutation NewTicket', 2)
@@ -85,7 +85,7 @@ it('takes one number for one ticket, also when the answer is lost, and by keyboa
   await expectAccessible(window)
 })
 
-it('what a person types while a ticket is under way stays, in its board and in the other one', async () => {
+it('board: what a person types while a ticket is under way stays, in its board and in the other one', async () => {
   const { window } = await openPage('/board')
   const field = (name: string) => window.getByRole('textbox', { name })
   const tickets = await holdBack(window, 'mutation NewTicket')
@@ -102,7 +102,7 @@ it('what a person types while a ticket is under way stays, in its board and in t
   expect(await field('NINJA').inputValue()).toBe('Appear')
 })
 
-it('reports that there is no ticket when there is none', async () => {
+it('board: reports that there is no ticket when there is none', async () => {
   const { window } = await openPage('/board', {
     first: [
       'mutation { defineSequence(name: "ticket", namespace: "boards", definition: { maxValue: 1 }) { id } }',

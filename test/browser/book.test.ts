@@ -13,7 +13,7 @@ stopClock()
 
 const HOUR_MS = 3_600_000
 
-it('shows what was sold of a book by hour and by day, and says which copy of the month each purchase is', {
+it('book page: shows what was sold of a book by hour and by day, and says which copy of the month each purchase is', {
   tags: 'quick',
 }, async () => {
   const { url, ask, target } = await startService()
@@ -52,7 +52,7 @@ async function soldAt(target: Parameters<typeof query>[0], period: number, at: n
   )
 }
 
-it('shows how few copies of an edition are left, and that it is sold out', async () => {
+it('book page: shows how few copies of an edition are left, and that it is sold out', async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { defineCounter(name: "Rare & signed", namespace: "booksales", definition: { maxValue: 2 }) { value } }',
@@ -74,7 +74,7 @@ it('shows how few copies of an edition are left, and that it is sold out', async
   await expectAccessible(window)
 })
 
-it('shows nothing of an event that arrives after newer numbers', async () => {
+it('book page: shows nothing of an event that arrives after newer numbers', async () => {
   const { url, ask } = await startService()
   const sell = (delta: number) =>
     ask(`mutation { incrementBy(name: "Bulldozer", delta: ${delta}, namespace: "booksales") { value } }`)
@@ -98,7 +98,7 @@ it('shows nothing of an event that arrives after newer numbers', async () => {
   expect((await shown()).filter((text) => /\b25 (copies|sold)/.test(text))).toEqual([])
 })
 
-it('shows the value of each bar by touch and by keyboard', async () => {
+it('book page: shows the value of each bar by touch and by keyboard', async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
   const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
@@ -127,7 +127,7 @@ it('shows the value of each bar by touch and by keyboard', async () => {
   expect(await reading.textContent()).toMatch(/: 4 sold$/)
 })
 
-it('keeps the selected bar when the next hour begins', async () => {
+it('book page: keeps the selected bar when the next hour begins', async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
   await soldAt(target, 1, Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 2 * HOUR_MS, 4)
@@ -160,7 +160,7 @@ it('keeps the selected bar when the next hour begins', async () => {
   expect(await window.getByRole('slider', { name: 'Hour' }).inputValue()).toBe('44')
 })
 
-it('reports that there are no sales yet, and shows the first one', async () => {
+it('book page: reports that there are no sales yet, and shows the first one', async () => {
   const { window } = await openPage('/book?title=Bulldozer')
   for (const name of ['#hours', '#days']) {
     await window.locator(name).getByText('No sales yet').waitFor()
@@ -175,7 +175,7 @@ it('reports that there are no sales yet, and shows the first one', async () => {
   await expectAccessible(window)
 })
 
-it('says that the shop has no book of a title that was never counted', async () => {
+it('book page: says that the shop has no book of a title that was never counted', async () => {
   const { window, ask } = await openPage('/book?title=Who%20Rides')
   await window.getByText('The shop has no book of this title.').waitFor()
   expect(await window.getByRole('button').count()).toBe(0)
@@ -183,7 +183,7 @@ it('says that the shop has no book of a title that was never counted', async () 
   await window.getByText('1 copy sold').waitFor()
 })
 
-it('wraps a long title', async () => {
+it('book page: wraps a long title', async () => {
   const { url, ask } = await startService()
   const title = 'W'.repeat(191)
   await ask('mutation($title: String!) { increment(name: $title, namespace: "booksales") { value } }', {

@@ -25,7 +25,7 @@ function contrast(window: Window, selector: string, pseudo: string, property: st
 }
 
 it.each(['light', 'dark'] as const)(
-  'has placeholders and borders that can be seen in the %s',
+  'colours: has placeholders and borders that can be seen in the %s',
   async (colorScheme) => {
     const { window, url } = await openPage('/board', { colorScheme })
     expect(await contrast(window, 'input', '::placeholder', 'color')).toBeGreaterThanOrEqual(4.5)
@@ -41,7 +41,7 @@ it.each(['light', 'dark'] as const)(
 )
 
 it.each(['light', 'dark'] as const)(
-  'has fields and buttons in the console that can be seen in the %s',
+  'colours: has fields and buttons in the console that can be seen in the %s',
   async (colorScheme) => {
     const { window } = await openPage('/console?namespace=n&counter=visitors', { colorScheme })
     await window.getByText('Neither written nor defined yet').waitFor()
@@ -51,7 +51,7 @@ it.each(['light', 'dark'] as const)(
   },
 )
 
-it('shows where its buttons and fields are when colours are forced', async () => {
+it('colours: shows where its buttons and fields are when colours are forced', async () => {
   const { window } = await openPage('/board', { forcedColors: 'active' })
   for (const selector of ['input', 'button']) {
     const width = `getComputedStyle(document.querySelector('${selector}')).borderTopWidth`
@@ -60,7 +60,7 @@ it('shows where its buttons and fields are when colours are forced', async () =>
   }
 })
 
-it('leaves the forced colours of its buttons to the browser', async () => {
+it('colours: leaves the forced colours of its buttons to the browser', async () => {
   const { window } = await openPage('/shop', { forcedColors: 'active' })
   const background = (selector: string) =>
     window.evaluate(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`)
@@ -72,7 +72,7 @@ it('leaves the forced colours of its buttons to the browser', async () => {
   expect(await background('button')).toBe(await background('input[type=button]'))
 })
 
-it('draws its charts in the forced colours', async () => {
+it('colours: draws its charts in the forced colours', async () => {
   const { window } = await openPage('/book?title=Bulldozer', {
     first: ['mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'],
   })

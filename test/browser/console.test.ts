@@ -23,7 +23,7 @@ const focused = (window: Window) =>
 /** Increments a counter of the namespace `n` as another client. */
 const increment = (name: string) => `mutation { increment(name: "${name}", namespace: "n") { value } }`
 
-it('leads from the home page to a namespace, its counters and one of them, and back', {
+it('console: leads from the home page to a namespace, its counters and one of them, and back', {
   tags: 'quick',
 }, async () => {
   const { window } = await openPage('/', { first: [increment('visitors')] })
@@ -42,7 +42,7 @@ it('leads from the home page to a namespace, its counters and one of them, and b
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('says how to open the first counter of a namespace', async () => {
+it('console: says how to open the first counter of a namespace', async () => {
   const { window } = await openPage(consolePath({ namespace: 'default' }))
   await window.getByText('No counter was written or defined in this namespace.').waitFor()
   await expectAccessible(window)
@@ -55,7 +55,7 @@ it('says how to open the first counter of a namespace', async () => {
   expect(await window.locator('.value').textContent()).toBe('1')
 })
 
-it('shows limits and what is held, live, and releases a hold', async () => {
+it('console: shows limits and what is held, live, and releases a hold', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
     first: [
       'mutation { defineCounter(name: "seats", namespace: "n", definition: { maxIn: [{ period: DAY, max: 20 }] }) { name } }',
@@ -73,7 +73,7 @@ it('shows limits and what is held, live, and releases a hold', async () => {
   expect(window.complaints).toEqual([])
 })
 
-it('loads only the page of counters that it shows', async () => {
+it('console: loads only the page of counters that it shows', async () => {
   const { window, url, ask } = await openPage('about:blank')
   await createCounters(ask, 'n', 3000)
   const sizes: number[] = []
@@ -96,7 +96,7 @@ it('loads only the page of counters that it shows', async () => {
   await expect.poll(() => sizes).toEqual([50, 50, 50, 50, 50])
 })
 
-it('finds counters by a part of their names while a person types, and sorts them by value', async () => {
+it('console: finds counters by a part of their names while a person types, and sorts them by value', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 120)
   const { openWindow } = await openBrowser()
@@ -120,7 +120,7 @@ it('finds counters by a part of their names while a person types, and sorts them
   expect(window.url()).toContain('order=VALUE_DESC')
 })
 
-it('shows the places of counters, by value and by what was added this month', async () => {
+it('console: shows the places of counters, by value and by what was added this month', async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { defineNamespace(name: "n", definition: { leaderboards: [MONTH] }) { name } }')
   await createCounters(ask, 'n', 3)
@@ -156,7 +156,7 @@ it('shows the places of counters, by value and by what was added this month', as
   expect(window.complaints).toEqual([])
 })
 
-it('shows what others count, by one subscription for the page', async () => {
+it('console: shows what others count, by one subscription for the page', async () => {
   const { window, url, ask } = await openPage('about:blank')
   await createCounters(ask, 'n', 60)
   let subscriptions = 0
@@ -172,7 +172,7 @@ it('shows what others count, by one subscription for the page', async () => {
   expect(subscriptions).toBe(1)
 })
 
-it('closes its subscription while its tab is hidden, and catches up afterwards', async () => {
+it('console: closes its subscription while its tab is hidden, and catches up afterwards', async () => {
   const { window, url, ask } = await openPage('about:blank')
   await ask(increment('visitors'))
   const opened = window.waitForEvent('websocket')
@@ -193,7 +193,7 @@ it('closes its subscription while its tab is hidden, and catches up afterwards',
   }
 })
 
-it('says that its numbers may be old while there is no subscription, and connects again at once on request', async () => {
+it('console: says that its numbers may be old while there is no subscription, and connects again at once on request', async () => {
   const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
   await ask(increment('visitors'))
   const streams = await cutOff(window, 'subscription ')
@@ -209,7 +209,7 @@ it('says that its numbers may be old while there is no subscription, and connect
   await window.getByRole('cell', { name: '2', exact: true }).waitFor()
 })
 
-it('shows without a click, once the server is back, what could not be read before', async () => {
+it('console: shows without a click, once the server is back, what could not be read before', async () => {
   const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
   await ask(increment('visitors'))
   const answers = await cutOff(window)
@@ -222,7 +222,7 @@ it('shows without a click, once the server is back, what could not be read befor
   await expect.poll(() => window.getByText("can't be reached").count()).toBe(0)
 })
 
-it('shows the history of a counter by hour, day, week, month and year, live', async () => {
+it('console: shows the history of a counter by hour, day, week, month and year, live', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
     first: ['mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }'],
   })
@@ -246,7 +246,7 @@ it('shows the history of a counter by hour, day, week, month and year, live', as
   expect(window.complaints).toEqual([])
 })
 
-it('shows whole numbers beside the bars, however long they are, and its buttons side by side', async () => {
+it('console: shows whole numbers beside the bars, however long they are, and its buttons side by side', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
     first: [increment('visitors')],
   })
@@ -259,7 +259,9 @@ it('shows whole numbers beside the bars, however long they are, and its buttons 
   expect(await topOf('Increment')).toBe(await topOf('Add'))
 })
 
-it('counts by its buttons, and shows the GraphQL that it sent, to be copied', { tags: 'quick' }, async () => {
+it('console: counts by its buttons, and shows the GraphQL that it sent, to be copied', {
+  tags: 'quick',
+}, async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }), {
@@ -277,7 +279,7 @@ it('counts by its buttons, and shows the GraphQL that it sent, to be copied', { 
   expect((await ask(copied)).incrementBy.value).toBe(-23)
 })
 
-it('changes a definition, and nothing but what was changed in the form', async () => {
+it('console: changes a definition, and nothing but what was changed in the form', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
     first: ['mutation { defineCounter(name: "seats", namespace: "n", definition: { slots: 1 }) { id } }'],
   })
@@ -307,7 +309,7 @@ it('changes a definition, and nothing but what was changed in the form', async (
   })
 })
 
-it('shows beside a field what the API says is wrong with it', async () => {
+it('console: shows beside a field what the API says is wrong with it', async () => {
   const { window } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }))
   await edit(window)
   for (const [label, value, message] of [
@@ -330,7 +332,7 @@ it('shows beside a field what the API says is wrong with it', async () => {
   await expectAccessible(window)
 })
 
-it('resets a counter after a question, and returns the focus to the button', async () => {
+it('console: resets a counter after a question, and returns the focus to the button', async () => {
   const { window } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
     first: ['mutation { defineCounter(name: "seats", namespace: "n", definition: { maxValue: 9 }) { id } }'],
   })
@@ -351,7 +353,7 @@ it('resets a counter after a question, and returns the focus to the button', asy
   await expect.poll(() => window.locator('.value').textContent()).toBe('7')
 })
 
-it('resets a counter only if it still has the value that was shown, unless that is left out', async () => {
+it('console: resets a counter only if it still has the value that was shown, unless that is left out', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'c' }), {
     first: ['mutation { incrementBy(name: "c", delta: 5, namespace: "n") { value } }'],
   })
@@ -373,7 +375,7 @@ it('resets a counter only if it still has the value that was shown, unless that 
   await window.getByText('Set to 0; it was 6.').waitFor()
 })
 
-it('deletes a counter after a question, and shows the others', async () => {
+it('console: deletes a counter after a question, and shows the others', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 2)
   const { openWindow } = await openBrowser()
@@ -389,7 +391,7 @@ it('deletes a counter after a question, and shows the others', async () => {
   expect(await focused(window)).toBe('Counters of n')
 })
 
-it('closes a question when the person goes back', async () => {
+it('console: closes a question when the person goes back', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n' }), {
     first: [increment('visitors')],
   })
@@ -403,7 +405,7 @@ it('closes a question when the person goes back', async () => {
   expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(1)
 })
 
-it('can be used with the keyboard only', async () => {
+it('console: can be used with the keyboard only', async () => {
   const { window } = await openPage(consolePath(), { first: [increment('visitors')] })
   await window.getByRole('heading', { name: 'What is happening' }).waitFor()
   await tabTo('n')
@@ -435,7 +437,7 @@ it.each([
   `${'0'.repeat(190)}😀`,
   '\u202eright to left\u2066 עברית',
   '  "quotes\\" and & spaces  ',
-])('shows the name %s unchanged', async (name) => {
+])('console: shows the name %s unchanged', async (name) => {
   const { url, ask } = await startService()
   const namespace = `of ${name}`.slice(0, 191)
   await ask('mutation ($n: String!, $s: String!) { increment(name: $n, namespace: $s) { value } }', {
@@ -459,7 +461,7 @@ it.each([
   expect(window.complaints).toEqual([])
 })
 
-it('shows names of nothing but blanks and invisible characters with escapes, and opens them', async () => {
+it('console: shows names of nothing but blanks and invisible characters with escapes, and opens them', async () => {
   const { url, ask } = await startService()
   const escapes = new Map([
     ['   ', '\\u0020\\u0020\\u0020'],

@@ -16,7 +16,7 @@ async function enterKey(window: Window, key: string): Promise<void> {
   await button(window, 'Use this key').click()
 }
 
-it('requests a key on a protected server, keeps it for the tab, and forgets it on request', {
+it('console, keys: requests a key on a protected server, keeps it for the tab, and forgets it on request', {
   tags: 'quick',
 }, async () => {
   const { url, admin } = await startProtected()
@@ -44,7 +44,7 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   expect(await window.getByLabel('API key, kept for this tab only').inputValue()).toBe('')
 })
 
-it('shows a counter to a key that may not see its place', async () => {
+it('console, keys: shows a counter to a key that may not see its place', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', names: ['visitors'] }])
@@ -58,7 +58,7 @@ it('shows a counter to a key that may not see its place', async () => {
   expect((await window.getByRole('alert').allTextContents()).join('')).toBe('')
 })
 
-it('shows what a key may do, and what it may not', async () => {
+it('console, keys: shows what a key may do, and what it may not', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret } = await createKey([
@@ -78,7 +78,7 @@ it('shows what a key may do, and what it may not', async () => {
   await expectAccessible(window)
 })
 
-it('lets a key for a prefix search, and open a counter by its name', async () => {
+it('console, keys: lets a key for a prefix search, and open a counter by its name', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "a1", namespace: "n") { value } }')
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', prefix: 'a' }])
@@ -92,7 +92,7 @@ it('lets a key for a prefix search, and open a counter by its name', async () =>
   expect(await window.locator('#summary').textContent()).toBe('1 shown.')
 })
 
-it('stops showing values once its key is revoked, and asks for another', async () => {
+it('console, keys: stops showing values once its key is revoked, and asks for another', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret, id } = await createKey([{ scopes: ['READ'], namespace: 'n' }])
@@ -105,7 +105,7 @@ it('stops showing values once its key is revoked, and asks for another', async (
   await window.getByText('The numbers may be old').waitFor()
 })
 
-it('creates a key that is shown once and works, and revokes it', async () => {
+it('console, keys: creates a key that is shown once and works, and revokes it', async () => {
   const service = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(service.url + consolePath(), {
@@ -164,7 +164,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   expect(window.complaints).toEqual([])
 })
 
-it('begins a key with what it is for, and ends with lines that work as they are pasted', async () => {
+it('console, keys: begins a key with what it is for, and ends with lines that work as they are pasted', async () => {
   const { window, openWindow, ask } = await openPage(consolePath({ view: 'keys' }))
   let pasted = ''
   const port = await servePage(() => `<!doctype html><title>A blog</title>${pasted}`)
@@ -194,7 +194,7 @@ it('begins a key with what it is for, and ends with lines that work as they are 
   expect(counter).toEqual({ value: 1 })
 })
 
-it('opens the limits of a key where one of them is wrong', async () => {
+it('console, keys: opens the limits of a key where one of them is wrong', async () => {
   const { window } = await openPage(consolePath({ view: 'keys' }))
   await button(window, 'For a server').click()
   await window.getByRole('textbox', { name: 'Label' }).fill('shop')
@@ -210,7 +210,7 @@ it.each([
   ['the console', '/console?namespace=n&counter=visitors'],
   ['a list of the console', '/console?namespace=n'],
   ['the shop', '/shop'],
-])('says once in %s, as a person would, that a key is not valid', async (_, path) => {
+])('console, keys: says once in %s, as a person would, that a key is not valid', async (_, path) => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret, id } = await createKey([{ scopes: ['READ', 'ADD'] }])
@@ -235,7 +235,7 @@ it.each([
   expect(text).not.toMatch(/authorization|bearer|credentials/i)
 })
 
-it('adds the documents of a manifest, binds a key to one, and removes another', async () => {
+it('console, keys: adds the documents of a manifest, binds a key to one, and removes another', async () => {
   const { url, admin, post } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(url + consolePath({ view: 'documents' }))

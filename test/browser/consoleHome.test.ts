@@ -25,7 +25,7 @@ const moving = (window: Window) =>
       ),
     )
 
-it('shows on its home which counters move, with their totals of today, and those that begin to', async () => {
+it('console: shows on its home which counters move, with their totals of today, and those that begin to', async () => {
   const { window, ask } = await openPage(consolePath(), {
     first: [
       increment('visitors'),
@@ -49,7 +49,7 @@ it('shows on its home which counters move, with their totals of today, and those
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('finds counters, sequences and namespaces by parts of their names while a person types, in any case', {
+it('console: finds counters, sequences and namespaces by parts of their names while a person types, in any case', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()
@@ -92,7 +92,7 @@ it('finds counters, sequences and namespaces by parts of their names while a per
   await window.getByRole('heading', { name: 'API keys' }).waitFor()
 })
 
-it('offers to open what a search has not found', async () => {
+it('console: offers to open what a search has not found', async () => {
   const { window } = await openPage(consolePath())
   await search(window).fill('visitors')
   await window.getByText('Nothing contains “\u2068visitors\u2069”.').waitFor()
@@ -102,7 +102,9 @@ it('offers to open what a search has not found', async () => {
   await window.getByText('1: 1 added to 0.').waitFor()
 })
 
-it('keeps a change whose answer was lost over a reload, and makes it once', { tags: 'quick' }, async () => {
+it('console: keeps a change whose answer was lost over a reload, and makes it once', {
+  tags: 'quick',
+}, async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }))
   const retries = await cutOff(window, 'mutation')
   await loseAnswers(window, 'mutation', 1)
@@ -120,7 +122,7 @@ it('keeps a change whose answer was lost over a reload, and makes it once', { ta
   expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(8)
 })
 
-it('lets the keyboard choose the period of a chart and one of its bars, and announces its total', {
+it('console: lets the keyboard choose the period of a chart and one of its bars, and announces its total', {
   tags: 'quick',
 }, async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
@@ -149,7 +151,7 @@ it('lets the keyboard choose the period of a chart and one of its bars, and anno
   await expect.poll(announced).toMatch(/: 21 added$/)
 })
 
-it('moves nothing when a number changes', async () => {
+it('console: moves nothing when a number changes', async () => {
   const { window, url, ask } = await openPage('about:blank')
   await ask(increment('visitors'))
   const places = () =>
@@ -173,7 +175,7 @@ it('moves nothing when a number changes', async () => {
   }
 })
 
-it('works with a key that may count in one namespace, from the home page to a change', {
+it('console: works with a key that may count in one namespace, from the home page to a change', {
   tags: 'quick',
 }, async () => {
   const { url, admin, createKey } = await startProtected()

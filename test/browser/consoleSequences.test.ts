@@ -13,7 +13,7 @@ const groups = async (window: Window) => (await cellsOf(window, 'Groups')).map((
 const INVOICE =
   'mutation { defineSequence(name: "invoice", namespace: "n", definition: { gapless: true, format: "INV-{value:3}" }) { id } }'
 
-it('issues numbers of a sequence in groups, and shows those that others issue', {
+it('console, sequences: issues numbers of a sequence in groups, and shows those that others issue', {
   tags: 'quick',
 }, async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
@@ -33,7 +33,7 @@ it('issues numbers of a sequence in groups, and shows those that others issue', 
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('lists the groups of a sequence in pages, and searches them', async () => {
+it('console, sequences: lists the groups of a sequence in pages, and searches them', async () => {
   const { url, ask } = await startService()
   const fields = Array.from(
     { length: 60 },
@@ -52,7 +52,7 @@ it('lists the groups of a sequence in pages, and searches them', async () => {
   await expect.poll(() => window.getByRole('textbox', { name: 'Group' }).inputValue()).toBe('G39')
 })
 
-it('changes the definition of a sequence, and shows what is wrong with it', async () => {
+it('console, sequences: changes the definition of a sequence, and shows what is wrong with it', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await edit(window)
   const format = window.getByRole('textbox', { name: 'Format' })
@@ -80,7 +80,7 @@ it('changes the definition of a sequence, and shows what is wrong with it', asyn
   })
 })
 
-it('keeps what a person typed into a definition while numbers are issued', async () => {
+it('console, sequences: keeps what a person typed into a definition while numbers are issued', async () => {
   const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await edit(window)
   await window.getByRole('textbox', { name: 'Step' }).fill('2')
@@ -90,7 +90,7 @@ it('keeps what a person typed into a definition while numbers are issued', async
   await expectAccessible(window)
 })
 
-it('restarts and deletes a sequence, each after a question', async () => {
+it('console, sequences: restarts and deletes a sequence, each after a question', async () => {
   const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }), {
     first: ['mutation { nextInSequence(name: "ticket", count: 9, namespace: "n") { value } }'],
   })
@@ -105,7 +105,7 @@ it('restarts and deletes a sequence, each after a question', async () => {
   await window.getByText('No sequence was used or defined in this namespace.').waitFor()
 })
 
-it('reserves, confirms and releases numbers of a gapless sequence', async () => {
+it('console, sequences: reserves, confirms and releases numbers of a gapless sequence', async () => {
   const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }), {
     first: [INVOICE],
   })
@@ -133,7 +133,7 @@ it('reserves, confirms and releases numbers of a gapless sequence', async () => 
   await expect.poll(states).toEqual(['INV-002', 'INV-001'])
 })
 
-it('shows that a reservation has expired', async () => {
+it('console, sequences: shows that a reservation has expired', async () => {
   const { window, target } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }), {
     first: [INVOICE],
   })
@@ -144,7 +144,7 @@ it('shows that a reservation has expired', async () => {
   expect(await button(window, 'Confirm').count()).toBe(0)
 })
 
-it('offers reservations as soon as a sequence is gapless', async () => {
+it('console, sequences: offers reservations as soon as a sequence is gapless', async () => {
   const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }))
   await edit(window)
   await window.getByRole('checkbox', { name: 'Gapless' }).check()

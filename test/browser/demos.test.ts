@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { openPage } from '../support/browser/browser.ts'
 
 it.each(['/shop', '/book?title=Bulldozer', '/board', '/hits', '/invoice'])(
-  'says that %s is a demo, and uses the width of the window',
+  'demos: says that %s is a demo, and uses the width of the window',
   async (path) => {
     const { window } = await openPage(path, { viewport: { width: 1280, height: 800 } })
     await window.locator('main').getByText('Demo', { exact: true }).waitFor()
@@ -21,13 +21,13 @@ it.each(['/shop', '/book?title=Bulldozer', '/board', '/hits', '/invoice'])(
   },
 )
 
-it('says of no tool that it is a demo', async () => {
+it('demos: says of no tool that it is a demo', async () => {
   const { window } = await openPage('/console')
   await window.getByRole('heading', { name: 'Your first counter' }).waitFor()
   expect(await window.locator('main').getByText('Demo', { exact: true }).count()).toBe(0)
 })
 
-it('has charts that look like charts, whose bars the keyboard selects', async () => {
+it('demos: has charts that look like charts, whose bars the keyboard selects', async () => {
   const { window } = await openPage('/book?title=Bulldozer', {
     first: ['mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'],
   })

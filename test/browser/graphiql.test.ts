@@ -43,7 +43,7 @@ const enterKey = async (window: Window, key: string) => {
 
 const selected = (window: Window) => window.locator('.graphiql-tab [aria-current=true]').textContent()
 
-it('opens with prepared tabs that run one after another, without any outside address', async () => {
+it('GraphiQL: opens with prepared tabs that run one after another, without any outside address', async () => {
   const { window } = await openPage('/graphql')
   await allTabs(window).first().waitFor()
   expect(await allTabs(window).count()).toBe(tabs.length)
@@ -77,7 +77,7 @@ it('opens with prepared tabs that run one after another, without any outside add
   expect(window.complaints).toEqual([])
 })
 
-it('keeps its tabs and the selected one over a reload, and reads the schema again with another key', async () => {
+it('GraphiQL: keeps its tabs and the selected one over a reload, and reads the schema again with another key', async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
@@ -115,7 +115,7 @@ it('keeps its tabs and the selected one over a reload, and reads the schema agai
   await answers(window, '"name": "not sold yet"')
 })
 
-it('asks for a key before anything fails, and shows no error any more once the key is valid', async () => {
+it('GraphiQL: asks for a key before anything fails, and shows no error any more once the key is valid', async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
@@ -142,7 +142,7 @@ it('asks for a key before anything fails, and shows no error any more once the k
   await answers(window, '"name": "not sold yet"')
 })
 
-it('shows why the schema cannot be read, and its description when it can', async () => {
+it('GraphiQL: shows why the schema cannot be read, and its description when it can', async () => {
   const { window, url } = await openPage('about:blank')
   await window.route(/graphql$/, (route) =>
     route.request().method() === 'POST' ? route.abort() : route.continue(),
@@ -160,7 +160,7 @@ it('shows why the schema cannot be read, and its description when it can', async
   await window.getByText('adds 1 to a counter and returns your own number').waitFor()
 })
 
-it('runs a subscription with the key of its tab, until it is stopped', async () => {
+it('GraphiQL: runs a subscription with the key of its tab, until it is stopped', async () => {
   const { url, admin } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
@@ -176,7 +176,7 @@ it('runs a subscription with the key of its tab, until it is stopped', async () 
   await window.getByRole('button', { name: /execute query/i }).waitFor()
 })
 
-it('opens the operation of a link in a tab of its own, once', { tags: 'quick' }, async () => {
+it('GraphiQL: opens the operation of a link in a tab of its own, once', { tags: 'quick' }, async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const query = 'query FromALink($name: String!) { counter(name: $name) { name } }'
@@ -192,7 +192,7 @@ it('opens the operation of a link in a tab of its own, once', { tags: 'quick' },
   expect([await allTabs(window).count(), await selected(window)]).toEqual([tabs.length + 1, 'FromALink'])
 })
 
-it('transfers little more than 1 MB before somebody uses it, and nothing of it twice', async () => {
+it('GraphiQL: transfers little more than 1 MB before somebody uses it, and nothing of it twice', async () => {
   const { window, url } = await openPage('about:blank')
   const session = await window.context().newCDPSession(window)
   await session.send('Network.enable')
@@ -223,7 +223,7 @@ it('transfers little more than 1 MB before somebody uses it, and nothing of it t
   await expect.poll(() => workers.join()).toContain('graphql.worker')
 })
 
-it('lets proxies and browsers keep its files, whatever they can decompress, and forbids foreign scripts', async () => {
+it('GraphiQL: lets proxies and browsers keep its files, whatever they can decompress, and forbids foreign scripts', async () => {
   const { url } = await startService()
   const page = await fetch(`${url}/graphql`, { headers: { accept: 'text/html' } })
   expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'self'; style-src/)
@@ -241,7 +241,7 @@ it('lets proxies and browsers keep its files, whatever they can decompress, and 
     expect((await fetch(`${url}/graphiql/${path}`)).status).toBe(404)
 })
 
-it('keeps its tabs on one line with the selected one in sight, and shows the title and the welcome whole', async () => {
+it('GraphiQL: keeps its tabs on one line with the selected one in sight, and shows the title and the welcome whole', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   for (const width of [1280, 1024]) {
@@ -292,7 +292,7 @@ it('can be used on a phone: tabs scroll, and the answer stands below the operati
   expect(await window.evaluate('document.documentElement.scrollWidth')).toBe(375)
 })
 
-it('ends with a tab that changes nothing', { tags: 'quick' }, () => {
+it('GraphiQL: ends with a tab that changes nothing', { tags: 'quick' }, () => {
   expect(tabs.at(-1)).toMatch(/^query /)
 })
 

@@ -10,7 +10,7 @@ stopClock()
 const entry = (window: Window, name: string) => window.getByRole('article').filter({ hasText: name })
 const open = (window: Window, name: string) => window.getByRole('button', { name }).click()
 
-it('tells each reader their number of the entry and of the hour, and fills the hours of all windows', {
+it('hits: tells each reader their number of the entry and of the hour, and fills the hours of all windows', {
   tags: 'quick',
 }, async () => {
   const { url } = await startService()
@@ -34,7 +34,7 @@ it('tells each reader their number of the entry and of the hour, and fills the h
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('counts an entry when it is opened, and shows its hours', async () => {
+it('hits: counts an entry when it is opened, and shows its hours', async () => {
   const { window, ask } = await openPage('/hits')
   await open(window, 'What is read now')
   await entry(window, 'What is read now').getByText('You are reader 1').waitFor()

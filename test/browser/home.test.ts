@@ -15,7 +15,7 @@ const plate = (window: Window) => window.locator('.plate .number').textContent()
 const sell = (name: string, delta: number) =>
   `mutation { incrementBy(name: "${name}", delta: ${delta}, namespace: "booksales") { value } }`
 
-it('gives a visitor a number of their own, and shows what others buy meanwhile', {
+it('home page: gives a visitor a number of their own, and shows what others buy meanwhile', {
   tags: 'quick',
 }, async () => {
   const { window, ask } = await openPage('/', { first: [sell('Red Horse Hill', 4216)] })
@@ -40,7 +40,7 @@ it('gives a visitor a number of their own, and shows what others buy meanwhile',
   await expect.poll(() => plate(window)).toBe('No. 4\u2009217')
 })
 
-it('lists no copy of the visitor among those of others', async () => {
+it('home page: lists no copy of the visitor among those of others', async () => {
   const { window, ask } = await openPage('/')
   await says(window, '0 sold so far')
   // The event of the purchase arrives before its answer.
@@ -53,7 +53,7 @@ it('lists no copy of the visitor among those of others', async () => {
   await expectAccessible(window)
 })
 
-it('shows requests that work as they are copied', async () => {
+it('home page: shows requests that work as they are copied', async () => {
   const { window, url, ask } = await openPage('/', { permissions: ['clipboard-read', 'clipboard-write'] })
   const copied = async (way: string): Promise<string> => {
     await window.getByRole('radio', { name: way }).check()
@@ -71,7 +71,7 @@ it('shows requests that work as they are copied', async () => {
   expect(await compile({ 'Buy.tsx': component })).toHaveProperty('Buy.js')
 })
 
-it('changes the way to send the request by keyboard', async () => {
+it('home page: changes the way to send the request by keyboard', async () => {
   const { window } = await openPage('/')
   await window.getByRole('radio', { name: 'GraphQL' }).focus()
   await window.keyboard.press('ArrowRight')
@@ -80,7 +80,7 @@ it('changes the way to send the request by keyboard', async () => {
   await window.getByText('![Red Horse Hill]').waitFor()
 })
 
-it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', async (width) => {
+it.each([1280, 375])('home page: moves nothing when a number arrives, at a width of %i', async (width) => {
   const { window, ask } = await openPage('/', { viewport: { width, height: 800 } })
   await says(window, '0 sold so far')
   const place = () => window.getByRole('heading', { name: 'Four demos to try' }).boundingBox()

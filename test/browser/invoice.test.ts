@@ -22,7 +22,7 @@ async function startInvoices() {
   return { target, openInvoice: (options = {}) => openWindow(`${url}/invoice`, options) }
 }
 
-it('takes no number before an invoice is begun', async () => {
+it('invoice: takes no number before an invoice is begun', async () => {
   const { target, openInvoice } = await startInvoices()
   const windows = [await openInvoice(), await openInvoice(), await openInvoice()]
   for (const window of windows) await window.reload()
@@ -34,7 +34,7 @@ it('takes no number before an invoice is begun', async () => {
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
 })
 
-it('keeps the number of an invoice when the page is reloaded in the middle', async () => {
+it('invoice: keeps the number of an invoice when the page is reloaded in the middle', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
@@ -57,7 +57,7 @@ it('keeps the number of an invoice when the page is reloaded in the middle', asy
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('gives a discarded number to the next invoice, whichever window that is in', async () => {
+it('invoice: gives a discarded number to the next invoice, whichever window that is in', async () => {
   const { target, openInvoice } = await startInvoices()
   const [low, high] = [await openInvoice(), await openInvoice()]
   await begin(low)
@@ -74,7 +74,7 @@ it('gives a discarded number to the next invoice, whichever window that is in', 
   expect(await numbersIn(target)).toEqual({ confirmed: [2], open: [1], free: [] })
 })
 
-it('reports when the time is over, and then issues nothing', async () => {
+it('invoice: reports when the time is over, and then issues nothing', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
@@ -93,7 +93,7 @@ it('reports when the time is over, and then issues nothing', async () => {
   ])
 })
 
-it('reports without a click that the time is over', async () => {
+it('invoice: reports without a click that the time is over', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await window.clock.install()
@@ -115,14 +115,14 @@ it('reports without a click that the time is over', async () => {
 it.each([
   ['de-DE', /^Yours until \d\d:\d\d\.$/],
   ['en-US', /^Yours until \d{1,2}:\d\d\s[AP]M\.$/],
-])('says the time as it is written in %s', async (locale, text) => {
+])('invoice: says the time as it is written in %s', async (locale, text) => {
   const { openInvoice } = await startInvoices()
   const window = await openInvoice({ locale })
   await begin(window)
   await window.getByText(text).waitFor()
 })
 
-it('tries again to get the same number when it got no answer, also after a reload', async () => {
+it('invoice: tries again to get the same number when it got no answer, also after a reload', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   const lost = await refuseAll(window, 'mutation Reserve', { code: 'OUTCOME_UNKNOWN' }, (route) =>
@@ -140,7 +140,7 @@ it('tries again to get the same number when it got no answer, also after a reloa
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
 })
 
-it('issues an invoice once, also when the answer is lost', { tags: 'quick' }, async () => {
+it('invoice: issues an invoice once, also when the answer is lost', { tags: 'quick' }, async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
@@ -155,7 +155,7 @@ it('issues an invoice once, also when the answer is lost', { tags: 'quick' }, as
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
 })
 
-it('leaves the focus where it is when an invoice gets its number', async () => {
+it('invoice: leaves the focus where it is when an invoice gets its number', async () => {
   const { openInvoice } = await startInvoices()
   const window = await openInvoice()
   const numbers = await holdBack(window, 'mutation Reserve')
@@ -169,7 +169,7 @@ it('leaves the focus where it is when an invoice gets its number', async () => {
   expect(await window.evaluate('document.activeElement.textContent')).toBe('Tickets')
 })
 
-it('says that an invoice was not issued, and issues it on a second request', async () => {
+it('invoice: says that an invoice was not issued, and issues it on a second request', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)

@@ -58,7 +58,7 @@ it.each([
   ['/console', '1,234', 2],
   [COUNTER, '1,234', 2],
 ] as const)(
-  'shows a skeleton at once, and numbers after three round trips, on %s',
+  'pages: shows a skeleton at once, and numbers after three round trips, on %s',
   async (path, shown, reads) => {
     const { url, ask } = await startService()
     await ask('mutation { incrementBy(name: "visitors", delta: 1234, namespace: "n") { value } }')
@@ -80,7 +80,7 @@ it.each([
   },
 )
 
-it('has no skeleton without scripts', async () => {
+it('pages: has no skeleton without scripts', async () => {
   const { window } = await openPage('/shop', { javaScriptEnabled: false })
   expect(await window.locator('.skeleton').isVisible()).toBe(false)
   expect(await window.getByRole('link', { name: 'how this page works' }).isVisible()).toBe(true)

@@ -15,7 +15,7 @@ const HELD = 'Night Train North, one of ten'
 
 const buy = (window: Window, title: string) => window.getByRole('button', { name: `Buy ${title}` }).click()
 
-it('shows seven books and what was sold of each', { tags: 'quick' }, async () => {
+it('shop: shows seven books and what was sold of each', { tags: 'quick' }, async () => {
   const { window } = await openPage('/shop', {
     first: [
       'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
@@ -36,7 +36,7 @@ it('shows seven books and what was sold of each', { tags: 'quick' }, async () =>
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('shows every buyer in many windows which copy is theirs', async () => {
+it('shop: shows every buyer in many windows which copy is theirs', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const windows = await Promise.all(upTo(5).map(() => openWindow(`${url}/shop`)))
@@ -67,7 +67,7 @@ it('shows every buyer in many windows which copy is theirs', async () => {
   expect(counters).toEqual([{ value: 15 }])
 })
 
-it('shows a purchase at once, without reading again', async () => {
+it('shop: shows a purchase at once, without reading again', async () => {
   const { window } = await openPage('/shop', { hasSockets: false })
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   await cutOff(window, 'Sales')
@@ -75,7 +75,7 @@ it('shows a purchase at once, without reading again', async () => {
   await book(window, 'Bulldozer').getByText('1 copy sold').waitFor()
 })
 
-it('can be used with the keyboard only', async () => {
+it('shop: can be used with the keyboard only', async () => {
   const { window } = await openPage('/shop')
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   // The first link skips the navigation. To each book leads a link, too.
@@ -89,7 +89,7 @@ it('can be used with the keyboard only', async () => {
   await expect.poll(() => window.evaluate('document.activeElement.ariaLabel')).toBe('Buy Bulldozer')
 })
 
-it('leaves the focus where it is when a purchase is answered', async () => {
+it('shop: leaves the focus where it is when a purchase is answered', async () => {
   const { window } = await openPage('/shop', {
     first: [
       'mutation { defineCounter(name: "Bulldozer", namespace: "booksales", definition: { maxValue: 2 }) { id } }',
@@ -111,7 +111,7 @@ it('leaves the focus where it is when a purchase is answered', async () => {
   expect(await focused()).toBe('Sold out Bulldozer')
 })
 
-it('says how few copies of an edition are left, and sells none beyond them', async () => {
+it('shop: says how few copies of an edition are left, and sells none beyond them', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const relay = await startRelay(url)
@@ -152,7 +152,7 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
   expect(counter).toEqual({ value: 100, maxValue: 100 })
 })
 
-it('holds a copy while its buyer pays, gives it back if they cancel or never do, and says why there is none', async () => {
+it('shop: holds a copy while its buyer pays, gives it back if they cancel or never do, and says why there is none', async () => {
   const { url, ask, target } = await startService()
   const { openWindow } = await openBrowser()
   const [window, other] = [await openWindow(`${url}/shop`), await openWindow(`${url}/shop`)]
@@ -185,7 +185,7 @@ it('holds a copy while its buyer pays, gives it back if they cancel or never do,
   })
 })
 
-it('buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {
+it('shop: buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {
   const { window, ask } = await openPage('/shop')
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   const lost = await loseAnswers(window, 'mutation Buy', 2)
@@ -199,7 +199,7 @@ it('buys one copy for one click, also when the answer is lost', { tags: 'quick' 
   })
 })
 
-it('shows the present sales, not those at the first attempt, when a retry gets the answer', async () => {
+it('shop: shows the present sales, not those at the first attempt, when a retry gets the answer', async () => {
   const { window, ask } = await openPage('/shop')
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   const sell = (delta: number) =>

@@ -38,7 +38,7 @@ const ADD = (key: string) =>
 const CART = `mutation { incrementMany(namespace: "shop", changes: [{ name: "x", delta: 2 }, { name: "y", delta: 3 }],
   idempotencyKey: "cart") { counter { name value } } }`
 
-it('restores everything, with API keys and idempotency keys', async () => {
+it('nth restore: restores everything, with API keys and idempotency keys', async () => {
   const before = await freshDatabase()
   await fillWithAnything(before, createRandom(7))
   // Ids are part of the identity that idempotency keys belong to.
@@ -102,7 +102,7 @@ it('restores everything, with API keys and idempotency keys', async () => {
   expect(copy.faults).toEqual([])
 })
 
-it('advances numbers once past those that were issued after the backup, and lists the others', {
+it('nth restore: advances numbers once past those that were issued after the backup, and lists the others', {
   tags: 'slow',
 }, async () => {
   const before = await freshDatabase()
@@ -171,7 +171,7 @@ it('advances numbers once past those that were issued after the backup, and list
   expect((await copy.counters.read(counter('buyers'))).value).toBe(156)
 })
 
-it('restores revisions above those of the backup, though a clock was put back', async () => {
+it('nth restore: restores revisions above those of the backup, though a clock was put back', async () => {
   const before = await freshDatabase()
   const key = { namespace: 'n', name: 'c' }
   const numbered = { namespace: 'n', sequence: 's', group: 'g' }
@@ -214,7 +214,7 @@ it('restores revisions above those of the backup, though a clock was put back', 
   }
 })
 
-it('restores only into an empty database that nobody uses, unless --continue is given', {
+it('nth restore: restores only into an empty database that nobody uses, unless --continue is given', {
   tags: 'slow',
 }, async () => {
   const before = await freshDatabase()

@@ -89,12 +89,15 @@ it.each([
   // Graphcache gives way to a change while a read is under way, but not to another change.
   ['urql', [2, 2, 1]],
   ['Relay', [2, 0, 1]],
-] as const)('leaves the cache of %s at the newest state when two answers are late', async (name, without) => {
-  const newest = { value: 2, thisMonth: 2 }
-  expect(await statesWithLateAnswers(name)).toMatchObject([newest, newest, newest])
-  const changed = { 'nth.js': 'export const nth = { fetch: (...request) => fetch(...request) }' }
-  expect(await statesWithLateAnswers(name, changed)).toMatchObject(without.map((value) => ({ value })))
-})
+] as const)(
+  'client caches: leaves the cache of %s at the newest state when two answers are late',
+  async (name, without) => {
+    const newest = { value: 2, thisMonth: 2 }
+    expect(await statesWithLateAnswers(name)).toMatchObject([newest, newest, newest])
+    const changed = { 'nth.js': 'export const nth = { fetch: (...request) => fetch(...request) }' }
+    expect(await statesWithLateAnswers(name, changed)).toMatchObject(without.map((value) => ({ value })))
+  },
+)
 
 const NAMES = `query($prefix: String!, $orderBy: CounterOrder!, $after: String) {
   namespace(name: "booksales") {
@@ -122,29 +125,32 @@ function reader(client: ApolloClient | UrqlClient) {
   }
 }
 
-it.each(['apollo', 'urql'])('joins the pages of a list in the cache of %s, and no others', async (name) => {
-  const { load, ask } = await startExamples()
-  const changes = '[{ name: "a1" }, { name: "a2" }, { name: "a3" }, { name: "b1" }, { name: "b2" }]'
-  await ask(`mutation { incrementMany(namespace: "booksales", changes: ${changes}) { value } }`)
-  const { client } = await load<{ client: ApolloClient | UrqlClient }>(name)
-  if ('stop' in client) onTestFinished(() => client.stop())
-  const read = reader(client)
-  const namesOf = (list: Awaited<ReturnType<typeof read>>) => list?.edges.map(({ node }) => node.name)
-  const all = { prefix: '', orderBy: 'NAME_ASC' }
-  const first = await read(all)
-  expect(namesOf(first)).toEqual(['a1', 'a2'])
-  // Of other lists: these would follow the first page, or take its place.
-  const others = [
-    { ...all, prefix: 'b' },
-    { ...all, orderBy: 'UPDATED_AT_DESC' },
-  ]
-  for (const other of others) await read(other)
-  expect(namesOf(await read({ ...all, prefix: 'b' }))).toEqual(['b1', 'b2'])
-  const second = await read({ ...all, after: first?.pageInfo.endCursor })
-  expect(namesOf(second)).toEqual(['a1', 'a2', 'a3', 'b1'])
-})
+it.each(['apollo', 'urql'])(
+  'client caches: joins the pages of a list in the cache of %s, and no others',
+  async (name) => {
+    const { load, ask } = await startExamples()
+    const changes = '[{ name: "a1" }, { name: "a2" }, { name: "a3" }, { name: "b1" }, { name: "b2" }]'
+    await ask(`mutation { incrementMany(namespace: "booksales", changes: ${changes}) { value } }`)
+    const { client } = await load<{ client: ApolloClient | UrqlClient }>(name)
+    if ('stop' in client) onTestFinished(() => client.stop())
+    const read = reader(client)
+    const namesOf = (list: Awaited<ReturnType<typeof read>>) => list?.edges.map(({ node }) => node.name)
+    const all = { prefix: '', orderBy: 'NAME_ASC' }
+    const first = await read(all)
+    expect(namesOf(first)).toEqual(['a1', 'a2'])
+    // Of other lists: these would follow the first page, or take its place.
+    const others = [
+      { ...all, prefix: 'b' },
+      { ...all, orderBy: 'UPDATED_AT_DESC' },
+    ]
+    for (const other of others) await read(other)
+    expect(namesOf(await read({ ...all, prefix: 'b' }))).toEqual(['b1', 'b2'])
+    const second = await read({ ...all, after: first?.pageInfo.endCursor })
+    expect(namesOf(second)).toEqual(['a1', 'a2', 'a3', 'b1'])
+  },
+)
 
-it('lets Graphcache keep all that the API answers', async () => {
+it('client caches: lets Graphcache keep all that the API answers', async () => {
   const { load } = await startExamples()
   const { client } = await load<{ client: UrqlClient }>('urql')
   const warnings = vi.spyOn(console, 'warn').mockImplementation(() => undefined)

@@ -52,7 +52,7 @@ function isFirstCall({ language, text }: Block): boolean {
   return language === 'graphql' && text.includes('increment(name: "visitors", namespace: "tour")')
 }
 
-it('shows what its examples print, in any file, also when they are run once more', async () => {
+it('docs: shows what its examples print, in any file, also when they are run once more', async () => {
   const { url, send } = await startService()
   const blocks = (await docs()).flatMap(({ text }) => blocksOf(text))
   const examples = blocks.filter((block) => block.next && isResponse(block.next) && !isFirstCall(block))
@@ -70,7 +70,7 @@ it('shows what its examples print, in any file, also when they are run once more
   }
 })
 
-it('counts from 1 with the first call of the README, and then goes on', async () => {
+it('docs: counts from 1 with the first call of the README, and then goes on', async () => {
   const { send } = await startService()
   const { text = '', next } =
     blocksOf(await readFile(join(ROOT, 'README.md'), 'utf8')).find(isFirstCall) ?? {}
@@ -78,7 +78,7 @@ it('counts from 1 with the first call of the README, and then goes on', async ()
   expect(await send(text.trimEnd())).toEqual({ data: { increment: { value: 2, valueIn: 2 } } })
 })
 
-it('shows no GraphQL that the server rejects, unless with its error', async () => {
+it('docs: shows no GraphQL that the server rejects, unless with its error', async () => {
   const { url, ask } = await startService()
   const operations = (await docs())
     .flatMap(({ text }) => blocksOf(text))
@@ -90,7 +90,7 @@ it('shows no GraphQL that the server rejects, unless with its error', async () =
   }
 })
 
-it('has links that lead somewhere, in the repository', async () => {
+it('docs: has links that lead somewhere, in the repository', async () => {
   const files = await docs()
   const headings = new Map(files.map(({ path, text }) => [path, headingsOf(text)]))
   const broken: string[] = []
@@ -110,7 +110,7 @@ it('has links that lead somewhere, in the repository', async () => {
   expect(broken).toEqual([])
 })
 
-it('is served as pages, whose links lead somewhere, to headings too', async () => {
+it('docs: is served as pages, whose links lead somewhere, to headings too', async () => {
   const { url } = await startService()
   const responses = new Map<string, { status: number; type: string | null; html: string }>()
   const get = async (path: string) => {
@@ -151,7 +151,7 @@ it('is served as pages, whose links lead somewhere, to headings too', async () =
   }
 })
 
-it('names the address of each link that has a name', async () => {
+it('docs: names the address of each link that has a name', async () => {
   const broken: string[] = []
   let found = 0
   for (const { path, text } of await docs()) {
@@ -180,7 +180,7 @@ function withoutBlocks(text: string): string {
   return text.replace(/^```[\s\S]*?^```$/gm, '')
 }
 
-it('explains messages as Nth writes them', async () => {
+it('docs: explains messages as Nth writes them', async () => {
   const text = await readFile(join(ROOT, 'docs/troubleshooting.md'), 'utf8')
   const symptoms = [...text.matchAll(/^\| (.+?) \| /gm)].flatMap(([, cell = '']) => [
     ...cell.matchAll(/`([^`]* [^`]*)`/g),
@@ -197,7 +197,7 @@ it('explains messages as Nth writes them', async () => {
   expect(unknown).toEqual([])
 })
 
-it('has a row for each variable of the configuration, with the default that it has', async () => {
+it('docs: has a row for each variable of the configuration, with the default that it has', async () => {
   const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
   const rules = new Map(
     [...source.matchAll(/variable\('([A-Z_]+)', (.+)\),$/gm)].map(([, name, rule]) => [name, rule]),
@@ -219,7 +219,7 @@ it('has a row for each variable of the configuration, with the default that it h
   }
 })
 
-it('has a README of at most 120 lines, with a page of at most 20 and a small picture', async () => {
+it('docs: has a README of at most 120 lines, with a page of at most 20 and a small picture', async () => {
   const text = await readFile(join(ROOT, 'README.md'), 'utf8')
   expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(120)
   const page = blocksOf(text).find(({ language }) => language === 'html')?.text ?? ''
@@ -231,7 +231,7 @@ it('has a README of at most 120 lines, with a page of at most 20 and a small pic
   for (const path of pictures) expect((await stat(join(ROOT, path))).size).toBeLessThan(150_000)
 })
 
-it('shows the right that each field requires', async () => {
+it('docs: shows the right that each field requires', async () => {
   const text = await readFile(join(ROOT, 'docs/security.md'), 'utf8')
   const [, table = ''] = /\| Scope \| On \| Fields \|\n\|---\|---\|---\|\n(.*?)\n\n/s.exec(text) ?? []
   const shown = table.split('\n').flatMap((row) => {
@@ -246,12 +246,12 @@ it('shows the right that each field requires', async () => {
   expect(shown.toSorted()).toEqual(required.toSorted())
 })
 
-it('lists the changes of this version', async () => {
+it('docs: lists the changes of this version', async () => {
   const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
   expect(await readFile(join(ROOT, 'CHANGELOG.md'), 'utf8')).toMatch(new RegExp(`^## ${version}$`, 'm'))
 })
 
-it('shows a change by the client that counts', async () => {
+it('docs: shows a change by the client that counts', async () => {
   const { url, ask } = await startService()
   const page = await readFile(join(ROOT, 'docs/exactly-once.md'), 'utf8')
   const example = blocksOf(page).find(({ language }) => language === 'js')?.text ?? ''

@@ -49,7 +49,7 @@ it.each([
   ['', runSize(1, 5), hammer],
   [', with keys and a bound', runSize(1, 3), hammerWithKeys],
 ])(
-  'counts exactly, without an error for anybody, while its database is killed again and again, and hours begin%s',
+  'increment: counts exactly, without an error for anybody, while its database is killed again and again, and hours begin%s',
   async (_, kills, startHammer) => {
     const directory = await dataDirectory()
     let restarts = 0
@@ -71,7 +71,7 @@ it.each([
   },
 )
 
-it('counts exactly, without an error for anybody, while its connections are cut again and again, and hours begin', async () => {
+it('increment: counts exactly, without an error for anybody, while its connections are cut again and again, and hours begin', async () => {
   const CUTS = runSize(20, 40)
   const random = createRandom()
   let cuts = 0
@@ -95,7 +95,7 @@ it('counts exactly, without an error for anybody, while its connections are cut 
   await expectExact(nth, target, load)
 })
 
-it('counts exactly, without an error for anybody, while its connections are killed again and again', async () => {
+it('increment: counts exactly, without an error for anybody, while its connections are killed again and again', async () => {
   const target = await freshDatabase()
   const nth = openTestNth(target)
   const load = hammer(nth)

@@ -74,7 +74,7 @@ async function valuesIn(nth: NthProcess, name: string): Promise<number[]> {
 }
 
 it.skipIf(!OWN_MOUNTS)(
-  'says that the disk is full, loses nothing, and goes on when there is room',
+  'full disk: says that the disk is full, loses nothing, and goes on when there is room',
   async () => {
     const { nth, fill, makeRoom } = await startOnSmallDisk()
     const metricsUrl = /Metrics: (\S+)/.exec(nth.output())?.[1] ?? ''

@@ -22,7 +22,7 @@ async function ask(url: string, path: string, options: RequestInit = {}) {
   return { status: response.status, ...rest, ...(error && { message: error.message }) }
 }
 
-it('says that it lives and is ready, to anyone', async () => {
+it('GET /ready: says that it lives and is ready, to anyone', async () => {
   const { url } = await startProtected()
   const foreign = { headers: { origin: 'https://other.example', authorization: 'Bearer nth_wrong' } }
   for (const options of [{}, foreign]) {
@@ -51,7 +51,7 @@ async function openServer(nth: Nth) {
   return server
 }
 
-it('is not ready, but still counts, while it shuts down', async () => {
+it('GET /ready: is not ready, but still counts, while it shuts down', async () => {
   const { url, drain } = await openServer(openTestNth(await freshDatabase()))
   expect(await ask(url, '/ready')).toMatchObject({ status: 'ready' })
   drain()
@@ -68,7 +68,7 @@ it('is not ready, but still counts, while it shuts down', async () => {
   expect(counted).toMatchObject({ status: 200, data: { increment: { value: 1 } } })
 })
 
-it('ends each connection with its answer once it shuts down, so that the next request takes another one', async () => {
+it('GET /ready: ends each connection with its answer once it shuts down, so that the next request takes another one', async () => {
   const gate = createGate()
   const { url, drain } = await openServer(gate.around(openTestNth(await freshDatabase())))
   const connectionOf = async (query: string) => {
@@ -87,7 +87,7 @@ it('ends each connection with its answer once it shuts down, so that the next re
   expect(await inFlight).toBe('close')
 })
 
-it('fails its check of readiness for a while before it shuts down, with all workers', {
+it('GET /ready: fails its check of readiness for a while before it shuts down, with all workers', {
   tags: 'slow',
 }, async () => {
   const environment = {
@@ -105,7 +105,7 @@ it('fails its check of readiness for a while before it shuts down, with all work
   expect(performance.now() - began).toBeGreaterThan(3900)
 })
 
-it('gives up what keeps it from shutting down in time', async () => {
+it('GET /ready: gives up what keeps it from shutting down in time', async () => {
   const environment = { DATABASE_URL: urlOf(await freshDatabase()), NTH_SHUTDOWN_TIMEOUT_MS: '1000' }
   const { url, child, exited, errors } = await startNth(environment)
   // A request that never arrives as a whole.

@@ -120,7 +120,7 @@ async function chosen(...says: Says[]): Promise<number | string> {
   )
 }
 
-it('uses the first node of a Galera cluster that has all changes, is in it and can be written', async () => {
+it('DATABASE_URL with hosts: uses the first node of a Galera cluster that has all changes, is in it and can be written', async () => {
   expect(await chosen(node(), node(), node())).toBe(0)
   const parted = node({ wsrep_cluster_status: 'non-Primary', wsrep_ready: 'OFF' })
   expect(await chosen(parted, node(), node())).toBe(1)
@@ -135,7 +135,7 @@ it('uses the first node of a Galera cluster that has all changes, is in it and c
   )
 })
 
-it('uses no node of a cluster that is split, or whose majority is missing', async () => {
+it('DATABASE_URL with hosts: uses no node of a cluster that is split, or whose majority is missing', async () => {
   expect(await chosen(node(), node({ wsrep_cluster_conf_id: '8' }))).toBe(
     'The database servers 0, 1 disagree about the members of their cluster',
   )
@@ -153,7 +153,7 @@ it('uses no node of a cluster that is split, or whose majority is missing', asyn
   )
 })
 
-it('uses the primary of a replication group, and no server that has left its group', async () => {
+it('DATABASE_URL with hosts: uses the primary of a replication group, and no server that has left its group', async () => {
   const group: [string, string, string][] = [
     ['a', 'ONLINE', 'PRIMARY'],
     ['b', 'ONLINE', 'SECONDARY'],
@@ -172,7 +172,7 @@ it('uses the primary of a replication group, and no server that has left its gro
   ).toBe(1)
 })
 
-it('knows whether a commit took effect when another member of its replication group takes over', async () => {
+it('DATABASE_URL with hosts: knows whether a commit took effect when another member of its replication group takes over', async () => {
   const database = await freshDatabase()
   const members = (primary: string): [string, string, string][] => [
     ['a', 'ONLINE', primary === 'a' ? 'PRIMARY' : 'SECONDARY'],
@@ -198,7 +198,7 @@ it('knows whether a commit took effect when another member of its replication gr
   expect(nth.faults).toEqual([])
 })
 
-it('skips servers that now belong to another cluster, with one line for the operator', async () => {
+it('DATABASE_URL with hosts: skips servers that now belong to another cluster, with one line for the operator', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts, said } = hostsOf([first.target, second.target])
@@ -231,7 +231,7 @@ it.each<[string, Says | 'nothing']>([
   expect(nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
 })
 
-it('waits for no member of a cluster that did not answer the last time, and uses it when it answers again', async () => {
+it('DATABASE_URL with hosts: waits for no member of a cluster that did not answer the last time, and uses it when it answers again', async () => {
   const database = await freshDatabase()
   const servers = await Promise.all(upTo(3).map(() => server(database, node())))
   const [first, second, third] = servers as [Proxied, Proxied, Proxied]
@@ -248,7 +248,7 @@ it('waits for no member of a cluster that did not answer the last time, and uses
   await expect.poll(() => hosts.choose().catch(() => undefined)).toBe(third.target)
 })
 
-it('queries servers at most ten times a second while none can be used', async () => {
+it('DATABASE_URL with hosts: queries servers at most ten times a second while none can be used', async () => {
   const database = await freshDatabase()
   const servers = await Promise.all(upTo(2).map(() => server(database, node({ wsrep_ready: 'OFF' }))))
   const { hosts } = hostsOf(servers.map(({ target }) => target))
@@ -258,7 +258,7 @@ it('queries servers at most ten times a second while none can be used', async ()
   expect(performance.now() - begunAt).toBeGreaterThan(4 * 95)
 })
 
-it('ends the wait for an answer when the server is left', async () => {
+it('DATABASE_URL with hosts: ends the wait for an answer when the server is left', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -271,7 +271,7 @@ it('ends the wait for an answer when the server is left', async () => {
   expect((await hosts.current()).isLeft()).toBe(false)
 })
 
-it('ends the wait for an answer when the members of the cluster change', async () => {
+it('DATABASE_URL with hosts: ends the wait for an answer when the members of the cluster change', async () => {
   const database = await freshDatabase()
   const only = await server(database, node())
   const { hosts } = hostsOf([only.target])
@@ -285,7 +285,7 @@ it('ends the wait for an answer when the members of the cluster change', async (
   expect((await hosts.current()).target).toBe(only.target)
 })
 
-it('queries all servers again when an answer takes half a second', async () => {
+it('DATABASE_URL with hosts: queries all servers again when an answer takes half a second', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -308,7 +308,7 @@ it('queries all servers again when an answer takes half a second', async () => {
   expect(vi.getTimerCount()).toBe(1)
 })
 
-it('leads those who wait for a connection to the server that is chosen meanwhile', async () => {
+it('DATABASE_URL with hosts: leads those who wait for a connection to the server that is chosen meanwhile', async () => {
   const target = await freshDatabase()
   const [first, second] = [await server(target, node()), await server(target, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -368,7 +368,7 @@ it.each([
   ['BEFORE', undefined],
   ['AFTER', 'BEFORE_AND_AFTER'],
   ['BEFORE_AND_AFTER', undefined],
-])('makes the consistency %s of a replication group %s', (set, expected) => {
+])('DATABASE_URL with hosts: makes the consistency %s of a replication group %s', (set, expected) => {
   const settings = causalSettings(new Map([['group_replication_consistency', set]]))
   expect(settings).toEqual(expected ? [`set session group_replication_consistency = '${expected}'`] : [])
 })
@@ -380,7 +380,7 @@ async function endConnections({ database, ...server }: Target): Promise<void> {
 }
 
 it.each(['0', '1'])(
-  'refuses servers that are not in a cluster, with NTH_ACCEPT_LOST_COMMITS=%s',
+  'DATABASE_URL with hosts: refuses servers that are not in a cluster, with NTH_ACCEPT_LOST_COMMITS=%s',
   async (value) => {
     const { database, ...rest } = await freshDatabase()
     const servers = await Promise.all([plain, readOnly].map((says) => server({ ...rest, database }, says)))
@@ -394,7 +394,7 @@ it.each(['0', '1'])(
   },
 )
 
-it('ends the start at once if all servers deny access', async () => {
+it('DATABASE_URL with hosts: ends the start at once if all servers deny access', async () => {
   const database = await freshDatabase()
   const servers = await Promise.all([1, 2].map(() => startProxy(database, () => 'passes')))
   const { exited, errors } = spawnNth({
@@ -404,7 +404,9 @@ it('ends the start at once if all servers deny access', async () => {
   expect(errors()).toMatch(/^No database server can be used \(.*Access denied.*; .*Access denied/)
 })
 
-it('is not ready any more once its database went back in time', { tags: 'slow' }, async () => {
+it('DATABASE_URL with hosts: is not ready any more once its database went back in time', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '3000' })
   for (let value = 1; value <= 3; value++) expect((await nth.ask(INCREMENT)).increment.value).toBe(value)

@@ -45,7 +45,7 @@ async function tablesOf(target: Target) {
   return { values, history }
 }
 
-it('carries values and totals over, the latest of each tracked period into the columns', async () => {
+it('migration 0002: carries values and totals over, the latest of each tracked period into the columns', async () => {
   const target = await databaseBefore()
   await migrate(target)
   const { values, history } = await tablesOf(target)
@@ -73,7 +73,7 @@ it('carries values and totals over, the latest of each tracked period into the c
   ])
 })
 
-it('counts on from there, in the same periods', async () => {
+it('migration 0002: counts on from there, in the same periods', async () => {
   const target = await databaseBefore()
   await migrate(target)
   const { counters } = openTestNth(target, { now: () => new Date('2026-11-20T11:30:00Z') })
@@ -88,7 +88,7 @@ it('counts on from there, in the same periods', async () => {
   expect(hours?.map(({ value }) => value)).toEqual([3, 104])
 })
 
-it('has the same result wherever it is interrupted', async () => {
+it('migration 0002: has the same result wherever it is interrupted', async () => {
   const statements = (await readFile(join(MIGRATIONS, MIGRATION), 'utf8')).split(/;$/m).slice(0, -1)
   const whole = await databaseBefore()
   await migrate(whole)

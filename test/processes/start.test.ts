@@ -46,7 +46,7 @@ it('nth start: prints where everything is, and ends everything on a signal, the 
 const ADMIN_KEY = 'a-secret-of-these-tests-with-enough-characters'
 
 it.each<Record<string, string>>([{}, { NTH_ANONYMOUS: 'ADD' }, { NTH_ADMIN_KEY: ADMIN_KEY }])(
-  'says with which command to try it, and that works: %j',
+  'nth start: says with which command to try it, and that works: %j',
   async (environment) => {
     const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), ...environment })
     await nth.printed('curl ')
@@ -58,13 +58,13 @@ it.each<Record<string, string>>([{}, { NTH_ANONYMOUS: 'ADD' }, { NTH_ADMIN_KEY: 
   },
 )
 
-it('says that a key is needed to try it, where nobody may count without one', async () => {
+it('nth start: says that a key is needed to try it, where nobody may count without one', async () => {
   const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), NTH_ANONYMOUS: 'READ' })
   await nth.printed('with a key of nth keys create --label hello --allow ADD')
   await nth.printed("-H 'authorization: Bearer nth_…'")
 })
 
-it('finishes what it has accepted when it receives a signal to end, and accepts nothing more', {
+it('nth start: finishes what it has accepted when it receives a signal to end, and accepts nothing more', {
   tags: 'quick',
 }, async () => {
   const target = await freshDatabase()
@@ -93,7 +93,7 @@ it('finishes what it has accepted when it receives a signal to end, and accepts 
   expect(await nth.exited).toBe(0)
 })
 
-it('is held off a data directory by the Nth that uses it, and takes over from one that was killed', {
+it('nth start: is held off a data directory by the Nth that uses it, and takes over from one that was killed', {
   tags: 'quick',
 }, async () => {
   const directory = await dataDirectory()
@@ -152,7 +152,7 @@ it('NTH_DATA_DIR: nobody else reaches its database, whose temporary files are it
   }
 })
 
-it('lets only one of many that start at once use a directory', async () => {
+it('nth start: lets only one of many that start at once use a directory', async () => {
   const directory = await dataDirectory()
   const many = Array.from({ length: 4 }, () => spawnNth({ NTH_DATA_DIR: directory }))
   const outcomes = await Promise.all(
@@ -177,7 +177,7 @@ async function occupy(port: number): Promise<number> {
   return Number(Object(other.address()).port)
 }
 
-it('accepts no connection before it can answer a request on it', async () => {
+it('nth start: accepts no connection before it can answer a request on it', async () => {
   const port = await freePort()
   const starting = spawnNth({ DATABASE_URL: urlOf(await freshDatabase()), PORT: String(port) })
   let answered = 0
@@ -248,7 +248,7 @@ async function startBehindMigration(environment: Record<string, string>, meanwhi
   })
 }
 
-it.each(['1', '2'])('listens only once it can serve, with %s workers', async (WORKERS) => {
+it.each(['1', '2'])('nth start: listens only once it can serve, with %s workers', async (WORKERS) => {
   const port = await freePort()
   const { send } = clientOf(`http://127.0.0.1:${port}`)
   const attempt = () => send(INCREMENT).catch(() => 'refused')
@@ -261,15 +261,18 @@ it.each(['1', '2'])('listens only once it can serve, with %s workers', async (WO
   expect(outcome).toEqual({ data: { increment: { value: 1 } } })
 })
 
-it.each(['1', '2'])('says that its port was taken while it started, with %s workers', async (WORKERS) => {
-  const port = await freePort()
-  const nth = await startBehindMigration({ PORT: String(port), WORKERS }, () => occupy(port))
-  expect(await nth.exited).toBe(1)
-  expect(nth.errors()).toBe(inUse(port))
-})
+it.each(['1', '2'])(
+  'nth start: says that its port was taken while it started, with %s workers',
+  async (WORKERS) => {
+    const port = await freePort()
+    const nth = await startBehindMigration({ PORT: String(port), WORKERS }, () => occupy(port))
+    expect(await nth.exited).toBe(1)
+    expect(nth.errors()).toBe(inUse(port))
+  },
+)
 
 it.each(['1', '2'])(
-  'ends on a signal while it waits for a database that is down, with %s workers',
+  'nth start: ends on a signal while it waits for a database that is down, with %s workers',
   async (WORKERS) => {
     const nth = spawnNth({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth', WORKERS })
     await nth.printed('Waiting for the database nth at 127.0.0.1:1, up to 30 seconds')
@@ -278,7 +281,9 @@ it.each(['1', '2'])(
   },
 )
 
-it('gives up on a database that does not answer, or that refuses the user', { tags: 'quick' }, async () => {
+it('nth start: gives up on a database that does not answer, or that refuses the user', {
+  tags: 'quick',
+}, async () => {
   const { signal } = new AbortController()
   const messages: string[] = []
   const down = { host: '127.0.0.1', port: 1, user: 'root', database: 'nth' }
@@ -293,7 +298,7 @@ it('gives up on a database that does not answer, or that refuses the user', { ta
   )
 })
 
-it('creates the database that a server lacks', { tags: 'quick' }, async () => {
+it('nth start: creates the database that a server lacks', { tags: 'quick' }, async () => {
   const target = await freshDatabase({ migrated: false })
   const missing = { ...target, database: `${target.database}_made` }
   const nth = await startNth({ DATABASE_URL: urlOf(missing) })
@@ -303,7 +308,7 @@ it('creates the database that a server lacks', { tags: 'quick' }, async () => {
   expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
 })
 
-it('keeps its data under a path that is too long for a socket', async () => {
+it('nth start: keeps its data under a path that is too long for a socket', async () => {
   const directory = join(await temporaryDirectory(), 'd'.repeat(120))
   await mkdir(directory)
   const nth = await startNth({ NTH_DATA_DIR: directory })

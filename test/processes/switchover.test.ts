@@ -42,7 +42,7 @@ async function switchable(errno: number, pattern = CHANGE) {
 }
 
 it.each(switchovers)(
-  'goes on with another server when the one before answers %s',
+  'switchover: goes on with another server when the one before answers %s',
   { tags: 'quick' },
   async (name) => {
     const { counters, namespaces, sequences, said, faults, switchOver } = await switchable(ER[name])
@@ -60,7 +60,7 @@ it.each(switchovers)(
   },
 )
 
-it('asks another server whether a COMMIT took effect that the previous one refused', {
+it('switchover: asks another server whether a COMMIT took effect that the previous one refused', {
   tags: 'quick',
 }, async () => {
   const { counters, said, switchOver } = await switchable(ER.OPTION_PREVENTS_STATEMENT, /;\ncommit$/)
@@ -70,7 +70,7 @@ it('asks another server whether a COMMIT took effect that the previous one refus
   expect(said).toEqual([])
 })
 
-it('uses no other connection of before a switchover, though it was answered after the first rejection', {
+it('switchover: uses no other connection of before a switchover, though it was answered after the first rejection', {
   tags: 'quick',
 }, async () => {
   const old = new Set<number>()
@@ -122,7 +122,7 @@ async function ownServer() {
   return { root: target, app: { ...target, user: 'app', password: 'old' } }
 }
 
-it('waits, or answers UNAVAILABLE, while its database is read-only, and says so once', async () => {
+it('switchover: waits, or answers UNAVAILABLE, while its database is read-only, and says so once', async () => {
   const { root, app } = await openOnce(ownServer)
   const { counters, sequences, said, faults } = openTestNth(app, { timeoutMs: 2000 })
   await counters.incrementBy(key, 0)
@@ -153,7 +153,7 @@ it('waits, or answers UNAVAILABLE, while its database is read-only, and says so 
   if (doubtful.length === 0) expect(sorted(load.answered)).toEqual(upTo(value))
 })
 
-it('does not report connections beyond the limit while the open ones suffice', async () => {
+it('switchover: does not report connections beyond the limit while the open ones suffice', async () => {
   const { root, app } = await openOnce(ownServer)
   await query(root, 'alter user app@localhost with max_user_connections 2')
   const { counters, said, faults } = openTestNth(app)
@@ -169,7 +169,8 @@ it('does not report connections beyond the limit while the open ones suffice', a
 const FULL = [ER.DISK_FULL, ER.RECORD_FILE_FULL, ER.ERROR_ON_WRITE, ER.WRITE]
 
 // Each waits for ten seconds without such an error.
-it('says once that a disk is full, and goes on when there is room', () => Promise.all(FULL.map(fillDisk)))
+it('switchover: says once that a disk is full, and goes on when there is room', () =>
+  Promise.all(FULL.map(fillDisk)))
 
 async function fillDisk(errno: number): Promise<void> {
   let isFull = false

@@ -13,7 +13,7 @@ import {
 } from '../support/server/workers.ts'
 import { soon } from '../support/soon.ts'
 
-it('shares one port among workers, each of which serves, and issues exact numbers', {
+it('WORKERS: shares one port among workers, each of which serves, and issues exact numbers', {
   tags: 'quick',
 }, async () => {
   const nth = await startTwo()
@@ -26,7 +26,7 @@ it('shares one port among workers, each of which serves, and issues exact number
   for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(8)
 })
 
-it('replaces a worker that is killed under load, while the others serve on', async () => {
+it('WORKERS: replaces a worker that is killed under load, while the others serve on', async () => {
   const nth = await startTwo()
   const [victim = 0, other = 0] = await workersOf(nth)
   const answered: number[] = []
@@ -59,7 +59,7 @@ it('replaces a worker that is killed under load, while the others serve on', asy
   expect(value).toBeLessThanOrEqual(answered.length + lost)
 })
 
-it('leaves no caller waiting whose connection was on its way to a worker that froze and died', async () => {
+it('WORKERS: leaves no caller waiting whose connection was on its way to a worker that froze and died', async () => {
   const nth = await startTwo()
   const [victim = 0] = await workersOf(nth)
   process.kill(victim, 'SIGSTOP')
@@ -74,7 +74,7 @@ it('leaves no caller waiting whose connection was on its way to a worker that fr
   expect(await nth.exited).toBe(0)
 })
 
-it('listens on its port again also when all workers end at once', async () => {
+it('WORKERS: listens on its port again also when all workers end at once', async () => {
   const nth = await startTwo()
   for (const pid of await workersOf(nth)) process.kill(pid, 'SIGKILL')
   // Many, so that one is assigned to a worker that does not yet know that it listens.
@@ -82,7 +82,7 @@ it('listens on its port again also when all workers end at once', async () => {
   expect(await increment(nth)).toBe(1)
 })
 
-it('waits longer each time before it replaces workers that do not live', async () => {
+it('WORKERS: waits longer each time before it replaces workers that do not live', async () => {
   const nth = await startTwo()
   /** Kills the youngest worker, and returns how long its replacement is put off. */
   const killYoungest = async (): Promise<number> => {
@@ -105,7 +105,7 @@ it('waits longer each time before it replaces workers that do not live', async (
   expect(await killYoungest()).toBe(4 * second)
 })
 
-it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', async () => {
+it('WORKERS: answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
   const workers = await workersOf(nth)
@@ -126,7 +126,7 @@ it('answers all it has accepted when a Ctrl-C reaches every process, and leaves 
   expect(await readdir(directory)).not.toContain('nth.lock')
 })
 
-it('ends at once, workers too, on a second signal', async () => {
+it('WORKERS: ends at once, workers too, on a second signal', async () => {
   const nth = await startTwo()
   const workers = await workersOf(nth)
   await openRequest(nth)
@@ -142,7 +142,7 @@ it('ends at once, workers too, on a second signal', async () => {
   expect(await Promise.all(workers.map(isAlive))).toEqual([false, false])
 })
 
-it('leaves no process when the one that holds the workers is killed', async () => {
+it('WORKERS: leaves no process when the one that holds the workers is killed', async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
   await increment(nth)

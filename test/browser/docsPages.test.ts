@@ -35,7 +35,7 @@ function faultsOf(window: Window): Promise<string[]> {
 
 const resultsOf = (window: Window) => window.getByRole('search').getByRole('link')
 
-it('scrolls a wide table in itself, by keyboard too, and never the page', async () => {
+it('docs pages: scrolls a wide table in itself, by keyboard too, and never the page', async () => {
   const { window } = await openPage('/docs/configuration', { viewport: NARROW })
   await window.getByRole('heading', { name: 'Configuration', level: 1 }).waitFor()
   await window.getByRole('cell', { name: 'NTH_IDEMPOTENCY_TTL_HOURS' }).waitFor()
@@ -48,7 +48,7 @@ it('scrolls a wide table in itself, by keyboard too, and never the page', async 
   expect(window.complaints).toEqual([])
 })
 
-it('leads to the sections of a page, to its neighbours and to all pages', async () => {
+it('docs pages: leads to the sections of a page, to its neighbours and to all pages', async () => {
   const { window } = await openPage('/docs/')
   await window.getByRole('article').getByRole('link', { name: 'Configuration' }).click()
   const pages = window.getByRole('navigation', { name: 'Documentation' })
@@ -80,7 +80,7 @@ it('leads through all pages, in their order: none scrolls sideways or names anot
   await window.waitForURL(pages.at(-2) ?? '')
 })
 
-it('has pages that are readable for everyone', async () => {
+it('docs pages: has pages that are readable for everyone', async () => {
   const { window, url } = await openPage('/docs/')
   for (const page of [`${url}/docs/`, `${url}/docs/configuration`, `${url}/docs/readme`]) {
     await window.goto(page)
@@ -88,7 +88,7 @@ it('has pages that are readable for everyone', async () => {
   }
 })
 
-it('lists all pages beside the text where there is room, with the present one in sight', async () => {
+it('docs pages: lists all pages beside the text where there is room, with the present one in sight', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   for (const width of [1280, 1600]) {
@@ -106,7 +106,7 @@ it('lists all pages beside the text where there is room, with the present one in
   }
 })
 
-it('finds sections by keyboard, and loads the search only when somebody searches', async () => {
+it('docs pages: finds sections by keyboard, and loads the search only when somebody searches', async () => {
   const { window, url } = await openPage('/docs/clients')
   const requested: string[] = []
   window.on('request', (request) => {
@@ -152,7 +152,7 @@ it('finds sections by keyboard, and loads the search only when somebody searches
   expect(window.complaints).toEqual([])
 })
 
-it('says that the search could not be loaded, and tries again', async () => {
+it('docs pages: says that the search could not be loaded, and tries again', async () => {
   const { window } = await openPage('/docs/')
   await window.route('**/search.js', (route) => route.abort())
   await window.getByRole('searchbox').fill('quota')
@@ -162,7 +162,7 @@ it('says that the search could not be loaded, and tries again', async () => {
   await resultsOf(window).getByText('A quota per customer and month').waitFor()
 })
 
-it('copies a block of code, or selects it where the browser allows no more', async () => {
+it('docs pages: copies a block of code, or selects it where the browser allows no more', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const options = { permissions: ['clipboard-read', 'clipboard-write'] }
@@ -181,7 +181,7 @@ it('copies a block of code, or selects it where the browser allows no more', asy
   expect(window.complaints).toEqual([])
 })
 
-it('can be read without JavaScript', async () => {
+it('docs pages: can be read without JavaScript', async () => {
   const { window, url } = await openPage('/docs/clients', { javaScriptEnabled: false })
   await window.getByText('http://127.0.0.1:4000/client.tgz').waitFor()
   expect(await window.getByRole('searchbox').count()).toBe(0)

@@ -38,7 +38,9 @@ const SOUND = {
   packets: expect.stringMatching(/^ok: /),
 }
 
-it('finds nothing wrong with a sound database, and leaves nothing in it', { tags: 'quick' }, async () => {
+it('nth check: finds nothing wrong with a sound database, and leaves nothing in it', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect(findings).toMatchObject({ ...SOUND, migrations: 'ok: all are applied' })
@@ -46,7 +48,7 @@ it('finds nothing wrong with a sound database, and leaves nothing in it', { tags
   expect(await query(target, "show tables like 'nth_check'")).toEqual([])
 })
 
-it('names the expansions of a later version', async () => {
+it('nth check: names the expansions of a later version', async () => {
   const target = await freshDatabase()
   await query(target, "insert into expansion values ('9999_more.sql', now())")
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
@@ -54,7 +56,7 @@ it('names the expansions of a later version', async () => {
   expect([code, findings.migrations]).toEqual([0, `ok: ${message}`])
 })
 
-it('says which missing migrations older servers can work beside', async () => {
+it('nth check: says which missing migrations older servers can work beside', async () => {
   const environment = { DATABASE_URL: urlOf(await freshDatabase()) }
   const missing = async (text: string) =>
     (await check(environment, await copyWithMigration('9999_more.sql', text))).findings.migrations
@@ -65,7 +67,7 @@ it('says which missing migrations older servers can work beside', async () => {
   )
 })
 
-it('checks the private database of an Nth that runs, and of one that does not', async () => {
+it('nth check: checks the private database of an Nth that runs, and of one that does not', async () => {
   const environment = { NTH_DATA_DIR: await dataDirectory() }
   const stopped = await check(environment)
   expect([stopped.code, stopped.findings]).toMatchObject([0, SOUND])
@@ -75,7 +77,7 @@ it('checks the private database of an Nth that runs, and of one that does not', 
   expect([running.code, running.findings]).toMatchObject([0, { ...SOUND, migrations: 'ok: all are applied' }])
 })
 
-it('says what is wrong with a database, and what to do', { tags: 'quick' }, async () => {
+it('nth check: says what is wrong with a database, and what to do', { tags: 'quick' }, async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(
     target,
@@ -94,7 +96,9 @@ it('says what is wrong with a database, and what to do', { tags: 'quick' }, asyn
   expect(JSON.stringify([findings, errors])).not.toContain('secret')
 })
 
-it('works with a user who may not change tables, once nth migrate has run', { tags: 'quick' }, async () => {
+it('nth check: works with a user who may not change tables, once nth migrate has run', {
+  tags: 'quick',
+}, async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(
     target,
@@ -121,7 +125,7 @@ it('works with a user who may not change tables, once nth migrate has run', { ta
   expect((await check(as('reader'))).findings.rights).toMatch(/^error: .*Grant insert on the database/)
 })
 
-it('says that a database does not answer, and which variable is wrong', async () => {
+it('nth check: says that a database does not answer, and which variable is wrong', async () => {
   const nowhere = await check({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth' })
   expect([nowhere.code, nowhere.findings.database]).toEqual([
     1,
@@ -131,14 +135,14 @@ it('says that a database does not answer, and which variable is wrong', async ()
   expect([code, errors]).toEqual([1, expect.stringContaining('PORT must be')])
 })
 
-it('finds nothing wrong with a server whose defaults would make statements mean something else', async () => {
+it('nth check: finds nothing wrong with a server whose defaults would make statements mean something else', async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, 'set global sql_safe_updates = 1', 'set global sql_select_limit = 1')
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect([code, findings]).toMatchObject([0, SOUND])
 })
 
-it('names the settings that a session ignores', { tags: 'quick' }, async () => {
+it('nth check: names the settings that a session ignores', { tags: 'quick' }, async () => {
   const target = await startProxy(await freshDatabase(), (statement) =>
     statement.includes("sql_safe_updates = 'OFF'")
       ? { instead: statement.replace("sql_safe_updates = 'OFF'", 'sql_safe_updates = 1') }
@@ -167,7 +171,7 @@ it.each([
   expect(findings.clock).toMatch(new RegExp(`^warning: the database is ${text} this machine`))
 })
 
-it('says at the start which right is missing, as the check does', async () => {
+it('nth check: says at the start which right is missing, as the check does', async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, ...appOf(target))
   const environment = { DATABASE_URL: urlOf({ ...target, user: 'app', password: 'secret' }) }
@@ -185,14 +189,14 @@ it.each([
     'error: the server accepts statements of up to 39936 bytes, but Nth needs 65536. Set max_allowed_packet',
   ],
   [65_536, 0, 'warning: the server accepts statements of up to 65536 bytes: large requests are refused. Set'],
-])('says that a server takes only short statements: %i', async (bytes, expected, message) => {
+])('nth check: says that a server takes only short statements: %i', async (bytes, expected, message) => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, `set global max_allowed_packet = ${bytes}`)
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect([code, findings.packets]).toEqual([expected, expect.stringContaining(message)])
 })
 
-it('says that the clock of the database is years behind, as /ready does', async () => {
+it('nth check: says that the clock of the database is years behind, as /ready does', async () => {
   const directory = await temporaryDirectory()
   const root = await privateServerWith(directory, ["--init-connect='set timestamp = 1500000000'"])
   // Those of root ignore this option.
@@ -206,7 +210,7 @@ it('says that the clock of the database is years behind, as /ready does', async 
   await expect(checkDatabase()).rejects.toMatchObject({ code: 'UNAVAILABLE', message })
 })
 
-it('names sequences whose groups may issue the same text, as an earlier version has let them', async () => {
+it('nth check: names sequences whose groups may issue the same text, as an earlier version has let them', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   for (const [name, format, group] of [
@@ -225,7 +229,7 @@ it('names sequences whose groups may issue the same text, as an earlier version 
   expect([code, findings.formats]).toEqual([0, `warning: ${message}`])
 })
 
-it('names what is in a time zone of a later version, and what lacks its value, with the cure', async () => {
+it('nth check: names what is in a time zone of a later version, and what lacks its value, with the cure', async () => {
   const target = await freshDatabase()
   const { counters, holds, sequences } = openTestNth(target)
   for (const name of ['held', 'sound'])

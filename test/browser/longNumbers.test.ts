@@ -113,7 +113,7 @@ const pages: [path: string, act: (window: Window) => Promise<unknown>][] = [
   ],
 ]
 
-it('shows every number whole, however long it is and however narrow the window', async () => {
+it('pages: shows every number whole, however long it is and however narrow the window', async () => {
   const { url, ask } = await startService()
   const many = (names: string[]) => names.map((name) => ({ name, delta: LARGE }))
   await ask(SETUP, { books: many(TITLES), entries: many(['The lost reader']), large: LARGE })

@@ -13,7 +13,7 @@ import { RELAY_OPERATIONS } from '../support/client/relayOperations.mjs'
 
 const PAGE = join(import.meta.dirname, '../../docs/clients.md')
 
-it('reports each buyer their own number, once for each click, as the page shows it', async () => {
+it('clients.md: reports each buyer their own number, once for each click, as the page shows it', async () => {
   const { load, ask } = await startExamples()
   const { buy } = await load<{ buy(name: string): Promise<string> }>('buy')
   const { lose } = holdAnswers()
@@ -28,7 +28,7 @@ it('reports each buyer their own number, once for each click, as the page shows 
   })
 })
 
-it('shows the live numbers of several counters, as the page does it', async () => {
+it('clients.md: shows the live numbers of several counters, as the page does it', async () => {
   const { load, ask } = await startExamples()
   const { watch } = await load<{
     watch(names: string[], show: (sold: { counters: { value: number }[] }) => void): Subscription
@@ -96,7 +96,7 @@ it.each(Object.entries(CLIENTS))(
   },
 )
 
-it('gives a click after a lost answer the same number with any client, as the page does it', async () => {
+it('clients.md: gives a click after a lost answer the same number with any client, as the page does it', async () => {
   const { load, ask } = await startExamples()
   const { clickHandler } = await load<{ clickHandler(name: string): () => Promise<unknown> }>('click')
   const onClick = clickHandler(TITLE)
@@ -115,7 +115,7 @@ it('gives a click after a lost answer the same number with any client, as the pa
   })
 })
 
-it('renders a book in React before there is a number, as the page does it', async () => {
+it('clients.md: renders a book in React before there is a number, as the page does it', async () => {
   const { load } = await startExamples()
   const { Book } = await load<{ Book(book: { name: string }): ReactNode }>('Book')
   expect(renderToStaticMarkup(createElement(Book, { name: TITLE }))).toBe(
@@ -123,7 +123,7 @@ it('renders a book in React before there is a number, as the page does it', asyn
   )
 })
 
-it('has what relay-compiler makes of its documents (npm run relay)', async () => {
+it('clients.md: has what relay-compiler makes of its documents (npm run relay)', async () => {
   const documents = [...RELAY_OPERATIONS.matchAll(/graphql`([^`]+)`/g)].map(([, text = '']) => text)
   expect(documents).toHaveLength(2)
   const artifacts = await Promise.all(

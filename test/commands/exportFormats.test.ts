@@ -20,7 +20,7 @@ import {
 
 const inDefault = (name: string) => ({ namespace: 'default', name })
 
-it('writes names and values as CSV, and reads them again', async () => {
+it('nth export: writes names and values as CSV, and reads them again', async () => {
   const [one, other] = [await freshDatabase(), await freshDatabase()]
   const { counters, sequences } = openTestNth(one)
   const names = ['plain', 'a,b', 'say "n"', ' space ', '\u2028', '\ufeff']
@@ -51,7 +51,7 @@ it('writes names and values as CSV, and reads them again', async () => {
   })
 })
 
-it('escapes names that a spreadsheet would take for formulas, and reads them again', async () => {
+it('nth export: escapes names that a spreadsheet would take for formulas, and reads them again', async () => {
   const [one, other] = [await freshDatabase(), await freshDatabase()]
   const { counters, sequences } = openTestNth(one)
   const names = [
@@ -116,7 +116,7 @@ it.each([
   expect([change.value, change.valuesIn?.DAY]).toEqual([13, 1])
 })
 
-it('writes a file whole or not at all, and ends quietly when its reader does', async () => {
+it('nth export: writes a file whole or not at all, and ends quietly when its reader does', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(inDefault('a'), 1)
@@ -135,7 +135,7 @@ it('writes a file whole or not at all, and ends quietly when its reader does', a
   expect(await ended).toMatchObject({ code: 0, errors: '' })
 })
 
-it('leaves out secrets and internal ids', async () => {
+it('nth export: leaves out secrets and internal ids', async () => {
   const target = await freshDatabase()
   const { counters, apiKeys } = openTestNth(target)
   await query(
@@ -154,7 +154,7 @@ it('leaves out secrets and internal ids', async () => {
     expect(text).not.toContain(part)
 })
 
-it('shows a bar on a terminal, and nothing elsewhere', () => {
+it('nth export: shows a bar on a terminal, and nothing elsewhere', () => {
   const written: string[] = []
   let now = 0
   const progress = createProgress(
@@ -177,7 +177,7 @@ it('nth export: says which formats there are', async () => {
   expect(await failureOf(run, ['--format', 'xml'])).toBe('--format must be jsonl or csv; it is "xml".')
 })
 
-it('writes to a pipe, and to nothing else that is there', async () => {
+it('nth export: writes to a pipe, and to nothing else that is there', async () => {
   const target = await freshDatabase()
   const directory = await temporaryDirectory()
   const [pipe = '', file = '', link = '', dangling = ''] = ['pipe', 'file', 'link', 'dangling'].map((name) =>

@@ -71,7 +71,7 @@ const socketsOf = (window: Window) => {
 }
 
 it.each([8, 30])(
-  'has %d books with a live number each on a page, and Buy answers, over HTTP/1.1',
+  'many subscriptions: has %d books with a live number each on a page, and Buy answers, over HTTP/1.1',
   async (count) => {
     const { page, ask } = await startPage(shop(count))
     const { openWindow } = await openBrowser()
@@ -89,7 +89,7 @@ it.each([8, 30])(
   },
 )
 
-it('has three windows of eight books in one browser, all live, and comes back after the server', async () => {
+it('many subscriptions: has three windows of eight books in one browser, all live, and comes back after the server', async () => {
   const { page, url, close } = await startPage(shop(8))
   const { openWindow } = await openBrowser()
   const first = await openWindow(page)
@@ -110,7 +110,7 @@ it('has three windows of eight books in one browser, all live, and comes back af
   for (const window of windows) await expect.poll(async () => (await numbersOf(window))[2]).toBe('40')
 })
 
-it('reads numbers from time to time where WebSockets are refused, and Buy answers', async () => {
+it('many subscriptions: reads numbers from time to time where WebSockets are refused, and Buy answers', async () => {
   const { page, ask } = await startPage(shop(30), withoutSockets)
   const { openWindow } = await openBrowser()
   const window = await openWindow(page)
@@ -123,7 +123,7 @@ it('reads numbers from time to time where WebSockets are refused, and Buy answer
     .toEqual(upTo(30).map((book) => (book === 7 || book === 30 ? '1' : '0')))
 })
 
-it('has 32 elements in 8 namespaces, with one connection, and one request for each namespace', async () => {
+it('many subscriptions: has 32 elements in 8 namespaces, with one connection, and one request for each namespace', async () => {
   const elements = upTo(32).map((index) => {
     const place = `namespace="n${index % 8}" name="c${index}"`
     if (index > 16) return `<nth-count src="@" ${place}>…</nth-count>`

@@ -19,7 +19,7 @@ async function serveReadme(url: string, key = () => ''): Promise<{ port: number 
   }
 }
 
-it('lets the page of the README, from another origin, show which visitor you are', {
+it('page of the README: lets the page of the README, from another origin, show which visitor you are', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()
@@ -43,7 +43,7 @@ it('lets the page of the README, from another origin, show which visitor you are
   await window.getByText('Visitor #5').waitFor()
 })
 
-it('shows the code of an error on that page', async () => {
+it('page of the README: shows the code of an error on that page', async () => {
   const { url, ask } = await startService()
   const { port } = await serveReadme(url)
   await ask(
@@ -55,7 +55,7 @@ it('shows the code of an error on that page', async () => {
   await window.getByText('OUT_OF_RANGE: ').waitFor()
 })
 
-it('keeps pages of foreign origins from counting, though they may import the client', async () => {
+it('page of the README: keeps pages of foreign origins from counting, though they may import the client', async () => {
   const { url, ask } = await startService()
   const { port } = await serveReadme(url)
   const { openWindow } = await openBrowser()
@@ -70,7 +70,7 @@ it('keeps pages of foreign origins from counting, though they may import the cli
   expect(counters).toEqual([{ value: 0 }])
 })
 
-it('lets that page count with a key from its origin, and shows the error on another origin', async () => {
+it('page of the README: lets that page count with a key from its origin, and shows the error on another origin', async () => {
   const { url, admin, createKey, post } = await startProtected()
   let key = ''
   const { port } = await serveReadme(url, () => key)

@@ -174,7 +174,7 @@ const text = fileWith(upTo(5000).map((n) => counterLine(`c${n}`, 1)))
 const REACHED =
   /Restored up to line (\d+), and perhaps some lines after it\. Repeat the command with --continue\.\n$/
 
-it('reports the line that an interrupted restore has reached', { tags: 'quick' }, async () => {
+it('nth restore: reports the line that an interrupted restore has reached', { tags: 'quick' }, async () => {
   const { target, counters, release } = await lockedDatabase()
   const { child, ended } = startCommand(target, ['restore', await fileOf(text), '--continue'])
   await expect.poll(counters).toBeGreaterThanOrEqual(1000)
@@ -190,7 +190,7 @@ it('reports the line that an interrupted restore has reached', { tags: 'quick' }
   expect(await counters()).toBe(5000)
 })
 
-it('stops where the file has changed since it was checked, and reports the line that it has reached', async () => {
+it('nth restore: stops where the file has changed since it was checked, and reports the line that it has reached', async () => {
   const { target, counters, release } = await lockedDatabase()
   const path = await fileOf(text)
   const { ended } = startCommand(target, ['restore', path, '--continue'])
@@ -205,7 +205,9 @@ it('stops where the file has changed since it was checked, and reports the line 
   expect(errors).toMatch(REACHED)
 })
 
-it('reports what the database refuses, and goes on when it no longer does', { tags: 'quick' }, async () => {
+it('nth restore: reports what the database refuses, and goes on when it no longer does', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   await query(
     target,
@@ -226,7 +228,7 @@ Restored up to line 1201, and perhaps some lines after it. Repeat the command wi
   })
 })
 
-it('reports how many numbers an interrupted restore has advanced', async () => {
+it('nth restore: reports how many numbers an interrupted restore has advanced', async () => {
   const target = await freshDatabase()
   expect((await restored(target, text)).code).toBe(0)
   const { database, ...rest } = target
@@ -255,7 +257,7 @@ it('reports how many numbers an interrupted restore has advanced', async () => {
 const MOVED =
   /^Interrupted\. Moved on by 7: (\d+) counters, 0 sequence groups, and perhaps up to 500 more of both\. A repeat moves them once more\.\n$/
 
-it('says only what it has done when it has moved many numbers on', async () => {
+it('nth restore: says only what it has done when it has moved many numbers on', async () => {
   const target = await freshDatabase()
   expect((await restored(target, text)).code).toBe(0)
   expect(await runCommand(target, ['restore', '--advance', '7'])).toMatchObject({
@@ -299,7 +301,7 @@ it.each<[string, Line[], string]>([
     ],
     'Line 2: definition: Argument "definition.startValue" makes startValue 9 higher than maxValue 3.\n',
   ],
-])('applies nothing if a file has %s', async (_, lines, message) => {
+])('nth restore: applies nothing if a file has %s', async (_, lines, message) => {
   const target = await freshDatabase()
   expect(await restored(target, fileWith([...lines, counterLine('b', 1)]))).toMatchObject({
     code: 1,

@@ -42,26 +42,31 @@ const demos: [path: string, act: (window: Window) => Promise<unknown>, result: s
   ],
 ]
 
-it.each(demos)('asks for a key on %s of a protected server, and works with it', async (path, act, result) => {
-  const { url } = await startProtected()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}${path}`)
-  if (path === '/invoice') await press(window, 'Begin an invoice')
-  await says(window, 'This server asks for an API key.')
-  await useKey(window, 'a-wrong-key-of-somebody-else-0123456789')
-  if (path === '/invoice') await press(window, 'Try again')
-  await expect
-    .poll(() => window.getByRole('alert').allTextContents())
-    .not.toContain('This server asks for an API key.')
-  await useKey(window, ADMIN_KEY)
-  await says(window, 'This tab uses an API key.')
-  await act(window)
-  await says(window, result)
-  expect(await window.evaluate(() => sessionStorage.getItem('nth-key'))).toBe(ADMIN_KEY)
-  expect(await window.evaluate(() => localStorage.length)).toBe(0)
-})
+it.each(demos)(
+  'protected pages: asks for a key on %s of a protected server, and works with it',
+  async (path, act, result) => {
+    const { url } = await startProtected()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${url}${path}`)
+    if (path === '/invoice') await press(window, 'Begin an invoice')
+    await says(window, 'This server asks for an API key.')
+    await useKey(window, 'a-wrong-key-of-somebody-else-0123456789')
+    if (path === '/invoice') await press(window, 'Try again')
+    await expect
+      .poll(() => window.getByRole('alert').allTextContents())
+      .not.toContain('This server asks for an API key.')
+    await useKey(window, ADMIN_KEY)
+    await says(window, 'This tab uses an API key.')
+    await act(window)
+    await says(window, result)
+    expect(await window.evaluate(() => sessionStorage.getItem('nth-key'))).toBe(ADMIN_KEY)
+    expect(await window.evaluate(() => localStorage.length)).toBe(0)
+  },
+)
 
-it('uses the key of the tab on all pages, until it is forgotten', { tags: 'quick' }, async () => {
+it('protected pages: uses the key of the tab on all pages, until it is forgotten', {
+  tags: 'quick',
+}, async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/shop`)
@@ -78,7 +83,7 @@ it('uses the key of the tab on all pages, until it is forgotten', { tags: 'quick
   expect(await window.evaluate(() => sessionStorage.getItem('nth-key'))).toBeNull()
 })
 
-it('asks for another key where that of the tab may read and not buy', async () => {
+it('protected pages: asks for another key where that of the tab may read and not buy', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'booksales' }])
   const { openWindow } = await openBrowser()
@@ -93,7 +98,7 @@ it('asks for another key where that of the tab may read and not buy', async () =
   await says(window, 'You just bought copy 1 of Bulldozer')
 })
 
-it('sells the books that the key is for, beside others that it is not for', async () => {
+it('protected pages: sells the books that the key is for, beside others that it is not for', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([
     { scopes: ['READ', 'ADD'], namespace: 'booksales', names: ['Bulldozer', 'Red Horse Hill'] },
