@@ -102,7 +102,7 @@ it('nth restore: restores everything, with API keys and idempotency keys', async
   expect(copy.faults).toEqual([])
 })
 
-it('nth restore: advances numbers once past those that were issued after the backup, and lists the others', {
+it('nth restore --advance: moves numbers on once past those that were issued after the backup, and lists the others', {
   tags: 'slow',
 }, async () => {
   const before = await freshDatabase()

@@ -20,7 +20,7 @@ import {
 
 const inDefault = (name: string) => ({ namespace: 'default', name })
 
-it('nth export: writes names and values as CSV, and reads them again', async () => {
+it('nth export --format csv: writes names and values, and reads them again', async () => {
   const [one, other] = [await freshDatabase(), await freshDatabase()]
   const { counters, sequences } = openTestNth(one)
   const names = ['plain', 'a,b', 'say "n"', ' space ', '\u2028', '\ufeff']
@@ -51,7 +51,7 @@ it('nth export: writes names and values as CSV, and reads them again', async () 
   })
 })
 
-it('nth export: escapes names that a spreadsheet would take for formulas, and reads them again', async () => {
+it('nth export --format csv: escapes names that a spreadsheet would take for formulas, and reads them again', async () => {
   const [one, other] = [await freshDatabase(), await freshDatabase()]
   const { counters, sequences } = openTestNth(one)
   const names = [
@@ -106,7 +106,7 @@ it.each([
   ['\ufeff"sep=\t"\nname\tvalue\nhome\t12\na,b\t3\n', 'default'],
   ['\ufeffname\tvalue\r\nhome\t12\r\na,b\t3\r\n', 'default'],
   ['namespace,name,value\nhits,home,12\nhits,"a,b",3\n', 'hits'],
-])('reads the CSV of a hit counter: %j', async (csv, namespace) => {
+])('nth import: reads the CSV of a hit counter, %j', async (csv, namespace) => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   expect((await runCommand(target, ['import', '-'], csv)).errors).toBe('Counters: 2 created.\n')
@@ -116,7 +116,7 @@ it.each([
   expect([change.value, change.valuesIn?.DAY]).toEqual([13, 1])
 })
 
-it('nth export: writes a file whole or not at all, and ends quietly when its reader does', async () => {
+it('nth export --output: writes a file whole or not at all, and ends quietly when its reader does', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(inDefault('a'), 1)
@@ -177,7 +177,7 @@ it('nth export: says which formats there are', async () => {
   expect(await failureOf(run, ['--format', 'xml'])).toBe('--format must be jsonl or csv; it is "xml".')
 })
 
-it('nth export: writes to a pipe, and to nothing else that is there', async () => {
+it('nth export --output: writes to a pipe, and to nothing else that is there', async () => {
   const target = await freshDatabase()
   const directory = await temporaryDirectory()
   const [pipe = '', file = '', link = '', dangling = ''] = ['pipe', 'file', 'link', 'dangling'].map((name) =>

@@ -142,7 +142,7 @@ it.each<[string | Buffer, ...string[]]>([
     fileWith([counterLine('a', 1), counterLine('b', 1)]).replace(/.*"a".*\n/, ''),
     'Line 3: the export wrote 2 lines between the first and this one, but the file has 1.',
   ],
-])('says what is wrong with a file: %#', async (text, ...faults) => {
+])('nth import: says what is wrong with a file, %#', async (text, ...faults) => {
   const source = await openFile(await fileOf(text))
   onTestFinished(source.close)
   const last = `Nothing was applied. Faults: ${faults.length}.`

@@ -244,7 +244,7 @@ it('nth import: raises a group in the period that its line names: the present on
   expect((await sequences.read({ ...NAME, name: 't' })).definition).toBeUndefined()
 })
 
-it('nth import: exports a line of CSV for the present period, and one for the latest if that is later', async () => {
+it('nth export --format csv: has a line for the present period, and one for the latest if that is later', async () => {
   const { sequences, target } = await open()
   const present = periodKeyOf('MONTH', 'UTC', new Date())
   await sequences.define(NAME, { restartEvery: 'MONTH', format: '{yyyy}{MM}-{group}/{value}' })

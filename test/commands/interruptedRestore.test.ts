@@ -228,7 +228,7 @@ Restored up to line 1201, and perhaps some lines after it. Repeat the command wi
   })
 })
 
-it('nth restore: reports how many numbers an interrupted restore has advanced', async () => {
+it('nth restore --advance: reports how many numbers it has moved on when it is interrupted', async () => {
   const target = await freshDatabase()
   expect((await restored(target, text)).code).toBe(0)
   const { database, ...rest } = target
@@ -257,7 +257,7 @@ it('nth restore: reports how many numbers an interrupted restore has advanced', 
 const MOVED =
   /^Interrupted\. Moved on by 7: (\d+) counters, 0 sequence groups, and perhaps up to 500 more of both\. A repeat moves them once more\.\n$/
 
-it('nth restore: says only what it has done when it has moved many numbers on', async () => {
+it('nth restore --advance: says only what it has done when it has moved many numbers on', async () => {
   const target = await freshDatabase()
   expect((await restored(target, text)).code).toBe(0)
   expect(await runCommand(target, ['restore', '--advance', '7'])).toMatchObject({

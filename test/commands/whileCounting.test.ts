@@ -13,7 +13,7 @@ stopClock()
 
 const inDefault = (name: string) => ({ namespace: 'default', name })
 
-it('nth import: exports a consistent snapshot while callers count: counters that are equal at each commit are equal in it', {
+it('nth export: is a consistent snapshot while callers count: counters that are equal at each commit are equal in it', {
   tags: 'slow',
 }, async () => {
   const target = await freshDatabase()

@@ -161,7 +161,7 @@ it('nth check: names the settings that a session ignores', { tags: 'quick' }, as
 it.each([
   [183784000, '2 days ahead of'],
   [-3780000, '63 minutes behind'],
-])('says how far apart the clocks are: %s ms', async (skewMs, text) => {
+])('nth check: says how far apart the clocks are, %s ms', async (skewMs, text) => {
   const target = await startProxy(await freshDatabase(), (statement) =>
     statement.includes('utc_timestamp(3) as value')
       ? { instead: statement.replace(' as value', ` + interval ${skewMs}000 microsecond as value`) }
@@ -171,7 +171,7 @@ it.each([
   expect(findings.clock).toMatch(new RegExp(`^warning: the database is ${text} this machine`))
 })
 
-it('nth check: says at the start which right is missing, as the check does', async () => {
+it('nth start: says which right is missing, as nth check does', async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, ...appOf(target))
   const environment = { DATABASE_URL: urlOf({ ...target, user: 'app', password: 'secret' }) }

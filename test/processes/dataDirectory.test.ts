@@ -25,16 +25,19 @@ it.each(['/proc/nth/deep/below', '/dev/null/nth'])(
   },
 )
 
-it.each(['770', '707', '1777'])('refuses a directory that others may write to: mode %s', async (mode) => {
-  const directory = await dataDirectory()
-  const before = await readdir(directory)
-  await chmod(directory, Number.parseInt(mode, 8))
-  expect(await refusal(directory)).toContain(
-    `Other users can write to the data directory ${directory}. Remove that permission (chmod go-w ${directory})`,
-  )
-  // Nothing was left in it.
-  expect(await readdir(directory)).toEqual(before)
-})
+it.each(['770', '707', '1777'])(
+  'NTH_DATA_DIR: refuses a directory that others may write to, mode %s',
+  async (mode) => {
+    const directory = await dataDirectory()
+    const before = await readdir(directory)
+    await chmod(directory, Number.parseInt(mode, 8))
+    expect(await refusal(directory)).toContain(
+      `Other users can write to the data directory ${directory}. Remove that permission (chmod go-w ${directory})`,
+    )
+    // Nothing was left in it.
+    expect(await readdir(directory)).toEqual(before)
+  },
+)
 
 // Only root can give a directory away.
 it.skipIf(process.getuid?.() !== 0)(
@@ -51,7 +54,7 @@ it.skipIf(process.getuid?.() !== 0)(
   },
 )
 
-it('NTH_DATA_DIR: reports why a server could not create a database, with the server’s own message', {
+it('private server: reports why a server could not create a database, with the server’s own message', {
   tags: 'quick',
 }, async () => {
   const directory = await temporaryDirectory()

@@ -65,7 +65,9 @@ it.each([[['--help']], [['check']], [['keys', 'create', '--label', 'x', '--allow
   },
 )
 
-it('full output: moves all numbers on although nobody reads what it prints', { tags: 'quick' }, async () => {
+it('nth restore --advance: moves all numbers on although nobody reads what it prints', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   for (const n of upTo(40)) {

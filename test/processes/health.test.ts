@@ -22,7 +22,7 @@ async function ask(url: string, path: string, options: RequestInit = {}) {
   return { status: response.status, ...rest, ...(error && { message: error.message }) }
 }
 
-it('GET /ready: says that it lives and is ready, to anyone', async () => {
+it('GET /health and /ready: say that it lives and is ready, to anyone', async () => {
   const { url } = await startProtected()
   const foreign = { headers: { origin: 'https://other.example', authorization: 'Bearer nth_wrong' } }
   for (const options of [{}, foreign]) {
@@ -68,7 +68,7 @@ it('GET /ready: is not ready, but still counts, while it shuts down', async () =
   expect(counted).toMatchObject({ status: 200, data: { increment: { value: 1 } } })
 })
 
-it('GET /ready: ends each connection with its answer once it shuts down, so that the next request takes another one', async () => {
+it('shutdown: ends each connection with its answer, so that the next request takes another one', async () => {
   const gate = createGate()
   const { url, drain } = await openServer(gate.around(openTestNth(await freshDatabase())))
   const connectionOf = async (query: string) => {
@@ -87,7 +87,7 @@ it('GET /ready: ends each connection with its answer once it shuts down, so that
   expect(await inFlight).toBe('close')
 })
 
-it('GET /ready: fails its check of readiness for a while before it shuts down, with all workers', {
+it('NTH_DRAIN_DELAY_MS: is not ready for a while before it shuts down, with all workers', {
   tags: 'slow',
 }, async () => {
   const environment = {
@@ -105,7 +105,7 @@ it('GET /ready: fails its check of readiness for a while before it shuts down, w
   expect(performance.now() - began).toBeGreaterThan(3900)
 })
 
-it('GET /ready: gives up what keeps it from shutting down in time', async () => {
+it('NTH_SHUTDOWN_TIMEOUT_MS: gives up what keeps it from shutting down in time', async () => {
   const environment = { DATABASE_URL: urlOf(await freshDatabase()), NTH_SHUTDOWN_TIMEOUT_MS: '1000' }
   const { url, child, exited, errors } = await startNth(environment)
   // A request that never arrives as a whole.

@@ -368,7 +368,7 @@ it.each([
   ['BEFORE', undefined],
   ['AFTER', 'BEFORE_AND_AFTER'],
   ['BEFORE_AND_AFTER', undefined],
-])('DATABASE_URL with hosts: makes the consistency %s of a replication group %s', (set, expected) => {
+])('replication group: makes the consistency %s of a replication group %s', (set, expected) => {
   const settings = causalSettings(new Map([['group_replication_consistency', set]]))
   expect(settings).toEqual(expected ? [`set session group_replication_consistency = '${expected}'`] : [])
 })

@@ -23,7 +23,7 @@ async function started(more: Record<string, string> = {}) {
   return { nth, admin: as(nth, ADMIN_KEY), lines }
 }
 
-it('log: logs a line for each request that failed, without what it was sent', { tags: 'quick' }, async () => {
+it('log: has a line for each request that failed, without what it was sent', { tags: 'quick' }, async () => {
   const { nth, admin, lines } = await started()
   const query = 'query Wrong($name: String!) { counter(name: $name) { value } }'
   const headers = { 'x-request-id': 'from-the-proxy' }
@@ -52,7 +52,7 @@ it('log: logs a line for each request that failed, without what it was sent', { 
   expect(nth.output()).not.toContain(secret)
 })
 
-it('log: returns the ID under which a failure was logged', async () => {
+it('x-request-id: is returned with a failure, under which it was logged', async () => {
   const { nth, lines } = await started()
   const ask = async (init: RequestInit) =>
     (await fetch(`${nth.url}/graphql`, init)).headers.get('x-request-id')
@@ -70,7 +70,7 @@ it('log: returns the ID under which a failure was logged', async () => {
   expect(ids[4]).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-it('log: logs at the configured level', async () => {
+it('NTH_LOG_LEVEL: is the level of the log', async () => {
   const all = await started({ NTH_LOG_LEVEL: 'debug' })
   await all.admin.send('query Fine { counter(name: "a") { value } }')
   await expect
@@ -100,7 +100,7 @@ it('log: prints nothing but JSON where the output is no terminal, at any level',
   expect(JSON.parse(refused.raw())).toMatchObject({ level: 60, msg: expect.stringMatching(/^PORT must be/) })
 })
 
-it('log: logs who changed what by hand, and no addition', { tags: 'quick' }, async () => {
+it('audit log: says who changed what by hand, and no addition', { tags: 'quick' }, async () => {
   const { nth, admin, lines } = await started()
   const audited = () => lines().filter(({ msg }) => msg === 'Audit')
   const headers = { 'x-request-id': 'from-the-proxy' }
@@ -197,7 +197,7 @@ it('log: says why a token is refused, or its issuer’s keys are missing, withou
   })
 })
 
-it('log: logs the stack of what is wrong with the database once, however many requests meet it', async () => {
+it('log: has the stack of what is wrong with the database once, however many requests meet it', async () => {
   const target = await freshDatabase()
   const { nth, admin, lines } = await started({ DATABASE_URL: urlOf(target) })
   await query(target, 'drop table leaderboard_block, leaderboard, counter_value')

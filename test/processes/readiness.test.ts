@@ -154,7 +154,7 @@ for (const [name, reason, tags, fault] of faults)
     expect(warnings).toEqual([outage, 'Database available again.', outage, 'Database available again.'])
   })
 
-it('readiness: stays ready, and says that it is busy, while slow reads use all connections', async () => {
+it('GET /ready: stays ready, and says that it is busy, while slow reads use all connections', async () => {
   let holdsUp = false
   let checks = 0
   const { release, released } = held()
@@ -188,7 +188,7 @@ function held() {
   return { release, released }
 }
 
-it('readiness: is not ready while its main writer gets no answer, and the check does not either', async () => {
+it('GET /ready: is not ready while its main writer gets no answer, and the check does not either', async () => {
   const { release, released } = held()
   let isStuck = false
   const target = await startProxy(await freshDatabase(), async (statement): Promise<Delivery> => {
@@ -210,7 +210,7 @@ it('readiness: is not ready while its main writer gets no answer, and the check 
   await expect.poll(() => databaseState()).toMatchObject({ isAvailable: true })
 })
 
-it('readiness: writes only where nothing was written for five seconds, and at most once a second, a row of no writer', async () => {
+it('health check: writes only where nothing was written for five seconds, and at most once a second, a row of no writer', async () => {
   const statements: string[] = []
   const target = await startProxy(await freshDatabase(), (statement) => {
     statements.push(statement.trim())
@@ -263,7 +263,7 @@ function setClockByHand(): void {
 const REFUSED = Object.assign(new Error('Too many connections'), { errno: ER.CON_COUNT_ERROR })
 const FULL = Object.assign(new Error('The table is full'), { errno: ER.RECORD_FILE_FULL })
 
-it('readiness: does not count conflicts, locked rows and refused changes, nor one failure', async () => {
+it('health check: does not count conflicts, locked rows and refused changes, nor one failure', async () => {
   const { health, flush, said } = openHealth()
   for (const kind of ['conflict', 'conflict', 'locked', 'notLocked', 'broken', 'fault', 'stale'])
     flush(kind, REFUSED)
@@ -279,7 +279,7 @@ it('readiness: does not count conflicts, locked rows and refused changes, nor on
   await expect(health.check()).rejects.toThrow('Database unavailable: too many connections.')
 })
 
-it('readiness: counts the success of a pool while there are too many connections for a check', async () => {
+it('health check: counts the success of a pool while there are too many connections for a check', async () => {
   const { health, state, said } = openHealth()
   setClockByHand()
   state.error = REFUSED
@@ -295,7 +295,7 @@ it('readiness: counts the success of a pool while there are too many connections
   await expect(health.check()).rejects.toThrow('Database unavailable: too many connections.')
 })
 
-it('readiness: fails with its first check while the main writer gets no answer, and goes on if that check succeeds', async () => {
+it('health check: fails with its first check while the main writer gets no answer, and goes on if that check succeeds', async () => {
   setClockByHand()
   const { health, flush, state } = openHealth()
   flush('committed')
@@ -308,7 +308,7 @@ it('readiness: fails with its first check while the main writer gets no answer, 
   await expect(health.check()).rejects.toThrow('Database unavailable: unreachable.')
 })
 
-it('readiness: keeps its connection while the checks succeed, and opens another one for each while something fails', async () => {
+it('health check: keeps its connection while the checks succeed, and opens another one for each while something fails', async () => {
   setClockByHand()
   const { health, flush, state } = openHealth()
   const check = async () => {
@@ -324,14 +324,14 @@ it('readiness: keeps its connection while the checks succeed, and opens another 
   expect(await check()).toBe(opened)
 })
 
-it('readiness: finds out that its database is available again though nobody asks and nothing is flushed', async () => {
+it('health check: finds out that its database is available again though nobody asks and nothing is flushed', async () => {
   const { flush, said } = openHealth()
   for (const _ of upTo(2)) flush('lost', REFUSED)
   expect(said).toEqual([expect.stringContaining('unavailable: too many connections (')])
   await expect.poll(() => said).toContain('Database available again.')
 })
 
-it('readiness: says that the disk is full until no change has failed for that for ten seconds, whatever else succeeds or fails', async () => {
+it('health check: says that the disk is full until no change has failed for that for ten seconds, whatever else succeeds or fails', async () => {
   setClockByHand()
   const { health, flush, state, said } = openHealth()
   const checkAfter = (ms: number) => {
@@ -352,7 +352,7 @@ it('readiness: says that the disk is full until no change has failed for that fo
   expect(await checkAfter(10_001)).toBe('Database unavailable: too many connections.')
 })
 
-it('readiness: logs two outages in a minute, however often the state changes, and one that lasts later', async () => {
+it('health check: logs two outages in a minute, however often the state changes, and one that lasts later', async () => {
   setClockByHand()
   const { health, flush, state, said } = openHealth()
   const fail = () => upTo(2).map(() => flush('lost', REFUSED))

@@ -227,7 +227,7 @@ it.each([
   [{ PORT: '1', WORKERS: '1' }, 'PORT'],
   [{ PORT: '1', WORKERS: '2' }, 'PORT'],
   [{ NTH_METRICS_PORT: '1' }, 'NTH_METRICS_PORT'],
-])('says that it may not use a low port: %j', async (environment, variable) => {
+])('nth start: says that it may not use a low port, %j', async (environment, variable) => {
   const nth = spawnNth({ DATABASE_URL: urlOf(await freshDatabase()), ...environment }, UNPRIVILEGED)
   expect(await nth.exited).toBe(1)
   expect(nth.errors()).toBe(
