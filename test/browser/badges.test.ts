@@ -17,9 +17,7 @@ const TEXTS = [
 ]
 const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social']
 
-it('badge: is valid XML that shows the whole text in its title, and the image of a page, whatever the text', {
-  tags: 'quick',
-}, async () => {
+it('badge: is valid XML that shows the whole text in its title, and the image of a page, whatever the text', async () => {
   const { window, url, ask } = await openPage('/nope')
   for (const text of TEXTS) {
     await ask('mutation ($text: String!) { increment(name: $text) { value } }', { text })

@@ -122,9 +122,7 @@ it('console: keeps a change whose answer was lost over a reload, and makes it on
   expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(8)
 })
 
-it('console: lets the keyboard choose the period of a chart and one of its bars, and announces its total', {
-  tags: 'quick',
-}, async () => {
+it('console: lets the keyboard choose the period of a chart and one of its bars, and announces its total', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
     first: ['mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }'],
   })
@@ -175,9 +173,7 @@ it('console: moves nothing when a number changes', async () => {
   }
 })
 
-it('console: works with a key that may count in one namespace, from the home page to a change', {
-  tags: 'quick',
-}, async () => {
+it('console: works with a key that may count in one namespace, from the home page to a change', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask(increment('visitors'))
   await admin.ask(increment('secrets', 'other'))

@@ -171,7 +171,9 @@ it('nth restore --advance: moves numbers on once past those that were issued aft
   expect((await copy.counters.read(counter('buyers'))).value).toBe(156)
 })
 
-it('nth restore: restores revisions above those of the backup, though a clock was put back', async () => {
+it('nth restore: restores revisions above those of the backup, though a clock was put back', {
+  tags: 'slow',
+}, async () => {
   const before = await freshDatabase()
   const key = { namespace: 'n', name: 'c' }
   const numbered = { namespace: 'n', sequence: 's', group: 'g' }

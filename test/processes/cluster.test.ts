@@ -1,6 +1,5 @@
 // @module-tag slow
 // @module-tag random
-import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
 import { Hosts } from '../../src/mysql/hosts.ts'
 import { untilReady } from '../../src/mysql/ready.ts'
@@ -92,42 +91,6 @@ it('Galera cluster: issues a different number to each caller, whichever of two n
       confirmed,
     )
   }
-})
-
-it('Galera cluster: shows that a transaction of several statements is not all or nothing there without its guard', async () => {
-  const [first, second] = await cluster()
-  await query(
-    first,
-    'create table hits (id int primary key, value bigint not null)',
-    'insert into hits values (1, 0)',
-  )
-  await query(first, 'insert into fence (id, touched_at) values (1, now()), (2, now())')
-  await expect.poll(() => query(second, 'select id from fence').catch(() => [])).toHaveLength(2)
-  let isOver = false
-  const returned: number[] = []
-  const count = async (target: Target, writer: number) => {
-    const connection = await createConnection({ ...target, multipleStatements: true })
-    for (let seq = 0; !isOver; ) {
-      try {
-        const raise = `update fence set seq = ${seq + 1} where id = ${writer} and seq = ${seq}`
-        const [answers] = await connection.query(
-          `start transaction; ${raise}; update hits set value = last_insert_id(value) + 1 where id = 1`,
-        )
-        const [, raised, hit] = Object(answers)
-        await connection.query(`update hits set value = value where id = 1; commit`)
-        if (raised.affectedRows === 1) returned.push(hit.insertId)
-      } catch {
-        await connection.query('rollback')
-      }
-      const [[row]] = Object(await connection.query(`select seq from fence where id = ${writer}`))
-      seq = Number(row.seq)
-    }
-    await connection.end()
-  }
-  const counting = [count(first, 1), count(second, 2)]
-  await expect.poll(() => returned.length - new Set(returned).size).toBeGreaterThan(0)
-  isOver = true
-  await Promise.all(counting)
 })
 
 it('Galera cluster: leaves no transaction open at a node while nobody counts', async () => {

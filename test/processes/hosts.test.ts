@@ -7,14 +7,13 @@ import { causalSettings, hostOf, type Target, type Targets } from '../../src/mys
 import { JOINED } from '../../src/mysql/slots.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { type Delivery, startProxy } from '../support/database/proxy.ts'
 import { onFinished, openOnce } from '../support/openOnce.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
-import { spawnNth, startNth } from '../support/server/nthProcess.ts'
+import { spawnNth } from '../support/server/nthProcess.ts'
 import { PATIENCE_MS } from '../support/soon.ts'
 
-const INCREMENT = 'mutation { increment(name: "a") { value } }'
 const key = (name: string) => ({ namespace: 'n', name })
 
 /** What a proxied server says of itself instead of its own answers. */
@@ -218,18 +217,22 @@ it('DATABASE_URL with hosts: skips servers that now belong to another cluster, w
 it.each<[string, Says | 'nothing']>([
   ['has left its cluster, though it answers as before', node({ wsrep_cluster_status: 'non-Primary' })],
   ['is silent', 'nothing'],
-])('DATABASE_URL with hosts: leaves a node, with all connections, that %s', async (_, says) => {
-  const database = await freshDatabase()
-  const [first, second] = [await server(database, node()), await server(database, node())]
-  const nth = openTestNth([first.target, second.target])
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
-  first.become(says)
-  if (says !== 'nothing')
-    await expect.poll(() => nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
-  expect((await nth.counters.read(key('a'))).value).toBe(2)
-  expect(nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
-})
+])(
+  'DATABASE_URL with hosts: leaves a node, with all connections, that %s',
+  { tags: 'slow' },
+  async (_, says) => {
+    const database = await freshDatabase()
+    const [first, second] = [await server(database, node()), await server(database, node())]
+    const nth = openTestNth([first.target, second.target])
+    expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
+    first.become(says)
+    if (says !== 'nothing')
+      await expect.poll(() => nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
+    expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+    expect((await nth.counters.read(key('a'))).value).toBe(2)
+    expect(nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
+  },
+)
 
 it('DATABASE_URL with hosts: waits for no member of a cluster that did not answer the last time, and uses it when it answers again', async () => {
   const database = await freshDatabase()
@@ -308,7 +311,9 @@ it('DATABASE_URL with hosts: queries all servers again when an answer takes half
   expect(vi.getTimerCount()).toBe(1)
 })
 
-it('DATABASE_URL with hosts: leads those who wait for a connection to the server that is chosen meanwhile', async () => {
+it('DATABASE_URL with hosts: leads those who wait for a connection to the server that is chosen meanwhile', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const [first, second] = [await server(target, node()), await server(target, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -402,17 +407,4 @@ it('DATABASE_URL with hosts: ends the start at once if all servers deny access',
   })
   expect(await exited).toBe(1)
   expect(errors()).toMatch(/^No database server can be used \(.*Access denied.*; .*Access denied/)
-})
-
-it('DATABASE_URL with hosts: is not ready any more once its database went back in time', {
-  tags: 'slow',
-}, async () => {
-  const target = await freshDatabase()
-  const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '3000' })
-  for (let value = 1; value <= 3; value++) expect((await nth.ask(INCREMENT)).increment.value).toBe(value)
-  await query(target, 'update fence set seq = seq - 2', 'update counter_value set value = 1')
-  expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
-  expect((await fetch(`${nth.url}/ready`)).status).toBe(503)
-  expect(nth.errors()).toMatch(/it has \d+ of the \d+ transactions that a writer had committed\./)
-  expect((await query(target, 'select value from counter_value'))[0]?.value).toBe(1)
 })

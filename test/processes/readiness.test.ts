@@ -69,7 +69,7 @@ const faults: [string, string, string[], Fault][] = [
   [
     'is read-only',
     'read-only',
-    ['quick'],
+    [],
     async ({ root }) => {
       await query(root, 'set global read_only = 1')
       return () => query(root, 'set global read_only = 0')

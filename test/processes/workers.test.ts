@@ -1,3 +1,4 @@
+// @module-tag slow
 import { readdir } from 'node:fs/promises'
 import { expect, it } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
