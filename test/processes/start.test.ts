@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { chmod, mkdir, readdir, stat } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createConnection } from 'mysql2/promise'
 import { expect, inject, it, onTestFinished } from 'vitest'
@@ -35,7 +36,8 @@ it('nth start: prints where everything is, and ends everything on a signal, the 
     expect((await nth.ask(INCREMENT)).increment.value).toBe(index + 1)
     expect(await isServerRunning(directory)).toBe(true)
     nth.child.kill(signal)
-    // As npm does with a Ctrl-C.
+    // As npm hands a Ctrl-C on, which the process also received itself: a moment later.
+    await pause(50)
     nth.child.kill(signal)
     expect(await nth.exited).toBe(0)
     expect(await isServerRunning(directory)).toBe(false)
