@@ -29,7 +29,7 @@ it('nth start --help: says how it is configured, and starts nothing', async () =
   const { code, output, errors } = await run('start', '--help')
   expect([code, errors]).toEqual([0, ''])
   const listed = [...output.matchAll(/^ {2}([A-Z_]+) {2}/gm)].map(([, name]) => name)
-  expect(listed.toSorted()).toEqual(VARIABLES.toSorted())
+  expect(listed.toSorted()).toEqual([...VARIABLES.values()].toSorted())
   expect(output).toContain(`(${readConfig({}).writeTimeoutMs})`)
 })
 
