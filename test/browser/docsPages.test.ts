@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { axeFindings } from '../support/browser/axe.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { startService } from '../support/server/service.ts'
 
 const NARROW = { width: 375, height: 740 }
@@ -35,10 +35,8 @@ function faultsOf(window: Window): Promise<string[]> {
 
 const resultsOf = (window: Window) => window.getByRole('search').getByRole('link')
 
-it('scrolls a wide table in itself, by keyboard too, and never the page', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/configuration`, { viewport: NARROW })
+it('docs pages: scrolls a wide table in itself, by keyboard too, and never the page', async () => {
+  const { window } = await openPage('/docs/configuration', { viewport: NARROW })
   await window.getByRole('heading', { name: 'Configuration', level: 1 }).waitFor()
   await window.getByRole('cell', { name: 'NTH_IDEMPOTENCY_TTL_HOURS' }).waitFor()
   const { page, table } = await sidewaysScroll(window)
@@ -50,22 +48,18 @@ it('scrolls a wide table in itself, by keyboard too, and never the page', async 
   expect(window.complaints).toEqual([])
 })
 
-it('lists a page of the reference below its index, and leads to the next one', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/reference`)
+it('docs pages: lists a page of the reference below its index, and leads to the next one', async () => {
+  const { url, window } = await openPage('/docs/reference')
   await window.getByRole('article').getByRole('link', { name: 'increment', exact: true }).click()
   const present = window.getByRole('navigation', { name: 'Documentation' }).locator('[aria-current=page]')
   expect(await present.allTextContents()).toEqual(['increment'])
   await window.getByRole('link', { name: /^Next/ }).click()
   await window.waitForURL(`${url}/docs/reference/uncount`)
-  expect(await axeFindings(window)).toEqual([])
+  await expectAccessible(window)
 })
 
-it('leads to the sections of a page, to its neighbours and to all pages', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`)
+it('docs pages: leads to the sections of a page, to its neighbours and to all pages', async () => {
+  const { window } = await openPage('/docs/')
   await window.getByRole('article').getByRole('link', { name: 'Configuration' }).click()
   const pages = window.getByRole('navigation', { name: 'Documentation' })
   await pages.getByRole('link', { name: 'Limits of a process' }).click()
@@ -80,9 +74,7 @@ it('leads to the sections of a page, to its neighbours and to all pages', async 
 })
 
 it('leads through all pages, in their order: none scrolls sideways or names another server', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`, { viewport: NARROW })
+  const { window } = await openPage('/docs/', { viewport: NARROW })
   const pages = await docsPages(window)
   expect(pages.length).toBeGreaterThan(20)
   const faults: string[] = []
@@ -98,17 +90,15 @@ it('leads through all pages, in their order: none scrolls sideways or names anot
   await window.waitForURL(pages.at(-2) ?? '')
 })
 
-it('has pages that are readable for everyone', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`)
+it('docs pages: has pages that are readable for everyone', async () => {
+  const { window, url } = await openPage('/docs/')
   for (const page of [`${url}/docs/`, `${url}/docs/configuration`, `${url}/docs/readme`]) {
     await window.goto(page)
-    expect(await axeFindings(window)).toEqual([])
+    await expectAccessible(window)
   }
 })
 
-it('lists all pages beside the text where there is room, with the present one in sight', async () => {
+it('docs pages: lists all pages beside the text where there is room, with the present one in sight', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   for (const width of [1280, 1600]) {
@@ -126,10 +116,8 @@ it('lists all pages beside the text where there is room, with the present one in
   }
 })
 
-it('finds sections by keyboard, and loads the search only when somebody searches', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/clients`)
+it('docs pages: finds sections by keyboard, and loads the search only when somebody searches', async () => {
+  const { window, url } = await openPage('/docs/clients')
   const requested: string[] = []
   window.on('request', (request) => {
     if (request.resourceType() === 'script') requested.push(new URL(request.url()).pathname)
@@ -143,7 +131,7 @@ it('finds sections by keyboard, and loads the search only when somebody searches
   const first = resultsOf(window).filter({ has: window.getByText('Security', { exact: true }) })
   expect(await first.first().locator('strong').textContent()).toBe('Limits')
   expect(await first.first().locator('p mark').first().textContent()).toMatch(/^rate$/i)
-  expect(await axeFindings(window)).toEqual([])
+  await expectAccessible(window)
   expect(await resultsOf(window).first().getAttribute('href')).toBe('/docs/errors#rate_limited')
   await window.keyboard.press('ArrowDown')
   await window.keyboard.press('ArrowDown')
@@ -175,10 +163,8 @@ it('finds sections by keyboard, and loads the search only when somebody searches
   expect(window.complaints).toEqual([])
 })
 
-it('says that the search could not be loaded, and tries again', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/`)
+it('docs pages: says that the search could not be loaded, and tries again', async () => {
+  const { window } = await openPage('/docs/')
   await window.route('**/search.js', (route) => route.abort())
   await window.getByRole('searchbox').fill('quota')
   await window.getByText("The search couldn't be loaded.").waitFor()
@@ -187,7 +173,7 @@ it('says that the search could not be loaded, and tries again', async () => {
   await resultsOf(window).getByText('A quota per customer and month').waitFor()
 })
 
-it('copies a block of code, or selects it where the browser allows no more', async () => {
+it('docs pages: copies a block of code, or selects it where the browser allows no more', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const options = { permissions: ['clipboard-read', 'clipboard-write'] }
@@ -206,10 +192,8 @@ it('copies a block of code, or selects it where the browser allows no more', asy
   expect(window.complaints).toEqual([])
 })
 
-it('can be read without JavaScript', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/docs/clients`, { javaScriptEnabled: false })
+it('docs pages: can be read without JavaScript', async () => {
+  const { window, url } = await openPage('/docs/clients', { javaScriptEnabled: false })
   await window.getByText('http://127.0.0.1:4000/client.tgz').waitFor()
   expect(await window.getByRole('searchbox').count()).toBe(0)
   expect(await window.getByRole('button').count()).toBe(0)

@@ -41,7 +41,7 @@ const saltsOf = async (target: Target) =>
     )
   ).map(({ salt }) => salt)
 
-it('keeps subjects, their numbers and how often they count, in a database without them', async () => {
+it('nth export and restore: keeps subjects, their numbers and how often they count, in a database without them', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   const one = openTestNth(before)
   await one.counters.define(likes, { oncePer: 'MONTH', slots: 3, timeZone: 'Europe/Berlin' })
@@ -68,7 +68,7 @@ Subjects of sequence groups: 1 created.
   expect((await other.sequences.nextOnce(tickets, 'bob')).issued.value).toBe(2)
 })
 
-it('writes a file that earlier versions read, if nobody counts once', async () => {
+it('nth export and restore: writes a file that earlier versions read, if nobody counts once', async () => {
   const target = await freshDatabase()
   const { counters, sequences } = openTestNth(target)
   await counters.incrementBy(likes, 1)
@@ -80,7 +80,7 @@ it('writes a file that earlier versions read, if nobody counts once', async () =
   expect((await exported(target)).split('\n')[0]).toContain('"formatVersion":2')
 })
 
-it('leaves forgotten subjects out, and restores those that have counted since', async () => {
+it('nth export and restore: leaves forgotten subjects out, and restores those that have counted since', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   const one = openTestNth(before)
   for (const subject of ['ann', 'bob']) await one.counters.countOnce(likes, subject)
@@ -95,7 +95,7 @@ it('leaves forgotten subjects out, and restores those that have counted since', 
   expect(await other.counters.countOnce(likes, 'bob')).toMatchObject({ value: 12, isAlreadyCounted: false })
 })
 
-it('stops at subjects that belong to nothing in the file', async () => {
+it('nth export and restore: stops at subjects that belong to nothing in the file', async () => {
   const salt = 'ab'.repeat(16)
   const line: Line = {
     type: 'counterSubjects',
@@ -120,7 +120,7 @@ it('stops at subjects that belong to nothing in the file', async () => {
   })
 })
 
-it('exports and restores thousands of subjects of a counter in lines of a thousand', async () => {
+it('nth export and restore: exports and restores thousands of subjects of a counter in lines of a thousand', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase({ isReused: false })]
   const { counters } = openTestNth(before)
   const subjects = upTo(5500).map((n) => `subject ${n}`)
@@ -142,7 +142,7 @@ it('exports and restores thousands of subjects of a counter in lines of a thousa
   expect((await other.read(likes)).value).toBe(5500)
 })
 
-it('restores subjects, and moves no number of theirs on', async () => {
+it('nth export and restore: restores subjects, and moves no number of theirs on', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   const one = openTestNth(before)
   await one.counters.countOnce(likes, 'ann')
@@ -158,7 +158,7 @@ it('restores subjects, and moves no number of theirs on', async () => {
   expect((await other.sequences.nextOnce(tickets, 'bob')).issued.value).toBe(52)
 })
 
-it('restores the results of idempotency keys that were used with a subject', async () => {
+it('nth export and restore: restores the results of idempotency keys that were used with a subject', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   const claimed = (key: string) => ({ claim: claimOf('n', key, []) })
   const callsTo = ({ counters, sequences }: Nth) =>

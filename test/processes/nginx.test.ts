@@ -73,7 +73,7 @@ async function valueIn(url: string): Promise<number> {
 }
 
 it.skipIf(!nginx)(
-  'loses no request while both processes are restarted in turn, and counts none twice',
+  'deploy/nginx.conf: loses no request while both processes are restarted in turn, and counts none twice',
   async () => {
     const { url, restart } = await startPair()
     const numbers: number[] = []
@@ -111,7 +111,7 @@ it.skipIf(!nginx)(
 )
 
 it.skipIf(!nginx)(
-  'counts no request without a key twice, and fails none because a process starts',
+  'deploy/nginx.conf: counts no request without a key twice, and fails none because a process starts',
   async () => {
     const { url, restart } = await startPair()
     let counted = 0
@@ -174,7 +174,7 @@ async function startUpstream(answer: (request: IncomingMessage) => number | unde
 it.skipIf(!nginx).each([
   ['breaks the connection', undefined],
   ['answers 503', 503],
-])('passes a request that a process %s on only with a key', async (_, status) => {
+])('deploy/nginx.conf: passes a request that a process %s on only with a key', async (_, status) => {
   const upstreams = await Promise.all([startUpstream(() => status), startUpstream(() => status)])
   const { url } = await startNginx(
     nginx ?? '',
@@ -190,45 +190,52 @@ it.skipIf(!nginx).each([
   expect(received()).toEqual([undefined, 'k', 'k'])
 })
 
-it.skipIf(!nginx)('passes events on at once, and leads from HTTP to HTTPS', { tags: 'quick' }, async () => {
-  const { url, plainUrl } = await startPair()
-  const redirected = await fetch(`${plainUrl}/graphql?a=b`, { method: 'POST', redirect: 'manual' })
-  expect([redirected.status, redirected.headers.get('location')]).toEqual([
-    308,
-    'https://nth.example/graphql?a=b',
-  ])
-  const events = await subscribe(url, 'subscription { counters(names: ["c"]) { value } }')
-  expect(await soon('the state arrives', events.data())).toEqual({ counters: [{ value: 0 }] })
-  const value = await send(url)
-  expect(await soon('the change arrives', events.data())).toEqual({ counters: [{ value }] })
-  const socket = await openSocket(url)
-  await socket.init()
-  socket.subscribe('1', 'subscription { counters(names: ["c"]) { value } }')
-  expect(await socket.next()).toMatchObject({ payload: { data: { counters: [{ value }] } } })
-  expect((await fetch(`${url}/metrics`)).status).toBe(403)
-})
-
-it.skipIf(!nginx)('answers a body that is much too long with an error that programs can read', async () => {
-  const { url } = await startPair()
-  for (const length of [1_500_000, 3_000_000]) {
-    const headers = { 'content-type': 'application/json' }
-    const body = JSON.stringify({ query: 'x'.repeat(length) })
-    const response = await fetch(`${url}/graphql`, { method: 'POST', headers, body })
-    expect([response.status, await response.json()]).toEqual([
-      413,
-      {
-        errors: [
-          {
-            message: 'A request body may have at most 1000000 bytes; send less at a time.',
-            extensions: { code: 'REQUEST_ENTITY_TOO_LARGE', limit: 1_000_000 },
-          },
-        ],
-      },
+it.skipIf(!nginx)(
+  'deploy/nginx.conf: passes events on at once, and leads from HTTP to HTTPS',
+  { tags: 'quick' },
+  async () => {
+    const { url, plainUrl } = await startPair()
+    const redirected = await fetch(`${plainUrl}/graphql?a=b`, { method: 'POST', redirect: 'manual' })
+    expect([redirected.status, redirected.headers.get('location')]).toEqual([
+      308,
+      'https://nth.example/graphql?a=b',
     ])
-  }
-})
+    const events = await subscribe(url, 'subscription { counters(names: ["c"]) { value } }')
+    expect(await soon('the state arrives', events.data())).toEqual({ counters: [{ value: 0 }] })
+    const value = await send(url)
+    expect(await soon('the change arrives', events.data())).toEqual({ counters: [{ value }] })
+    const socket = await openSocket(url)
+    await socket.init()
+    socket.subscribe('1', 'subscription { counters(names: ["c"]) { value } }')
+    expect(await socket.next()).toMatchObject({ payload: { data: { counters: [{ value }] } } })
+    expect((await fetch(`${url}/metrics`)).status).toBe(403)
+  },
+)
 
-it.skipIf(!nginx)('passes on 1 500 streams, and requests beside them', async () => {
+it.skipIf(!nginx)(
+  'deploy/nginx.conf: answers a body that is much too long with an error that programs can read',
+  async () => {
+    const { url } = await startPair()
+    for (const length of [1_500_000, 3_000_000]) {
+      const headers = { 'content-type': 'application/json' }
+      const body = JSON.stringify({ query: 'x'.repeat(length) })
+      const response = await fetch(`${url}/graphql`, { method: 'POST', headers, body })
+      expect([response.status, await response.json()]).toEqual([
+        413,
+        {
+          errors: [
+            {
+              message: 'A request body may have at most 1000000 bytes; send less at a time.',
+              extensions: { code: 'REQUEST_ENTITY_TOO_LARGE', limit: 1_000_000 },
+            },
+          ],
+        },
+      ])
+    }
+  },
+)
+
+it.skipIf(!nginx)('deploy/nginx.conf: passes on 1 500 streams, and requests beside them', async () => {
   const { url } = await startPair({
     NTH_MAX_STREAMS_PER_CLIENT: '1500',
     NTH_MAX_CONNECTIONS_PER_ADDRESS: '4000',

@@ -9,6 +9,7 @@ import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
 import { type Delivery, startProxy } from '../support/database/proxy.ts'
+import { openOnce } from '../support/openOnce.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
@@ -35,7 +36,7 @@ interface Server {
   app: Target
 }
 
-/** A user that `read_only` holds for. */
+/** A server, the same for all tests of this file, with a user that `read_only` holds for. */
 async function ownServer(): Promise<Server> {
   const directory = await temporaryDirectory()
   const { target: root, close } = await privateServer(directory)
@@ -53,10 +54,12 @@ async function killAppConnections(root: Target): Promise<number> {
 /** Brings a fault about, and returns what ends it. */
 type Fault = (server: Server) => Promise<() => Promise<unknown>>
 
-const faults: [string, string, Fault][] = [
+/** What happens to the database, why it is then unavailable, and the tags of the test. */
+const faults: [string, string, string[], Fault][] = [
   [
     'is locked for a backup',
     'read-only',
+    [],
     async ({ root }) => {
       const connection = await connectionTo(root)
       await connection.query('flush tables with read lock')
@@ -66,6 +69,7 @@ const faults: [string, string, Fault][] = [
   [
     'is read-only',
     'read-only',
+    [],
     async ({ root }) => {
       await query(root, 'set global read_only = 1')
       return () => query(root, 'set global read_only = 0')
@@ -74,6 +78,7 @@ const faults: [string, string, Fault][] = [
   [
     'has another password',
     'access denied',
+    [],
     async ({ root }) => {
       await query(root, "alter user app@localhost identified by 'new'")
       await killAppConnections(root)
@@ -83,6 +88,7 @@ const faults: [string, string, Fault][] = [
   [
     'has no connection left',
     'too many connections',
+    [],
     async ({ root }) => {
       // The least that it can be set to.
       await query(root, 'create user if not exists other@localhost', 'set global max_connections = 10')
@@ -97,12 +103,16 @@ const faults: [string, string, Fault][] = [
         return left
       }
       await expect.poll(takeAll).toBe(0)
-      return () => Promise.all(others.map((other) => other.end()))
+      return async () => {
+        await Promise.all(others.map((other) => other.end()))
+        await query(root, 'set global max_connections = 151')
+      }
     },
   ],
   [
     'is stopped',
     'unreachable',
+    ['quick'],
     async (server) => {
       await server.stop()
       return async () => {
@@ -112,39 +122,39 @@ const faults: [string, string, Fault][] = [
   ],
 ]
 
-it.each(faults)('is not ready while its database %s, idle or not, and says why', async (_, reason, fault) => {
-  const server = await ownServer()
-  const { url, send, warnings } = await startService({ target: server.app, writeTimeoutMs: 2000 })
-  const unavailable = { status: 503, reason: `Database unavailable: ${reason}.` }
-  const increment = () => send('mutation { increment(name: "c") { value } }')
-  await increment()
-  for (const changes of [() => undefined, increment]) {
-    expect(await ready(url)).toMatchObject({ status: 'ready' })
-    const end = await fault(server)
-    void changes()
-    await expect.poll(() => ready(url)).toEqual(unavailable)
-    await end()
-    await expect.poll(() => ready(url)).toMatchObject({ status: 'ready' })
-    await expect.poll(increment).not.toHaveProperty('errors')
-  }
-  const outage = expect.stringMatching(new RegExp(`^Database unavailable: ${reason} \\(.+\\)\\.$`))
-  expect(warnings).toEqual([outage, 'Database available again.', outage, 'Database available again.'])
-})
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
+const CHANGES = `mutation { a: increment(name: "c") { value } b: reset(name: "new") { value } c: nextInSequence(name: "s") { value } }`
 
-it('says without any request that its database can be written again', async () => {
-  const { root, app } = await ownServer()
-  const { refusal, send, warnings } = await startService({ target: app, writeTimeoutMs: 1000 })
-  const increment = 'mutation { increment(name: "c") { value } }'
-  await send(increment)
-  await query(root, 'set global read_only = 1')
-  expect(await refusal(increment)).toMatchObject({ code: 'UNAVAILABLE' })
-  await query(root, 'set global read_only = 0')
-  await expect
-    .poll(() => warnings)
-    .toEqual([expect.stringContaining('unavailable: read-only ('), 'Database available again.'])
-})
+for (const [name, reason, tags, fault] of faults)
+  it(`GET /ready: is not ready while its database ${name}, idle or not, says why, and changes are refused`, {
+    tags,
+  }, async () => {
+    const server = await openOnce(ownServer)
+    const { url, send, warnings } = await startService({ target: server.app, writeTimeoutMs: 500 })
+    await send(INCREMENT)
+    for (const isBusy of [false, true]) {
+      expect(await ready(url)).toMatchObject({ status: 'ready' })
+      const end = await fault(server)
+      if (isBusy) {
+        const { data, errors } = await send(CHANGES)
+        expect(data).toEqual({ a: null, b: null, c: null })
+        expect(errors?.map(({ extensions }) => extensions)).toEqual(
+          Array(3).fill({ code: 'UNAVAILABLE', retryAfterMs: 1000, retryable: true }),
+        )
+      }
+      await expect.poll(() => ready(url)).toEqual({ status: 503, reason: `Database unavailable: ${reason}.` })
+      expect((await fetch(`${url}/health`)).status).toBe(200)
+      await end()
+      // Without a request in between.
+      await expect.poll(() => warnings.at(-1)).toBe('Database available again.')
+      expect(await ready(url)).toMatchObject({ status: 'ready' })
+      await expect.poll(() => send(INCREMENT)).not.toHaveProperty('errors')
+    }
+    const outage = expect.stringMatching(new RegExp(`^Database unavailable: ${reason} \\(.+\\)\\.$`))
+    expect(warnings).toEqual([outage, 'Database available again.', outage, 'Database available again.'])
+  })
 
-it('stays ready, and says that it is busy, while slow reads use all connections', async () => {
+it('GET /ready: stays ready, and says that it is busy, while slow reads use all connections', async () => {
   let holdsUp = false
   let checks = 0
   const { release, released } = held()
@@ -178,7 +188,7 @@ function held() {
   return { release, released }
 }
 
-it('is not ready while its main writer gets no answer, and the check does not either', async () => {
+it('GET /ready: is not ready while its main writer gets no answer, and the check does not either', async () => {
   const { release, released } = held()
   let isStuck = false
   const target = await startProxy(await freshDatabase(), async (statement): Promise<Delivery> => {
@@ -200,7 +210,7 @@ it('is not ready while its main writer gets no answer, and the check does not ei
   await expect.poll(() => databaseState()).toMatchObject({ isAvailable: true })
 })
 
-it('writes only where nothing was written for five seconds, and at most once a second, a row of no writer', async () => {
+it('health check: writes only where nothing was written for five seconds, and at most once a second, a row of no writer', async () => {
   const statements: string[] = []
   const target = await startProxy(await freshDatabase(), (statement) => {
     statements.push(statement.trim())
@@ -253,7 +263,7 @@ function setClockByHand(): void {
 const REFUSED = Object.assign(new Error('Too many connections'), { errno: ER.CON_COUNT_ERROR })
 const FULL = Object.assign(new Error('The table is full'), { errno: ER.RECORD_FILE_FULL })
 
-it('does not count conflicts, locked rows and refused changes, nor one failure', async () => {
+it('health check: does not count conflicts, locked rows and refused changes, nor one failure', async () => {
   const { health, flush, said } = openHealth()
   for (const kind of ['conflict', 'conflict', 'locked', 'notLocked', 'broken', 'fault', 'stale'])
     flush(kind, REFUSED)
@@ -269,7 +279,7 @@ it('does not count conflicts, locked rows and refused changes, nor one failure',
   await expect(health.check()).rejects.toThrow('Database unavailable: too many connections.')
 })
 
-it('counts the success of a pool while there are too many connections for a check', async () => {
+it('health check: counts the success of a pool while there are too many connections for a check', async () => {
   const { health, state, said } = openHealth()
   setClockByHand()
   state.error = REFUSED
@@ -285,7 +295,7 @@ it('counts the success of a pool while there are too many connections for a chec
   await expect(health.check()).rejects.toThrow('Database unavailable: too many connections.')
 })
 
-it('fails with its first check while the main writer gets no answer, and goes on if that check succeeds', async () => {
+it('health check: fails with its first check while the main writer gets no answer, and goes on if that check succeeds', async () => {
   setClockByHand()
   const { health, flush, state } = openHealth()
   flush('committed')
@@ -298,7 +308,7 @@ it('fails with its first check while the main writer gets no answer, and goes on
   await expect(health.check()).rejects.toThrow('Database unavailable: unreachable.')
 })
 
-it('keeps its connection while the checks succeed, and opens another one for each while something fails', async () => {
+it('health check: keeps its connection while the checks succeed, and opens another one for each while something fails', async () => {
   setClockByHand()
   const { health, flush, state } = openHealth()
   const check = async () => {
@@ -314,14 +324,14 @@ it('keeps its connection while the checks succeed, and opens another one for eac
   expect(await check()).toBe(opened)
 })
 
-it('finds out that its database is available again though nobody asks and nothing is flushed', async () => {
+it('health check: finds out that its database is available again though nobody asks and nothing is flushed', async () => {
   const { flush, said } = openHealth()
   for (const _ of upTo(2)) flush('lost', REFUSED)
   expect(said).toEqual([expect.stringContaining('unavailable: too many connections (')])
   await expect.poll(() => said).toContain('Database available again.')
 })
 
-it('says that the disk is full until no change has failed for that for ten seconds, whatever else succeeds or fails', async () => {
+it('health check: says that the disk is full until no change has failed for that for ten seconds, whatever else succeeds or fails', async () => {
   setClockByHand()
   const { health, flush, state, said } = openHealth()
   const checkAfter = (ms: number) => {
@@ -342,7 +352,7 @@ it('says that the disk is full until no change has failed for that for ten secon
   expect(await checkAfter(10_001)).toBe('Database unavailable: too many connections.')
 })
 
-it('logs two outages in a minute, however often the state changes, and one that lasts later', async () => {
+it('health check: logs two outages in a minute, however often the state changes, and one that lasts later', async () => {
   setClockByHand()
   const { health, flush, state, said } = openHealth()
   const fail = () => upTo(2).map(() => flush('lost', REFUSED))

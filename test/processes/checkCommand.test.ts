@@ -1,6 +1,4 @@
 // @module-tag slow
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
@@ -10,35 +8,16 @@ import { startProxy } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 import { copyWithMigration } from '../support/server/releases.ts'
-
-const ROOT = join(import.meta.dirname, '../..')
-
-/** Runs a command without arguments. */
-function run(command: string, environment: Record<string, string>, directory = ROOT) {
-  const env = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    NTH_DATABASE_MEMORY_MB: '128',
-    ...environment,
-  }
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    execFile(
-      process.execPath,
-      ['dist/bundle/main.js', command],
-      { cwd: directory, env },
-      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
-    )
-  })
-}
+import { runNth } from '../support/server/transfer.ts'
 
 /** Runs `nth check`. Findings are by subject: their level and message. */
-async function check(environment: Record<string, string>, directory = ROOT) {
-  const { code, stdout, stderr } = await run('check', environment, directory)
-  const all = stdout.split('\n').flatMap((line) => {
+async function check(environment: Record<string, string>, directory?: string) {
+  const { code, output, errors } = await runNth(['check'], environment, directory)
+  const all = output.split('\n').flatMap((line) => {
     const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
     return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
   })
-  return { code, findings: Object.fromEntries(all), all, stderr }
+  return { code, findings: Object.fromEntries(all), all, errors }
 }
 
 /** Statements that create a user who may not change tables. */
@@ -59,7 +38,9 @@ const SOUND = {
   packets: expect.stringMatching(/^ok: /),
 }
 
-it('finds nothing wrong with a sound database, and leaves nothing in it', { tags: 'quick' }, async () => {
+it('nth check: finds nothing wrong with a sound database, and leaves nothing in it', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect(findings).toMatchObject({ ...SOUND, migrations: 'ok: all are applied' })
@@ -67,7 +48,7 @@ it('finds nothing wrong with a sound database, and leaves nothing in it', { tags
   expect(await query(target, "show tables like 'nth_check'")).toEqual([])
 })
 
-it('names the expansions of a later version', async () => {
+it('nth check: names the expansions of a later version', async () => {
   const target = await freshDatabase()
   await query(target, "insert into expansion values ('9999_more.sql', now())")
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
@@ -75,7 +56,7 @@ it('names the expansions of a later version', async () => {
   expect([code, findings.migrations]).toEqual([0, `ok: ${message}`])
 })
 
-it('says which missing migrations older servers can work beside', async () => {
+it('nth check: says which missing migrations older servers can work beside', async () => {
   const environment = { DATABASE_URL: urlOf(await freshDatabase()) }
   const missing = async (text: string) =>
     (await check(environment, await copyWithMigration('9999_more.sql', text))).findings.migrations
@@ -86,7 +67,7 @@ it('says which missing migrations older servers can work beside', async () => {
   )
 })
 
-it('checks the private database of an Nth that runs, and of one that does not', async () => {
+it('nth check: checks the private database of an Nth that runs, and of one that does not', async () => {
   const environment = { NTH_DATA_DIR: await dataDirectory() }
   const stopped = await check(environment)
   expect([stopped.code, stopped.findings]).toMatchObject([0, SOUND])
@@ -96,7 +77,7 @@ it('checks the private database of an Nth that runs, and of one that does not', 
   expect([running.code, running.findings]).toMatchObject([0, { ...SOUND, migrations: 'ok: all are applied' }])
 })
 
-it('says what is wrong with a database, and what to do', { tags: 'quick' }, async () => {
+it('nth check: says what is wrong with a database, and what to do', { tags: 'quick' }, async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(
     target,
@@ -105,17 +86,17 @@ it('says what is wrong with a database, and what to do', { tags: 'quick' }, asyn
     'set global max_connections = 20',
   )
   const app = { ...target, user: 'app', password: 'secret' }
-  const { code, findings, stderr } = await check({ DATABASE_URL: urlOf(app), WORKERS: '4' })
+  const { code, findings, errors } = await check({ DATABASE_URL: urlOf(app), WORKERS: '4' })
   expect(code).toBe(1)
   expect(findings).toMatchObject({
     durability: expect.stringMatching(/^warning: .*innodb_flush_log_at_trx_commit = 2/),
     rights: expect.stringMatching(/^error: .*Grant create on the database/),
     connections: expect.stringMatching(/^warning: .*Raise max_connections/),
   })
-  expect(JSON.stringify([findings, stderr])).not.toContain('secret')
+  expect(JSON.stringify([findings, errors])).not.toContain('secret')
 })
 
-it('works with a user who may not change tables, once nth migrate has run', { tags: 'quick' }, async () => {
+it('nth check: works with a user who may not change tables, once nth migrate has run', async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(
     target,
@@ -124,12 +105,15 @@ it('works with a user who may not change tables, once nth migrate has run', { ta
     `grant select on ${target.database}.* to reader@localhost`,
   )
   const as = (user: string) => ({ DATABASE_URL: urlOf({ ...target, user, password: 'secret' }) })
-  const migrated = await run('migrate', { DATABASE_URL: urlOf(target) })
-  expect([migrated.code, migrated.stdout]).toEqual([
+  const migrated = await runNth(['migrate'], { DATABASE_URL: urlOf(target) })
+  expect([migrated.code, migrated.output]).toEqual([
     0,
     expect.stringMatching(/^Applied 0001_tables\.sql, .+\.\n$/),
   ])
-  expect(await run('migrate', as('app'))).toMatchObject({ code: 0, stdout: 'All migrations are applied.\n' })
+  expect(await runNth(['migrate'], as('app'))).toMatchObject({
+    code: 0,
+    output: 'All migrations are applied.\n',
+  })
   const { code, findings } = await check(as('app'))
   expect([code, findings]).toMatchObject([
     0,
@@ -139,24 +123,24 @@ it('works with a user who may not change tables, once nth migrate has run', { ta
   expect((await check(as('reader'))).findings.rights).toMatch(/^error: .*Grant insert on the database/)
 })
 
-it('says that a database does not answer, and which variable is wrong', async () => {
+it('nth check: says that a database does not answer, and which variable is wrong', async () => {
   const nowhere = await check({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth' })
   expect([nowhere.code, nowhere.findings.database]).toEqual([
     1,
     expect.stringMatching(/^error: .*DATABASE_URL/),
   ])
-  const { code, stderr } = await check({ PORT: 'x' })
-  expect([code, stderr]).toEqual([1, expect.stringContaining('PORT must be')])
+  const { code, errors } = await check({ PORT: 'x' })
+  expect([code, errors]).toEqual([1, expect.stringContaining('PORT must be')])
 })
 
-it('finds nothing wrong with a server whose defaults would make statements mean something else', async () => {
+it('nth check: finds nothing wrong with a server whose defaults would make statements mean something else', async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, 'set global sql_safe_updates = 1', 'set global sql_select_limit = 1')
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect([code, findings]).toMatchObject([0, SOUND])
 })
 
-it('names the settings that a session ignores', { tags: 'quick' }, async () => {
+it('nth check: names the settings that a session ignores', { tags: 'quick' }, async () => {
   const target = await startProxy(await freshDatabase(), (statement) =>
     statement.includes("sql_safe_updates = 'OFF'")
       ? { instead: statement.replace("sql_safe_updates = 'OFF'", 'sql_safe_updates = 1') }
@@ -175,7 +159,7 @@ it('names the settings that a session ignores', { tags: 'quick' }, async () => {
 it.each([
   [183784000, '2 days ahead of'],
   [-3780000, '63 minutes behind'],
-])('says how far apart the clocks are: %s ms', async (skewMs, text) => {
+])('nth check: says how far apart the clocks are, %s ms', async (skewMs, text) => {
   const target = await startProxy(await freshDatabase(), (statement) =>
     statement.includes('utc_timestamp(3) as value')
       ? { instead: statement.replace(' as value', ` + interval ${skewMs}000 microsecond as value`) }
@@ -185,7 +169,7 @@ it.each([
   expect(findings.clock).toMatch(new RegExp(`^warning: the database is ${text} this machine`))
 })
 
-it('says at the start which right is missing, as the check does', async () => {
+it('nth start: says which right is missing, as nth check does', async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, ...appOf(target))
   const environment = { DATABASE_URL: urlOf({ ...target, user: 'app', password: 'secret' }) }
@@ -203,14 +187,14 @@ it.each([
     'error: the server accepts statements of up to 39936 bytes, but Nth needs 65536. Set max_allowed_packet',
   ],
   [65_536, 0, 'warning: the server accepts statements of up to 65536 bytes: large requests are refused. Set'],
-])('says that a server takes only short statements: %i', async (bytes, expected, message) => {
+])('nth check: says that a server takes only short statements: %i', async (bytes, expected, message) => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, `set global max_allowed_packet = ${bytes}`)
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect([code, findings.packets]).toEqual([expected, expect.stringContaining(message)])
 })
 
-it('says that the clock of the database is years behind, as /ready does', async () => {
+it('nth check: says that the clock of the database is years behind, as /ready does', async () => {
   const directory = await temporaryDirectory()
   const root = await privateServerWith(directory, ["--init-connect='set timestamp = 1500000000'"])
   // Those of root ignore this option.
@@ -224,7 +208,7 @@ it('says that the clock of the database is years behind, as /ready does', async 
   await expect(checkDatabase()).rejects.toMatchObject({ code: 'UNAVAILABLE', message })
 })
 
-it('names sequences whose groups may issue the same text, as an earlier version has let them', async () => {
+it('nth check: names sequences whose groups may issue the same text, as an earlier version has let them', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   for (const [name, format, group] of [
@@ -243,7 +227,7 @@ it('names sequences whose groups may issue the same text, as an earlier version 
   expect([code, findings.formats]).toEqual([0, `warning: ${message}`])
 })
 
-it('names what is in a time zone of a later version, and what lacks its value, with the cure', async () => {
+it('nth check: names what is in a time zone of a later version, and what lacks its value, with the cure', async () => {
   const target = await freshDatabase()
   const { counters, holds, sequences } = openTestNth(target)
   for (const name of ['held', 'sound'])

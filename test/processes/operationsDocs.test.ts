@@ -63,7 +63,7 @@ async function openShell(environment: Record<string, string> = {}) {
   }
 }
 
-it('documents commands that check, back up and restore', async () => {
+it('operations.md: documents commands that check, back up and restore', async () => {
   const blocks = [...(await read('docs/operations.md')).matchAll(/^```sh\n([\s\S]*?)^```$/gm)]
   // .ci/package runs the two that turn on tracing.
   const [check, , , backup, restore, ...others] = blocks.map(([, block = '']) => block)
@@ -106,23 +106,26 @@ const EARLY = [
   'insert into sequence_value values (1, 2025, 9, now()), (1, 2026, 4, now()), (2, 0, 12, now()), (3, 0, null, now())',
 ]
 
-it.runIf(mysql)('documents how the numbers of a database before 0.2.0 are copied', async () => {
-  const [early, target] = [await freshDatabase({ migrated: false }), await freshDatabase()]
-  await query(early, ...EARLY)
-  const blocks = [...(await read('CHANGELOG.md')).matchAll(/^```sh\n([\s\S]*?)^```$/gm)]
-  const commands = (blocks.at(-1)?.[1] ?? '')
-    .replaceAll('mysql --host=127.0.0.1 --user=root', `${mysql} ${clientArguments(early)}`)
-    .replaceAll(' old >', ' >')
-  expect(commands.match(/nth import/g)).toHaveLength(2)
-  const { counters, sequences } = openTestNth(target)
-  const format = '{group}-{yyyy}-{value}'
-  await sequences.define({ namespace: 'boards', name: 'ticket' }, { restartEvery: 'YEAR', format })
-  const shell = await openShell({ DATABASE_URL: urlOf(target) })
-  expect((await shell.run(commands)).code).toBe(0)
-  const counted = async (name: string) => (await counters.read({ namespace: 'booksales', name })).value
-  expect([await counted('Bulldozer'), await counted('b')]).toEqual([42, -3])
-  const { output } = await shell.run('nth export --format csv')
-  expect(output).toMatch(/^sequenceGroup,boards,ticket,MYBOARD,2026,4\r$/m)
-  expect(output).toMatch(/^sequenceGroup,boards,slip,,0,12\r$/m)
-  expect(output).not.toContain('unused')
-})
+it.runIf(mysql)(
+  'operations.md: documents how the numbers of a database before 0.2.0 are copied',
+  async () => {
+    const [early, target] = [await freshDatabase({ migrated: false }), await freshDatabase()]
+    await query(early, ...EARLY)
+    const blocks = [...(await read('CHANGELOG.md')).matchAll(/^```sh\n([\s\S]*?)^```$/gm)]
+    const commands = (blocks.at(-1)?.[1] ?? '')
+      .replaceAll('mysql --host=127.0.0.1 --user=root', `${mysql} ${clientArguments(early)}`)
+      .replaceAll(' old >', ' >')
+    expect(commands.match(/nth import/g)).toHaveLength(2)
+    const { counters, sequences } = openTestNth(target)
+    const format = '{group}-{yyyy}-{value}'
+    await sequences.define({ namespace: 'boards', name: 'ticket' }, { restartEvery: 'YEAR', format })
+    const shell = await openShell({ DATABASE_URL: urlOf(target) })
+    expect((await shell.run(commands)).code).toBe(0)
+    const counted = async (name: string) => (await counters.read({ namespace: 'booksales', name })).value
+    expect([await counted('Bulldozer'), await counted('b')]).toEqual([42, -3])
+    const { output } = await shell.run('nth export --format csv')
+    expect(output).toMatch(/^sequenceGroup,boards,ticket,MYBOARD,2026,4\r$/m)
+    expect(output).toMatch(/^sequenceGroup,boards,slip,,0,12\r$/m)
+    expect(output).not.toContain('unused')
+  },
+)

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { consoleUrl, edit } from '../support/browser/console.ts'
+import { consolePath, edit } from '../support/browser/console.ts'
 import { startService } from '../support/server/service.ts'
 
 const LARGE = 123_456_789_012_345
@@ -52,12 +52,12 @@ const says = (window: Window, text: string | RegExp) => window.getByText(text).f
 
 /** What is done on each page until it shows its numbers. */
 const pages: [path: string, act: (window: Window) => Promise<unknown>][] = [
-  [consoleUrl(''), (window) => says(window, '+123,456,789,012,345 today')],
-  [consoleUrl('', { contains: 'i' }), (window) => says(window, '123,456,789,012,345')],
-  [consoleUrl('', { namespace: 'n' }), (window) => says(window, '123,456,789,012,345')],
-  [consoleUrl('', { namespace: 'n', order: 'VALUE_DESC' }), (window) => says(window, '123,456,789,012,345')],
+  [consolePath(), (window) => says(window, '+123,456,789,012,345 today')],
+  [consolePath({ contains: 'i' }), (window) => says(window, '123,456,789,012,345')],
+  [consolePath({ namespace: 'n' }), (window) => says(window, '123,456,789,012,345')],
+  [consolePath({ namespace: 'n', order: 'VALUE_DESC' }), (window) => says(window, '123,456,789,012,345')],
   [
-    consoleUrl('', { namespace: 'n', counter: 'visitors' }),
+    consolePath({ namespace: 'n', counter: 'visitors' }),
     async (window) => {
       await says(window, ': 123,456,789,012,345 added')
       await edit(window)
@@ -65,9 +65,9 @@ const pages: [path: string, act: (window: Window) => Promise<unknown>][] = [
       await says(window, '123,456,789,012,346: 1 added to 123,456,789,012,345.')
     },
   ],
-  [consoleUrl('', { namespace: 'boards', list: 'sequences' }), (window) => says(window, 'ticket')],
+  [consolePath({ namespace: 'boards', list: 'sequences' }), (window) => says(window, 'ticket')],
   [
-    consoleUrl('', { namespace: 'boards', sequence: 'ticket' }),
+    consolePath({ namespace: 'boards', sequence: 'ticket' }),
     async (window) => {
       await edit(window)
       await press(window, 'Issue')
@@ -113,7 +113,7 @@ const pages: [path: string, act: (window: Window) => Promise<unknown>][] = [
   ],
 ]
 
-it('shows every number whole, however long it is and however narrow the window', async () => {
+it('pages: shows every number whole, however long it is and however narrow the window', async () => {
   const { url, ask } = await startService()
   const many = (names: string[]) => names.map((name) => ({ name, delta: LARGE }))
   await ask(SETUP, { books: many(TITLES), entries: many(['The lost reader']), large: LARGE })

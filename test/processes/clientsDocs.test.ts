@@ -13,7 +13,7 @@ import { RELAY_OPERATIONS } from '../support/client/relayOperations.mjs'
 
 const PAGE = join(import.meta.dirname, '../../docs/clients.md')
 
-it('reports each buyer their own number, once for each click, as the page shows it', async () => {
+it('clients.md: reports each buyer their own number, once for each click, as the page shows it', async () => {
   const { load, ask } = await startExamples()
   const { buy } = await load<{ buy(name: string): Promise<string> }>('buy')
   const { lose } = holdAnswers()
@@ -28,7 +28,7 @@ it('reports each buyer their own number, once for each click, as the page shows 
   })
 })
 
-it('shows the live numbers of several counters, as the page does it', async () => {
+it('clients.md: shows the live numbers of several counters, as the page does it', async () => {
   const { load, ask } = await startExamples()
   const { watch } = await load<{
     watch(names: string[], show: (sold: { counters: { value: number }[] }) => void): Subscription
@@ -59,7 +59,7 @@ async function codePlaces(): Promise<Map<string, (error: unknown) => unknown>> {
 }
 
 it.each(Object.entries(CLIENTS))(
-  'reports each buyer their own number with %s, once for each key, or a code',
+  'clients.md, %s: reports each buyer their own number, once for each key, or a code',
   async (client, file) => {
     const { load, ask } = await startExamples()
     const { buy } = await load<Example>(file)
@@ -73,47 +73,30 @@ it.each(Object.entries(CLIENTS))(
       `mutation { defineCounter(name: "${TITLE}", namespace: "booksales", definition: { maxValue: 3 }) { id } }`,
     )
     const codeOf = (await codePlaces()).get(client) ?? (({ code }) => code)
-    const failure = async (key: string) =>
-      codeOf(
-        await buy(TITLE, key).then(
-          () => undefined,
-          (error) => error,
-        ),
+    const failure = (key: string) =>
+      buy(TITLE, key).then(
+        () => undefined,
+        (error) => error,
       )
-    expect(await failure('fourth')).toBe('LIMIT_REACHED')
-    stubUnavailable()
-    expect(await failure('fourth')).toBe('UNAVAILABLE')
+    expect(codeOf(await failure('fourth'))).toBe('LIMIT_REACHED')
+    const extensions = { code: 'UNAVAILABLE', retryable: true, retryAfterMs: 60_000 }
+    const errors = [{ message: 'Nth is shutting down.', extensions }]
+    // As a server that shuts down, before anything is executed.
+    vi.stubGlobal('fetch', async () => Response.json({ errors }, { status: 503 }))
+    expect(codeOf(await failure('fourth'))).toBe('UNAVAILABLE')
+    // Later it would be tried again.
+    const later = { status: 502, headers: { 'retry-after': '60' } }
+    vi.stubGlobal('fetch', async () => new Response('<p>Bad gateway</p>', later))
+    const error = await failure('fifth')
+    expect(error?.networkError ?? error).toMatchObject({
+      name: 'NthError',
+      code: 'NO_ANSWER',
+      isOutcomeUnknown: true,
+    })
   },
 )
 
-/** Takes the place of `fetch`, with the answers of a server that shuts down, before anything is executed. */
-function stubUnavailable() {
-  const extensions = { code: 'UNAVAILABLE', retryable: true, retryAfterMs: 60_000 }
-  const errors = [{ message: 'Nth is shutting down.', extensions }]
-  vi.stubGlobal('fetch', async () => Response.json({ errors }, { status: 503 }))
-  onTestFinished(() => void vi.unstubAllGlobals())
-}
-
-it.each(Object.entries(CLIENTS))('reports with %s that nobody answered', async (_, file) => {
-  const { load } = await startExamples()
-  const { buy } = await load<Example>(file)
-  vi.stubGlobal('fetch', async () => {
-    // Later it would be tried again.
-    return new Response('<p>Bad gateway</p>', { status: 502, headers: { 'retry-after': '60' } })
-  })
-  onTestFinished(() => void vi.unstubAllGlobals())
-  const error = await buy(TITLE, 'first').then(
-    () => undefined,
-    (error) => error,
-  )
-  expect(error?.networkError ?? error).toMatchObject({
-    name: 'NthError',
-    code: 'NO_ANSWER',
-    isOutcomeUnknown: true,
-  })
-})
-
-it('gives a click after a lost answer the same number with any client, as the page does it', async () => {
+it('clients.md: gives a click after a lost answer the same number with any client, as the page does it', async () => {
   const { load, ask } = await startExamples()
   const { clickHandler } = await load<{ clickHandler(name: string): () => Promise<unknown> }>('click')
   const onClick = clickHandler(TITLE)
@@ -132,7 +115,7 @@ it('gives a click after a lost answer the same number with any client, as the pa
   })
 })
 
-it('renders a book in React before there is a number, as the page does it', async () => {
+it('clients.md: renders a book in React before there is a number, as the page does it', async () => {
   const { load } = await startExamples()
   const { Book } = await load<{ Book(book: { name: string }): ReactNode }>('Book')
   expect(renderToStaticMarkup(createElement(Book, { name: TITLE }))).toBe(
@@ -140,7 +123,7 @@ it('renders a book in React before there is a number, as the page does it', asyn
   )
 })
 
-it('has what relay-compiler makes of its documents (npm run relay)', async () => {
+it('clients.md: has what relay-compiler makes of its documents (npm run relay)', async () => {
   const documents = [...RELAY_OPERATIONS.matchAll(/graphql`([^`]+)`/g)].map(([, text = '']) => text)
   expect(documents).toHaveLength(2)
   const artifacts = await Promise.all(

@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../support/server/nthProcess.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const mysql = await findMysqlClient()
 
-it.runIf(mysql)('documents commands that work, in their order', { tags: 'slow' }, async () => {
+it.runIf(mysql)('transfer.md: documents commands that work, in their order', { tags: 'slow' }, async () => {
   const [target, foreign] = [await freshDatabase(), await freshDatabase({ migrated: false })]
   const { counters } = openTestNth(target)
   await counters.incrementBy({ namespace: 'default', name: 'a' }, 3)

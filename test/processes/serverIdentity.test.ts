@@ -32,18 +32,18 @@ it.each<[string, Partial<ServerIdentity>, boolean]>([
   ['a server of the same name', { server: 'other host 3306 /data' }, false],
   ['a server that reports nothing about itself', { server: '' }, false],
   ['a server that does not report its uptime', { startedAt: Number.NaN }, false],
-])('takes %s for the same run of a server only if it is', (_, other, isSame) => {
+])('server identity: takes %s for the same run of a server only if it is', (_, other, isSame) => {
   const there = { ...identity, ...other }
   expect(isSameRun(identity, there)).toBe(isSame)
   expect(isSameRun(there, identity)).toBe(isSame)
   expect(isSurelySameRun(identity, there)).toBe(isSame)
 })
 
-it('is not sure of a run that is so young that the next one looks the same', () => {
+it('server identity: is not sure of a run that is so young that the next one looks the same', () => {
   expect(isSurelySameRun({ ...identity, uptimeMs: 1000 }, identity)).toBe(false)
 })
 
-it('takes two servers that report nothing about themselves for two, and two nodes of a cluster for one database', () => {
+it('server identity: takes two servers that report nothing about themselves for two, and two nodes of a cluster for one database', () => {
   expect(isSameDatabase({ ...identity, server: '' }, { ...identity, server: '' })).toBe(false)
   const node = { ...identity, cluster: 'state' }
   expect(isSameDatabase(node, { ...node, server: 'other' })).toBe(true)
@@ -57,7 +57,7 @@ async function identityOf(target: Target): Promise<ServerStatus> {
   return session.identity
 }
 
-it('distinguishes servers and their runs by what they report', async () => {
+it('server identity: distinguishes servers and their runs by what they report', async () => {
   const server = await freshDatabase()
   const other = await privateServer(await dataDirectory())
   const [one, again, another] = [
@@ -70,7 +70,7 @@ it('distinguishes servers and their runs by what they report', async () => {
   expect(isSameDatabase(one, another)).toBe(false)
 })
 
-it('counts on where the database does not let it end its lost connection', async () => {
+it('server identity: counts on where the database does not let it end its lost connection', async () => {
   const database = await freshDatabase()
   // A younger one can't be distinguished from the next run.
   const uptime = async () => (await query(database, "show global status like 'Uptime'"))[0]?.Value

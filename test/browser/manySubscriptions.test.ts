@@ -1,10 +1,8 @@
 // @module-tag slow
 import { createServer, request as forward } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { serveBuilt } from '../support/browser/builtPage.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { upTo } from '../support/client/client.ts'
 import { startFront } from '../support/server/front.ts'
@@ -73,7 +71,7 @@ const socketsOf = (window: Window) => {
 }
 
 it.each([8, 30])(
-  'has %d books with a live number each on a page, and Buy answers, over HTTP/1.1',
+  'many subscriptions: has %d books with a live number each on a page, and Buy answers, over HTTP/1.1',
   async (count) => {
     const { page, ask } = await startPage(shop(count))
     const { openWindow } = await openBrowser()
@@ -91,46 +89,7 @@ it.each([8, 30])(
   },
 )
 
-const EXAMPLES = join(import.meta.dirname, '../../examples')
-const TITLES = upTo(30).map((book) => `book ${book}`)
-
-/** The page of an example, with these books. */
-const withBooks = {
-  name: 'with books',
-  enforce: 'pre' as const,
-  transform: (code: string, id: string) =>
-    id.endsWith('main.tsx')
-      ? code
-          .replace(/const TITLES = \[[^\]]*\]/, `const TITLES = ${JSON.stringify(TITLES)}`)
-          .replace(
-            '<Book name="Bulldozer" />',
-            `{${JSON.stringify(TITLES)}.map((name) => <Book key={name} name={name} />)}`,
-          )
-      : undefined,
-}
-
-it.each(['react', 'react-apollo', 'react-urql', 'relay'])(
-  'has 30 live books in the example %s, over one connection, and Buy answers, over HTTP/1.1',
-  async (example) => {
-    const { url, ask } = await startFront({ allowedOrigins: ['*'] })
-    const page = await serveBuilt(join(EXAMPLES, example), url, { plugins: [withBooks] })
-    const { openWindow } = await openBrowser()
-    const window = await openWindow('about:blank')
-    const sockets = socketsOf(window)
-    await window.goto(page)
-    const shown = () => window.getByText(/^\d+ sold$/).allInnerTexts()
-    await expect.poll(shown).toEqual(Array(30).fill('0 sold'))
-    await window.getByRole('button', { name: 'Buy' }).last().click()
-    await window.getByText(/^You are buyer 1[,.]/).waitFor()
-    await ask('mutation { increment(name: "book 7", namespace: "booksales") { value } }')
-    await expect
-      .poll(shown)
-      .toEqual(upTo(30).map((book) => (book === 7 || book === 30 ? '1 sold' : '0 sold')))
-    expect(sockets()).toBe(1)
-  },
-)
-
-it('has three windows of eight books in one browser, all live, and comes back after the server', async () => {
+it('many subscriptions: has three windows of eight books in one browser, all live, and comes back after the server', async () => {
   const { page, url, close } = await startPage(shop(8))
   const { openWindow } = await openBrowser()
   const first = await openWindow(page)
@@ -151,7 +110,7 @@ it('has three windows of eight books in one browser, all live, and comes back af
   for (const window of windows) await expect.poll(async () => (await numbersOf(window))[2]).toBe('40')
 })
 
-it('reads numbers from time to time where WebSockets are refused, and Buy answers', async () => {
+it('many subscriptions: reads numbers from time to time where WebSockets are refused, and Buy answers', async () => {
   const { page, ask } = await startPage(shop(30), withoutSockets)
   const { openWindow } = await openBrowser()
   const window = await openWindow(page)
@@ -164,7 +123,7 @@ it('reads numbers from time to time where WebSockets are refused, and Buy answer
     .toEqual(upTo(30).map((book) => (book === 7 || book === 30 ? '1' : '0')))
 })
 
-it('has 32 elements in 8 namespaces, with one connection, and one request for each namespace', async () => {
+it('many subscriptions: has 32 elements in 8 namespaces, with one connection, and one request for each namespace', async () => {
   const elements = upTo(32).map((index) => {
     const place = `namespace="n${index % 8}" name="c${index}"`
     if (index > 16) return `<nth-count src="@" ${place}>…</nth-count>`

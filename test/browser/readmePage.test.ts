@@ -5,18 +5,21 @@ import { expect, it } from 'vitest'
 import { cutOff } from '../support/browser/answers.ts'
 import { openBrowser } from '../support/browser/browser.ts'
 import { servePage } from '../support/browser/otherPage.ts'
+import { startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
 
 const README = join(import.meta.dirname, '../../README.md')
 
-/** Serves the README's page, pointed at a service, from an origin of its own. */
-async function serveReadme(url: string): Promise<{ port: number }> {
+/** Serves the README's page, pointed at a service, from an origin of its own; with a key if there is one. */
+async function serveReadme(url: string, key = () => ''): Promise<{ port: number }> {
   const text = await readFile(README, 'utf8')
-  const page = text.split('```html\n')[1]?.split('\n```')[0] ?? ''
-  return { port: await servePage(page.replaceAll('http://127.0.0.1:4000', url)) }
+  const page = text.split('```html\n')[1]?.split('\n```')[0]?.replaceAll('http://127.0.0.1:4000', url) ?? ''
+  return {
+    port: await servePage(() => (key() ? page.replace("/graphql' }", `/graphql', key: '${key()}' }`) : page)),
+  }
 }
 
-it('lets the page of the README, from another origin, show which visitor you are', {
+it('page of the README: lets the page of the README, from another origin, show which visitor you are', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()
@@ -40,7 +43,7 @@ it('lets the page of the README, from another origin, show which visitor you are
   await window.getByText('Visitor #5').waitFor()
 })
 
-it('shows the code of an error on that page', async () => {
+it('page of the README: shows the code of an error on that page', async () => {
   const { url, ask } = await startService()
   const { port } = await serveReadme(url)
   await ask(
@@ -52,7 +55,7 @@ it('shows the code of an error on that page', async () => {
   await window.getByText('OUT_OF_RANGE: ').waitFor()
 })
 
-it('keeps pages of foreign origins from counting, though they may import the client', async () => {
+it('page of the README: keeps pages of foreign origins from counting, though they may import the client', async () => {
   const { url, ask } = await startService()
   const { port } = await serveReadme(url)
   const { openWindow } = await openBrowser()
@@ -65,4 +68,29 @@ it('keeps pages of foreign origins from counting, though they may import the cli
   await window.getByText('NO_ANSWER: ').waitFor()
   const { counters } = await ask('{ counters(names: ["visitors"], namespace: "tour") { value } }')
   expect(counters).toEqual([{ value: 0 }])
+})
+
+it('page of the README: lets that page count with a key from its origin, and shows the error on another origin', async () => {
+  const { url, admin, createKey, post } = await startProtected()
+  let key = ''
+  const { port } = await serveReadme(url, () => key)
+  const origins = [`http://shop.localhost:${port}`]
+  key = (await createKey([{ scopes: ['ADD'], namespace: 'tour', names: ['visitors'] }], { origins })).secret
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`http://shop.localhost:${port}/visitor.html`)
+  for (const number of [1, 2]) {
+    await window.getByRole('button').click()
+    await window.getByText(`Visitor #${number}`).waitFor()
+  }
+  const other = await openWindow(`http://evil.localhost:${port}/visitor.html`)
+  await other.getByRole('button').click()
+  await other
+    .getByText(`FORBIDDEN: These credentials may not be used from http://evil.localhost:${port}.`)
+    .waitFor()
+  // A program sends no origin.
+  const query = 'mutation { increment(name: "visitors", namespace: "tour") { value } }'
+  const { status, body } = await post(JSON.stringify({ query }), { authorization: `Bearer ${key}` })
+  expect([status, body.errors?.[0]?.extensions.code]).toEqual([403, 'FORBIDDEN'])
+  const read = '{ counter(name: "visitors", namespace: "tour") { value } }'
+  expect(await admin.ask(read)).toEqual({ counter: { value: 2 } })
 })

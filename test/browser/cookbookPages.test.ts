@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { cutOff } from '../support/browser/answers.ts'
-import { axeFindings } from '../support/browser/axe.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { startProtected } from '../support/client/keys.ts'
@@ -23,7 +23,7 @@ async function readBlock(start: string): Promise<string> {
   return block
 }
 
-it('shows the hits of each hour, also those of others, on the page of the cookbook', async () => {
+it('cookbook.md: shows the hits of each hour, also those of others, on the page of the cookbook', async () => {
   const { url, ask } = await startService()
   const page = await readBlock('<!-- hits.html -->')
   const port = await servePage(page.replaceAll('http://127.0.0.1:4000', url))
@@ -42,7 +42,7 @@ it('shows the hits of each hour, also those of others, on the page of the cookbo
   const before = (await bars()).slice(0, -1)
   expect(before).toEqual(Array(24).fill([expect.stringMatching(/: 0$/), false]))
   expect(window.complaints).toEqual([])
-  expect(await axeFindings(window)).toEqual([])
+  await expectAccessible(window)
 })
 
 /** Opens a page of the cookbook for blogs on an origin of its own, with a key or with a wrong one. */
@@ -78,7 +78,7 @@ it.each([
     'Tea or coffee? Tea 1 Coffee 0',
   ],
 ])(
-  'counts each browser once on the page %s of the cookbook, also after the server was down',
+  'cookbook.md: counts each browser once on the page %s of the cookbook, also after the server was down',
   async (name, content, first, last) => {
     const blog = await startBlog(name)
     const wrong = await blog.openWithWrongKey()
@@ -103,7 +103,7 @@ it.each([
   },
 )
 
-it('shows the badge of the cookbook for a README in a page, or why there is no number', async () => {
+it('cookbook.md: shows the badge of the cookbook for a README in a page, or why there is no number', async () => {
   const [, address = ''] = /!\[Downloads\]\(([^)]+)\)/.exec(await readBlock('![Downloads]')) ?? []
   const { url, admin } = await startProtected({ access: { anonymous: ['READ'] } })
   const closed = await startProtected()

@@ -1,5 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 
@@ -41,26 +42,31 @@ const demos: [path: string, act: (window: Window) => Promise<unknown>, result: s
   ],
 ]
 
-it.each(demos)('asks for a key on %s of a protected server, and works with it', async (path, act, result) => {
-  const { url } = await startProtected()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}${path}`)
-  if (path === '/invoice') await press(window, 'Begin an invoice')
-  await says(window, 'This server asks for an API key.')
-  await useKey(window, 'a-wrong-key-of-somebody-else-0123456789')
-  if (path === '/invoice') await press(window, 'Try again')
-  await expect
-    .poll(() => window.getByRole('alert').allTextContents())
-    .not.toContain('This server asks for an API key.')
-  await useKey(window, ADMIN_KEY)
-  await says(window, 'This tab uses an API key.')
-  await act(window)
-  await says(window, result)
-  expect(await window.evaluate(() => sessionStorage.getItem('nth-key'))).toBe(ADMIN_KEY)
-  expect(await window.evaluate(() => localStorage.length)).toBe(0)
-})
+it.each(demos)(
+  'protected pages: asks for a key on %s of a protected server, and works with it',
+  async (path, act, result) => {
+    const { url } = await startProtected()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${url}${path}`)
+    if (path === '/invoice') await press(window, 'Begin an invoice')
+    await says(window, 'This server asks for an API key.')
+    await useKey(window, 'a-wrong-key-of-somebody-else-0123456789')
+    if (path === '/invoice') await press(window, 'Try again')
+    await expect
+      .poll(() => window.getByRole('alert').allTextContents())
+      .not.toContain('This server asks for an API key.')
+    await useKey(window, ADMIN_KEY)
+    await says(window, 'This tab uses an API key.')
+    await act(window)
+    await says(window, result)
+    expect(await window.evaluate(() => sessionStorage.getItem('nth-key'))).toBe(ADMIN_KEY)
+    expect(await window.evaluate(() => localStorage.length)).toBe(0)
+  },
+)
 
-it('uses the key of the tab on all pages, until it is forgotten', { tags: 'quick' }, async () => {
+it('protected pages: uses the key of the tab on all pages, until it is forgotten', {
+  tags: 'quick',
+}, async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/shop`)
@@ -73,10 +79,11 @@ it('uses the key of the tab on all pages, until it is forgotten', { tags: 'quick
   expect(await keyField(window).count()).toBe(0)
   await press(window, 'Forget it')
   await says(window, 'This server asks for an API key.')
+  await expectAccessible(window)
   expect(await window.evaluate(() => sessionStorage.getItem('nth-key'))).toBeNull()
 })
 
-it('asks for another key where that of the tab may read and not buy', async () => {
+it('protected pages: asks for another key where that of the tab may read and not buy', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'booksales' }])
   const { openWindow } = await openBrowser()
@@ -85,12 +92,13 @@ it('asks for another key where that of the tab may read and not buy', async () =
   await says(window, '0 copies sold')
   await press(window, 'Buy Bulldozer')
   await window.getByRole('alert').getByText('The credentials do not include the scope ADD').first().waitFor()
+  await expectAccessible(window)
   await useKey(window, ADMIN_KEY)
   await press(window, 'Buy Bulldozer')
   await says(window, 'You just bought copy 1 of Bulldozer')
 })
 
-it('sells the books that the key is for, beside others that it is not for', async () => {
+it('protected pages: sells the books that the key is for, beside others that it is not for', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([
     { scopes: ['READ', 'ADD'], namespace: 'booksales', names: ['Bulldozer', 'Red Horse Hill'] },
