@@ -1,10 +1,8 @@
-import { createConnection } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { claimOf } from '../../src/rules/idempotency.ts'
-import { inParallel } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
-import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const INCREMENT = `mutation($key: String) {
@@ -158,37 +156,6 @@ it('takes keys of any printable characters, up to 255', async () => {
     expect((await ask(INCREMENT, { key })).increment.replayed).toBe(false)
     expect((await ask(INCREMENT, { key })).increment.replayed).toBe(true)
   }
-})
-
-it('has nobody wait for a key that somebody else holds, but who uses it', async () => {
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
-  const soldOut = { namespace: 'n', name: 'sold out' }
-  await counters.define(soldOut, { maxValue: 0 })
-  const other = { namespace: 'n', name: 'other' }
-  await inParallel(20, 40, (index) =>
-    counters.incrementBy(other, 1, { claim: claimOf('n', `old ${index}`, []) }),
-  )
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.destroy())
-  await holder.query('begin')
-  await holder.query('select * from idempotency_key where hash = ? for update', [
-    Buffer.from(claimOf('n', 'old 7', []).hash, 'hex'),
-  ])
-  let isPending = true
-  const held = counters.incrementBy(other, 1, { claim: claimOf('n', 'old 7', []) }).finally(() => {
-    isPending = false
-  })
-  held.catch(() => undefined)
-  const refused = await inParallel(8, 640, (index) =>
-    counters.incrementBy(soldOut, 1, { claim: claimOf('n', `new ${index}`, []) }).catch(({ code }) => code),
-  )
-  expect(new Set(refused)).toEqual(new Set(['LIMIT_REACHED']))
-  expect(await counters.incrementBy(other, 1)).toMatchObject({ value: 41 })
-  // If each flush waited for the lock, a second at a time, the deadline would have been over before.
-  expect(isPending).toBe(true)
-  await holder.query('rollback')
-  expect(await held).toMatchObject({ isReplayed: true })
 })
 
 it('counts nothing under a key that is neither free nor has a result, until it is free', async () => {

@@ -4,66 +4,16 @@ import { expect, it } from 'vitest'
 import { groupBy } from '../../src/mysql/sql.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
-import { startLoad } from '../support/client/load.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
 import { privateServer, signalServer } from '../support/database/privateServer.ts'
-import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
+import { openTestNth } from '../support/server/nth.ts'
 import { dataDirectory } from '../support/server/nthProcess.ts'
 import { soon } from '../support/soon.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 
-it('continues with all other counters while a session locks the row of one', async () => {
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
-  const others = upTo(20).map((index) => key(`c${index}`))
-  for (const each of [key('held'), ...others]) await counters.incrementBy(each, 1)
-  const holder = await hold(target, 'held')
-  let isPending = true
-  const held = Promise.all(upTo(5).map(() => counters.incrementBy(key('held'), 1))).finally(() => {
-    isPending = false
-  })
-  held.catch(() => undefined)
-  for (const _ of upTo(100)) {
-    await Promise.all(others.map((other) => counters.incrementBy(other, 1)))
-    // A newcomer for the held row does not hold them up again.
-    counters.incrementBy(key('held'), 1).catch(() => undefined)
-  }
-  // If each round waited for the lock, a second at a time, the deadline would have been over before.
-  expect(isPending).toBe(true)
-  await holder.end()
-  expect((await held).map(({ value }) => value)).toEqual([2, 3, 4, 5, 6])
-  for (const other of others) expect((await counters.read(other)).value).toBe(101)
-})
-
-it('counts nothing of what it refused, and everything else, while a row is held and let go', {
-  tags: 'slow',
-}, async () => {
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target, { timeoutMs: 1500 })
-  await counters.incrementBy(key('held'), 0)
-  const load = startLoad(8, async () => (await counters.incrementBy(key('held'), 1)).value)
-  for (const _ of upTo(2)) {
-    const holder = await hold(target, 'held')
-    const refused = load.refused.length
-    await expect.poll(() => load.refused.length).toBeGreaterThan(refused)
-    await holder.end()
-    const answered = load.answered.length
-    await expect.poll(() => load.answered.length).toBeGreaterThan(answered)
-  }
-  await load.end()
-  // A deadline can come between a COMMIT and its answer.
-  const doubtful = load.refused.filter((code) => code !== 'UNAVAILABLE')
-  expect(new Set(['OUTCOME_UNKNOWN', ...doubtful])).toEqual(new Set(['OUTCOME_UNKNOWN']))
-  expect(load.refused.length).toBeGreaterThan(doubtful.length)
-  expect(new Set(load.answered).size).toBe(load.answered.length)
-  const { value } = await counters.read(key('held'))
-  expect(value).toBeGreaterThanOrEqual(load.answered.length)
-  expect(value).toBeLessThanOrEqual(load.answered.length + doubtful.length)
-})
-
-it('reports the outcome of a change to every caller in time, while the database is frozen for longer than the deadline', {
+it('the deadline: reports the outcome to every caller in time, while the database is frozen for longer', {
   tags: 'slow',
 }, async () => {
   const directory = await dataDirectory()
@@ -111,7 +61,7 @@ const collectGarbage: () => void = (() => {
   return runInNewContext('gc')
 })()
 
-it('refuses at once what is more than may wait, keeps its memory, and is at full speed afterwards', async () => {
+it('maxPending: refuses at once what is more than may wait, keeps its memory, and is at full speed afterwards', async () => {
   const MAX_PENDING = 100
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { maxPending: MAX_PENDING })
@@ -133,7 +83,7 @@ it('refuses at once what is more than may wait, keeps its memory, and is at full
   expect(rest.map(({ value }) => value)).toEqual(upTo(2 * MAX_PENDING).slice(MAX_PENDING))
 })
 
-it('counts each change of a cart as one that waits', async () => {
+it('maxPending: counts each change of a cart as one that waits', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { maxPending: 100 })
   const cart = upTo(99).map((index) => ({ name: `c${index}`, delta: 1 }))
@@ -148,7 +98,7 @@ it('counts each change of a cart as one that waits', async () => {
   expect(await counters.incrementBy(key('c'), 1)).toMatchObject({ value: 1 })
 })
 
-it('keeps room for whoever has less than an equal share of what waits, though as much waits as may', async () => {
+it('maxPending: keeps room for whoever has less than an equal share of what waits, though as much waits as may', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { maxPending: 100 })
   await counters.incrementBy(key('c'), 0)
@@ -174,7 +124,9 @@ it('keeps room for whoever has less than an equal share of what waits, though as
   expect(await incrementAt('greedy')).toBe('greedy: counted')
 })
 
-it('does not keep what has expired, however long an outage lasts', { tags: 'slow' }, async () => {
+it('the deadline: does not keep what has expired, however long an outage lasts', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   await openTestNth(target).counters.incrementBy(key('c'), 0)
   const { counters } = openTestNth(target, { timeoutMs: 100, maxPending: 5000 })
