@@ -193,7 +193,7 @@ const SCENARIOS: Record<string, Scenario> = {
   },
 }
 
-it('shows the statements of each kind of flush in docs/protocol.md, with their values', async () => {
+it('docs/protocol.md: shows the statements of each kind of flush, with their values', async () => {
   let page = readFileSync(PAGE, 'utf8')
   for (const [name, scenario] of Object.entries(SCENARIOS)) {
     const block = new RegExp(`(<!-- ${name} -->\n\`\`\`sql\n)([^]*?)(\`\`\`)`)

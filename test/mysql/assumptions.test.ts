@@ -302,7 +302,7 @@ async function holds(target: Target, assumption: Assumption | undefined): Promis
   }
 }
 
-it.each(ASSUMPTIONS)('runs on an engine where it holds that $text', async (assumption) => {
+it.each(ASSUMPTIONS)('the engine: $text', async (assumption) => {
   expect(await holds(await freshDatabase(), assumption)).toBe(true)
 })
 
@@ -336,7 +336,7 @@ const STRANGE: [assumption: string, of: RegExp, becomes: string][] = [
 ]
 
 it.each(STRANGE)(
-  'would notice an engine where it does not: %s',
+  'the tests of the engine: notice where it does not hold: %s',
   { tags: 'slow' },
   async (text, of, becomes) => {
     const target = await startProxy(await freshDatabase(), (statement) =>

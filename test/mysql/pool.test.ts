@@ -1,20 +1,22 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { JOBS } from '../../src/mysql/slots.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 
-it('refuses work that begins after it was closed, or goes on, as that of an unreachable database', async () => {
-  const target = await freshDatabase()
-  const database = openTestDatabase(target)
-  const CLOSED = { code: 'UNAVAILABLE', message: expect.stringContaining('were closed') }
-  let attempts = 0
-  const begun = database.withRetry(JOBS, async (connection) => {
-    attempts += 1
-    await connection.select('select 1')
-    await database.close()
-    await query(target, 'select 2')
-    return connection.select('select 3')
+describe('the pool', () => {
+  it('refuses work that begins after it was closed, or goes on, as that of an unreachable database', async () => {
+    const target = await freshDatabase()
+    const database = openTestDatabase(target)
+    const CLOSED = { code: 'UNAVAILABLE', message: expect.stringContaining('were closed') }
+    let attempts = 0
+    const begun = database.withRetry(JOBS, async (connection) => {
+      attempts += 1
+      await connection.select('select 1')
+      await database.close()
+      await query(target, 'select 2')
+      return connection.select('select 3')
+    })
+    await expect(begun).rejects.toMatchObject(CLOSED)
+    expect(attempts).toBe(1)
+    await expect(database.select(JOBS, 'select 1')).rejects.toMatchObject(CLOSED)
   })
-  await expect(begun).rejects.toMatchObject(CLOSED)
-  expect(attempts).toBe(1)
-  await expect(database.select(JOBS, 'select 1')).rejects.toMatchObject(CLOSED)
 })

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { JOBS, JOINED, Slots } from '../../src/mysql/slots.ts'
 import type { Owner } from '../../src/rules/turns.ts'
 
@@ -32,61 +32,63 @@ function ownerAt(identity: string): Owner {
   return { identity, address: '', arrivedAt: 0, hasLeft: false }
 }
 
-it('lets one owner use all slots but two, and the next who waits has the next one', async () => {
-  const { slots, start, end, count } = observedSlots()
-  await start(ownerAt('a'), 30)
-  expect([count('a'), slots.isFull]).toEqual([8, true])
-  await start(ownerAt('b'), 2)
-  await start(ownerAt('c'))
-  expect([count('b'), count('c')]).toEqual([0, 0])
-  // First it is the turn of the one that waits longest.
-  await end('a')
-  await end('a')
-  await end('a')
-  expect([count('a'), count('b'), count('c')]).toEqual([6, 1, 1])
-  // A circle later.
-  await end('a')
-  await end('a')
-  expect([count('a'), count('b'), count('c')]).toEqual([5, 2, 1])
-})
+describe('the slots of the pool', () => {
+  it('lets one owner use all slots but two, and the next who waits has the next one', async () => {
+    const { slots, start, end, count } = observedSlots()
+    await start(ownerAt('a'), 30)
+    expect([count('a'), slots.isFull]).toEqual([8, true])
+    await start(ownerAt('b'), 2)
+    await start(ownerAt('c'))
+    expect([count('b'), count('c')]).toEqual([0, 0])
+    // First it is the turn of the one that waits longest.
+    await end('a')
+    await end('a')
+    await end('a')
+    expect([count('a'), count('b'), count('c')]).toEqual([6, 1, 1])
+    // A circle later.
+    await end('a')
+    await end('a')
+    expect([count('a'), count('b'), count('c')]).toEqual([5, 2, 1])
+  })
 
-it('keeps two slots for joined work, which may also use the others', async () => {
-  const { start, end, count } = observedSlots()
-  await start(ownerAt('a'), 30)
-  await start(JOINED, 3)
-  expect(count('joined')).toBe(2)
-  // The turn of the owner that waits longer, then that of joined work.
-  await end('a')
-  await end('a')
-  expect([count('a'), count('joined')]).toEqual([7, 3])
-  const alone = observedSlots()
-  await alone.start(JOINED, 30)
-  expect(alone.count('joined')).toBe(SIZE)
-})
+  it('keeps two slots for joined work, which may also use the others', async () => {
+    const { start, end, count } = observedSlots()
+    await start(ownerAt('a'), 30)
+    await start(JOINED, 3)
+    expect(count('joined')).toBe(2)
+    // The turn of the owner that waits longer, then that of joined work.
+    await end('a')
+    await end('a')
+    expect([count('a'), count('joined')]).toEqual([7, 3])
+    const alone = observedSlots()
+    await alone.start(JOINED, 30)
+    expect(alone.count('joined')).toBe(SIZE)
+  })
 
-it('lets callers use all slots where none is reserved, in turn', async () => {
-  const { start, end, count } = observedSlots(2, 0)
-  await start(ownerAt('a'), 5)
-  await start(ownerAt('b'), 2)
-  expect([count('a'), count('b')]).toEqual([2, 0])
-  await end('a')
-  await end('a')
-  expect([count('a'), count('b')]).toEqual([1, 1])
-  await start(JOBS)
-  await end('a')
-  await end('b')
-  await end('b')
-  expect([count('a'), count('b'), count('jobs')]).toEqual([1, 0, 1])
-})
+  it('lets callers use all slots where none is reserved, in turn', async () => {
+    const { start, end, count } = observedSlots(2, 0)
+    await start(ownerAt('a'), 5)
+    await start(ownerAt('b'), 2)
+    expect([count('a'), count('b')]).toEqual([2, 0])
+    await end('a')
+    await end('a')
+    expect([count('a'), count('b')]).toEqual([1, 1])
+    await start(JOBS)
+    await end('a')
+    await end('b')
+    await end('b')
+    expect([count('a'), count('b'), count('jobs')]).toEqual([1, 0, 1])
+  })
 
-it('gives jobs one slot at a time, and none while joined work waits', async () => {
-  const { start, end, count } = observedSlots()
-  await start(JOBS, 2)
-  expect(count('jobs')).toBe(1)
-  await start(JOINED, 10)
-  expect(count('joined')).toBe(9)
-  await end('jobs')
-  expect([count('jobs'), count('joined')]).toEqual([0, 10])
-  await end('joined')
-  expect([count('jobs'), count('joined')]).toEqual([1, 9])
+  it('gives jobs one slot at a time, and none while joined work waits', async () => {
+    const { start, end, count } = observedSlots()
+    await start(JOBS, 2)
+    expect(count('jobs')).toBe(1)
+    await start(JOINED, 10)
+    expect(count('joined')).toBe(9)
+    await end('jobs')
+    expect([count('jobs'), count('joined')]).toEqual([0, 10])
+    await end('joined')
+    expect([count('jobs'), count('joined')]).toEqual([1, 9])
+  })
 })

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Transaction, Writer } from '../../src/commit/batch.ts'
 import { planOf } from './plan.ts'
 import type { Breakage } from './process.ts'
@@ -95,8 +95,10 @@ const BUGS: [name: string, breakage: Breakage][] = [
   ['a row that is used after its deletion', replaced(/^delete from counter_value.*/, 'do 0')],
 ]
 
-it.each(BUGS)('finds %s', async (_, breakage) => {
-  let seed = 1
-  while (seed < 2000 && (await runPlan(planOf(seed), breakage)).faults.length === 0) seed += 1
-  expect(seed).toBeLessThan(2000)
+describe('the simulation', () => {
+  it.each(BUGS)('finds %s', async (_, breakage) => {
+    let seed = 1
+    while (seed < 2000 && (await runPlan(planOf(seed), breakage)).faults.length === 0) seed += 1
+    expect(seed).toBeLessThan(2000)
+  })
 })
