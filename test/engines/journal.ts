@@ -12,8 +12,6 @@ export interface Stretch {
   slow: number
   /** The longest time that a caller waited for its answer, including what it sent again. */
   longestMs: number
-  /** The longest time that a transaction without Nth took. */
-  ownMs: number
 }
 
 /** Records of all callers how long they waited, and what was wrong. */
@@ -25,8 +23,6 @@ export interface Journal {
   wrong: string[]
   /** Calls that end from now on belong to this condition. */
   begin(condition: string): void
-  /** A transaction without Nth was committed, after so long. */
-  noteWritten(waitMs: number): void
   note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number): void
 }
 
@@ -41,7 +37,6 @@ const EMPTY: Stretch = {
   unknownToNth: 0,
   slow: 0,
   longestMs: 0,
-  ownMs: 0,
 }
 
 export function createJournal(): Journal {
@@ -62,9 +57,6 @@ export function createJournal(): Journal {
     begin,
     get answered() {
       return answered
-    },
-    noteWritten(waitMs) {
-      current.ownMs = Math.max(current.ownMs, waitMs)
     },
     note(kind, waitMs) {
       current[kind]++

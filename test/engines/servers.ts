@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import { Agent } from 'node:http'
 import { join } from 'node:path'
 import type { Node } from './engine.ts'
 
@@ -11,8 +10,6 @@ export interface Server {
   name: string
   /** Its user of the database, by which its connections are known. */
   user: string
-  /** Keeps connections to it open. */
-  agent: Agent
   /** Where it listens, as soon as it runs. */
   address(): Promise<string>
   /** How it ended by itself, each time. It is then started again. */
@@ -32,7 +29,6 @@ export async function startServer(name: string, nodes: readonly Node[], director
   const dataDirectory = join(directory, name)
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 })
   const log = createWriteStream(join(directory, `${name}.log`), { flags: 'a' })
-  const agent = new Agent({ keepAlive: true })
   const crashes: string[] = []
   let child: ChildProcess
   let isEnding = false
@@ -77,7 +73,6 @@ export async function startServer(name: string, nodes: readonly Node[], director
   const server: Server = {
     name,
     user: name,
-    agent,
     crashes,
     address: () => address,
     async restart(signal) {
@@ -86,7 +81,6 @@ export async function startServer(name: string, nodes: readonly Node[], director
       await address
     },
     async close() {
-      agent.destroy()
       await end('SIGTERM')
       log.end()
     },

@@ -1,5 +1,5 @@
 // @module-tag random
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -135,7 +135,7 @@ describe('the history checker', () => {
     expect(checkHistory([RESET, ...calls]).faults).toHaveLength(isFine ? 0 : 1)
   })
 
-  it('counts what it gives up, and keeps a fault as a text, a picture and a history', async () => {
+  it('counts what it gives up, and keeps a fault as a text and a history', async () => {
     const oncePer: CallRecord = {
       ...RESET,
       operation: { kind: 'defineCounter', name: 'd', definition: { oncePer: 'DAY' } },
@@ -146,18 +146,7 @@ describe('the history checker', () => {
     )
     const directory = await temporaryDirectory()
     writeFaults(directory, result)
-    expect(readdirSync(directory).toSorted()).toEqual([
-      'fault-1.edn',
-      'fault-1.jsonl',
-      'fault-1.svg',
-      'fault-1.txt',
-    ])
-    const read = (extension: string) => readFileSync(join(directory, `fault-1.${extension}`), 'utf8')
-    expect(read('txt')).toContain('> 3.000 to 4.000')
-    expect(read('svg')).toContain('increment 1</text>')
-    expect(read('edn').split('\n')[1]).toBe(
-      '{:process 0 :type :ok :f :increment :value [{:name "c"} {:value 1}] :time 2000000}',
-    )
+    expect(readFileSync(join(directory, 'fault-1.txt'), 'utf8')).toContain('> 3.000 to 4.000')
     expect(readHistory(join(directory, 'fault-1.jsonl')).map(lineOf)).toEqual(
       result.faults[0]?.calls.map(lineOf),
     )
