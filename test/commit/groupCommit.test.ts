@@ -69,28 +69,6 @@ describe('the group commit', () => {
     expect(flushes).toBe(2)
   })
 
-  it('makes the changes of each owner in turn where more wait than a flush takes', async () => {
-    const { counters } = openTestNth(await freshDatabase())
-    const single = { namespace: 'n', name: 'single' }
-    const carts = upTo(6).map((cart) => upTo(500).map((index) => ({ name: `${cart}-${index}`, delta: 1 })))
-    for (const cart of carts) await counters.incrementMany('n', cart)
-    await counters.incrementBy(single, 1)
-    const answered: string[] = []
-    const note = (who: string) => () => answered.push(who)
-    const ownerOf = (identity: string, address: string) => ({ identity, address, hasLeft: false })
-    const visitor = ownerOf('page', '192.0.2.2')
-    await Promise.all([
-      ...carts.map((cart) =>
-        counters.incrementMany('n', cart, { owner: ownerOf('page', '192.0.2.1') }).then(note('carts')),
-      ),
-      counters.incrementBy(single, 1, { owner: visitor }).then(note('visitor')),
-      counters.incrementBy(single, 1, { owner: visitor }).then(note('visitor again')),
-      counters.incrementBy(single, 1, { owner: ownerOf('server', '192.0.2.3') }).then(note('server')),
-    ])
-    // A flush takes a thousand counters: two carts are too many beside another counter. The second has the next turn.
-    expect(answered.slice(0, 5)).toEqual(['carts', 'server', 'visitor', 'carts', 'visitor again'])
-  })
-
   it('takes a waiting call after at most one of each other owner, and each call once', async () => {
     const waiting = new WaitingCalls()
     const owners = new Map<Call, string>()

@@ -14,18 +14,6 @@ export interface Stretch {
   longestMs: number
 }
 
-/** Records of all callers how long they waited, and what was wrong. */
-export interface Journal {
-  stretches: ReadonlyMap<string, Stretch>
-  /** How many answers there were. */
-  readonly answered: number
-  /** What should not have been answered. */
-  wrong: string[]
-  /** Calls that end from now on belong to this condition. */
-  begin(condition: string): void
-  note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number): void
-}
-
 export const NO_FAULT = 'no fault'
 const SLOW_MS = 1000
 
@@ -39,11 +27,15 @@ const EMPTY: Stretch = {
   longestMs: 0,
 }
 
-export function createJournal(): Journal {
+export type Journal = ReturnType<typeof createJournal>
+
+/** Records of all callers how long they waited, and what was wrong. */
+export function createJournal() {
   const stretches = new Map<string, Stretch>()
   let answered = 0
   let current: Stretch
 
+  /** Calls that end from now on belong to this condition. */
   function begin(condition: string): void {
     current = stretches.get(condition) ?? { ...EMPTY }
     current.times++
@@ -52,13 +44,16 @@ export function createJournal(): Journal {
 
   begin(NO_FAULT)
   return {
+    // By condition.
     stretches,
-    wrong: [],
+    /** What should not have been answered. */
+    wrong: [] as string[],
     begin,
+    /** How many answers there were. */
     get answered() {
       return answered
     },
-    note(kind, waitMs) {
+    note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number) {
       current[kind]++
       if (kind === 'unknownToNth') current.unknown++
       if (waitMs > SLOW_MS) current.slow++

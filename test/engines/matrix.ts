@@ -29,17 +29,10 @@ const PORT = 26_000
 const interrupted = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupted.abort())
 
-/** What was tried on an engine. */
+/** What is tried on an engine. `found` is a cell of the table. */
 interface Trial {
   what: string
-  /** What it found, as a cell of the table. */
-  run(file: string, directory: string): Promise<Outcome>
-}
-
-interface Outcome {
-  version: string
-  passed: boolean
-  found: string
+  run(file: string, directory: string): Promise<{ version: string; passed: boolean; found: string }>
 }
 
 const SINGLE = ['mariadb-10.11', 'mariadb-11.8', 'mariadb-newest', 'mysql-9']
@@ -161,9 +154,11 @@ async function main(): Promise<void> {
     for (const { what, run } of trialsOf(name, values.short)) {
       console.log(`\n== ${name}: ${what}`)
       const directory = await mkdtemp(join(tmpdir(), `nth-${name}-`))
-      const outcome = await run(join(process.cwd(), 'engines', name), directory).catch(
-        (error: Error): Outcome => ({ version: '', passed: false, found: error.message }),
-      )
+      const outcome = await run(join(process.cwd(), 'engines', name), directory).catch((error: Error) => ({
+        version: '',
+        passed: false,
+        found: error.message,
+      }))
       await rm(directory, { recursive: true, force: true })
       if (interrupted.signal.aborted) throw new Error('Interrupted')
       if (!outcome.passed) failed++

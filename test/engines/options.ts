@@ -22,28 +22,15 @@ export const HELP = `Counts through two Nth servers on a database that fails in 
 
 SEED=<n> repeats the random choices of a run.`
 
-export interface Options {
-  /** The executable that starts and harms the database. */
-  engine: string
-  seconds: number
-  faults: FaultKind[]
-  /** How often a node of each sort is killed; undefined: `faults` are caused, for `seconds`. */
-  kills: number | undefined
-  flush: number
-  callers: number
-  /** Whether only the unsafe form is run. */
-  isCanary: boolean
-  port: number
-  directory: string
-  seed: number
-}
+/** `kills`: how often a node of each sort is killed; undefined: `faults` are caused, for `seconds`. */
+export type Options = NonNullable<ReturnType<typeof readOptions>>
 
 /**
  * Reads the command line; undefined if it asks for help.
  *
  * @throws {Error} saying what is wrong with it
  */
-export function readOptions(args: string[]): Options | undefined {
+export function readOptions(args: string[]) {
   const { values } = parseArgs({
     args,
     options: {

@@ -6,25 +6,14 @@ import { join } from 'node:path'
 import type { Node } from './engine.ts'
 
 /** An Nth server, a process of its own, which may be ended and started again. */
-export interface Server {
-  name: string
-  /** Its user of the database, by which its connections are known. */
-  user: string
-  /** Where it listens, as soon as it runs. */
-  address(): Promise<string>
-  /** How it ended by itself, each time. It is then started again. */
-  crashes: string[]
-  /** Ends its process, waits for that, and starts another. */
-  restart(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
-  close(): Promise<void>
-}
+export type Server = Awaited<ReturnType<typeof startServer>>
 
 const START_LIMIT_MS = 90_000
 /** How long a call may wait: longer than Group Replication takes to elect a primary. */
 export const WRITE_TIMEOUT_MS = 60_000
 
 /** Starts a server that writes to the first sound node of a list. */
-export async function startServer(name: string, nodes: readonly Node[], directory: string): Promise<Server> {
+export async function startServer(name: string, nodes: readonly Node[], directory: string) {
   const hosts = nodes.map(({ host, port }) => `${host}:${port}`).join(',')
   const dataDirectory = join(directory, name)
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 })
@@ -70,12 +59,16 @@ export async function startServer(name: string, nodes: readonly Node[], director
   }
 
   start()
-  const server: Server = {
+  const server = {
     name,
+    /** Its user of the database, by which its connections are known. */
     user: name,
+    /** How it ended by itself, each time. It is then started again. */
     crashes,
+    /** Where it listens, as soon as it runs. */
     address: () => address,
-    async restart(signal) {
+    /** Ends its process, waits for that, and starts another. */
+    async restart(signal: 'SIGTERM' | 'SIGKILL') {
       await end(signal)
       start()
       await address

@@ -2,59 +2,12 @@ import v8 from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
 import { groupBy } from '../../src/mysql/sql.ts'
-import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
-import { privateServer, signalServer } from '../support/database/privateServer.ts'
 import { openTestNth } from '../support/server/nth.ts'
-import { dataDirectory } from '../support/server/nthProcess.ts'
-import { soon } from '../support/soon.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
-
-it('the deadline: reports the outcome to every caller in time, while the database is frozen for longer', {
-  tags: 'slow',
-}, async () => {
-  const directory = await dataDirectory()
-  const { target } = await privateServer(directory)
-  await migrate(target)
-  const TIMEOUT_MS = 2000
-  const { counters } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
-  // Each caller takes another counter once a call has failed, so that each value shows the outcome of at most one failed call.
-  const added = new Map<string, { succeeded: number; code?: string }>()
-  let calls = 0
-  let failures = 0
-  let isOver = false
-  const callers = upTo(64).map(async (caller) => {
-    while (!isOver) {
-      const name = `c${caller} after ${failures}`
-      const outcome: { succeeded: number; code?: string } = { succeeded: 0 }
-      added.set(name, outcome)
-      while (!isOver && !outcome.code) {
-        const change = counters.incrementBy(key(name), 1).catch((error) => error)
-        const { code } = await soon('a result', change, TIMEOUT_MS + 1000)
-        calls += 1
-        if (code) {
-          outcome.code = code
-          failures += 1
-        } else outcome.succeeded += 1
-      }
-    }
-  })
-  await expect.poll(() => calls, { interval: 1 }).toBeGreaterThan(200)
-  await signalServer(directory, 'SIGSTOP')
-  // Two rounds of callers have met the frozen database.
-  await expect.poll(() => failures).toBeGreaterThanOrEqual(128)
-  await signalServer(directory, 'SIGCONT')
-  isOver = true
-  await Promise.all(callers)
-  for (const [name, { succeeded, code }] of added) {
-    const { value } = await counters.read(key(name))
-    const possible = code === 'OUTCOME_UNKNOWN' ? [succeeded, succeeded + 1] : [succeeded]
-    expect([name, code, possible]).toEqual([name, code, expect.arrayContaining([value])])
-  }
-})
 
 const collectGarbage: () => void = (() => {
   v8.setFlagsFromString('--expose-gc')
