@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
-import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -154,17 +153,6 @@ describe('idempotencyKey', () => {
     await query(target, `delete from idempotency_key where hash = ${hash}`)
     const again = () => counters.incrementBy(key, 1, { claim }).catch(() => undefined)
     await expect.poll(again).toMatchObject({ value: 1 })
-  })
-
-  it('costs a call without a key no statement', async () => {
-    const { counters } = openTestNth(await freshDatabase())
-    const key = { namespace: 'n', name: 'c' }
-    await counters.incrementBy(key, 1)
-    const statements = collectStatements()
-    await counters.incrementBy(key, 1)
-    expect(statements.filter((text) => text.includes('idempotency_key'))).toEqual([])
-    await counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })
-    expect(statements.filter((text) => text.includes('idempotency_key'))).not.toEqual([])
   })
 
   it('has the result of a plain call stored in the room of its claim, and keeps the time of that', async () => {

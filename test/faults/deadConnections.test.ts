@@ -33,20 +33,15 @@ async function losable(timeoutMs: number) {
 }
 
 describe('connections that lead nowhere', () => {
-  it('answers readers in time when all connections lead nowhere, of which one at most is met', async () => {
+  it('delay readers for a short time only, one after another or many at once', async () => {
     const { counters, lose, vanished } = await losable(6000)
     await counters.incrementBy(key, 1)
     const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
     await Promise.all(upTo(50).map(list))
     lose()
     for (const _ of upTo(20)) expect(await list()).toMatchObject({ items: [{ value: 1 }] })
+    // One of them at most is met.
     expect(vanished(/order by c\.name/).length).toBeLessThanOrEqual(1)
-  })
-
-  it('answers many readers in time who meet connections that lead nowhere at once', async () => {
-    const { counters, lose } = await losable(6000)
-    await counters.incrementBy(key, 1)
-    const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
     await Promise.all(upTo(50).map(list))
     lose()
     expect(await Promise.all(upTo(50).map(list))).toHaveLength(50)

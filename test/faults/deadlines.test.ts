@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase } from '../support/database/database.ts'
-import { startProxy } from '../support/database/proxy.ts'
+import { startProxy, TEXTS } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { soon } from '../support/soon.ts'
 
@@ -10,7 +10,7 @@ const NAMESPACE = /from namespace n where n\.name in/
 
 describe('the deadline of a call', () => {
   it.each([
-    ['what a counter is', { periods: null }, /^start transaction;\nupdate fence/],
+    ['what a counter is', { periods: null }, TEXTS.begins],
     ['what a sequence is', { timeZone: null }, /from sequence s force index \(primary\)\s+where s\.id =/],
   ])(
     'has the reading of defaults and the change of %s share one deadline',

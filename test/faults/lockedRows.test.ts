@@ -4,7 +4,7 @@ import { type Claim, claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { startLoad } from '../support/client/load.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
-import { hold, holdLocks } from '../support/database/hold.ts'
+import { hold, holdRows } from '../support/database/hold.ts'
 import { type Delivery, startProxy } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -140,7 +140,7 @@ describe('many locked rows', () => {
     await Promise.all([...names('free'), ...names('held'), 'slotted', 'gone'].map((name) => count(name, 0)))
     await maker.counters.delete(counter('gone'))
     const ids = await idsOf(target, 'counter')
-    const holder = await holdLocks(
+    const holder = await holdRows(
       target,
       `select * from counter_value force index (primary) where counter_id in (${ids}) for update`,
     )
@@ -160,7 +160,7 @@ describe('many locked rows', () => {
     const { sequences } = openTestNth(target)
     for (const name of [...names('free'), ...names('held')]) await sequences.next(group(name), 1)
     const ids = await idsOf(target, 'sequence_group')
-    const holder = await holdLocks(
+    const holder = await holdRows(
       target,
       `select * from ${table} force index (primary) where ${id} in (${ids}) for update`,
     )
@@ -178,7 +178,7 @@ describe('a locked sequence group', () => {
     const { counters, sequences } = openTestNth(target)
     await counters.incrementBy(counter('free'), 1)
     await sequences.next(group('held'), 1)
-    const holder = await holdLocks(target, 'select * from sequence_group for update')
+    const holder = await holdRows(target, 'select * from sequence_group for update')
     const held: Promise<number>[] = []
     const next = (index: number) => {
       const claim = claimOf('n', `key ${index}`, [])
@@ -198,7 +198,7 @@ describe('a locked sequence group', () => {
   it('is waited for before COMMIT is sent, after which an error would leave a doubt', async () => {
     const target = await freshDatabase()
     await openTestNth(target).sequences.next(group('g'), 1)
-    await holdLocks(target, 'select * from sequence_group for update')
+    await holdRows(target, 'select * from sequence_group for update')
     // It does not know the group yet, so it decides between two trips what to write.
     const { sequences } = openTestNth(target, { timeoutMs: 1500 })
     await expect(sequences.next(group('g'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
@@ -223,7 +223,7 @@ describe('a locked idempotency key', () => {
       Claim,
       ...Claim[],
     ]
-    const keyHolder = await holdLocks(database, claiming(claim))
+    const keyHolder = await holdRows(database, claiming(claim))
     const rowHolder = await hold(database, 'held')
     const count = (each?: Claim) => counters.incrementBy(counter('held'), 1, { claim: each }).then(numberOf)
     const all = [count()]
@@ -247,7 +247,7 @@ describe('a locked idempotency key', () => {
       upTo(15).map((index) => claimOf('n', `${prefix}${index}`, [])),
     )
     expect(await Promise.all(used.map(count))).toEqual(upTo(15))
-    const holder = await holdLocks(
+    const holder = await holdRows(
       target,
       ...used.map(({ hash }) => `select * from idempotency_key where hash = x'${hash}' for update`),
       ...unused.map(claiming),
@@ -267,7 +267,7 @@ it('a name that somebody is about to create holds up no other name', { tags: 'sl
   await count('known')
   // InnoDB has who would make the same wait, and with it who would put a name directly before it.
   const insert = "insert into counter (namespace_id, name) select id, 'stuck' from namespace"
-  const holder = await holdLocks(target, insert)
+  const holder = await holdRows(target, insert)
   const stuck = count('stuck')
   const isPending = pending(stuck)
   expect(await Promise.all(upTo(5).map((index) => count(`z${index}`)))).toEqual([1, 1, 1, 1, 1])

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ER } from '../../src/mysql/errors.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
-import { startProxy } from '../support/database/proxy.ts'
+import { startProxy, TEXTS } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
@@ -57,11 +57,11 @@ describe('a loss of commits', () => {
     const fenceReads: string[] = []
     const target = await startProxy(database, (statement) => {
       if (!isCutOff) return 'passes'
-      if (/update fence set epoch/.test(statement)) {
+      if (TEXTS.readsFence.test(statement)) {
         fenceReads.push(statement)
         return { errno: ER.LOCK_WAIT_TIMEOUT }
       }
-      return /(^|;\n)commit$|^update fence straight_join/.test(statement) ? 'stays unanswered' : 'passes'
+      return TEXTS.addsAndCommits.test(statement) ? 'stays unanswered' : 'passes'
     })
     const { counters } = openTestNth(target, { timeoutMs: HOUR_MS })
     await counters.incrementBy(key('a'), 1)
