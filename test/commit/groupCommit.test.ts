@@ -100,6 +100,10 @@ describe('the group commit', () => {
     expect([flush(), flush(), flush()].flat().toSorted()).toEqual(['a', 'b', 'b', 'c', 'c'])
     for (const _ of upTo(1500)) add('greedy', 1)
     waiting.next()
+    // It is answered at its deadline, and is in no flush.
+    const gone = add('gone', 1)
+    gone.answer.catch(() => undefined)
+    gone.settle(new Error('late'))
     const twice = add('honest', 1)
     twice.waitIn(new Queue())
     waiting.add(twice)

@@ -244,20 +244,43 @@ describe('a flush that can not be sent again', () => {
 
   it('has an outcome at its deadline, of which nothing but the fence could tell more', async () => {
     const claim = claimOf('n', 'k', [])
-    const cases: [string, object, Strokes[number], number, object][] = [
-      ['OUTCOME_UNKNOWN', {}, [TEXTS.commits, 'stays unanswered'], 1000, inTwoTrips],
+    const lost = [TEXTS.commits, 'stays unanswered'] as const
+    type Case = [string, object, number, Strokes[number], (counters: Counters) => Promise<unknown>]
+    const cases: Case[] = [
+      ['OUTCOME_UNKNOWN', {}, 1000, lost, (counters) => counters.incrementBy(a, 1, inTwoTrips)],
       // With less time left, it would take two trips.
-      ['OUTCOME_UNKNOWN', {}, [TEXTS.addsAndCommits, 'stays unanswered'], 3500, {}],
+      [
+        'OUTCOME_UNKNOWN',
+        {},
+        3500,
+        [TEXTS.addsAndCommits, 'stays unanswered'],
+        (counters) => counters.incrementBy(a, 1),
+      ],
       // The same may be sent again.
-      ['OUTCOME_UNKNOWN', { retryable: true }, [TEXTS.commits, 'stays unanswered'], 1000, { claim }],
-      ['UNAVAILABLE', {}, [TEXTS.begins, 'is cut off'], 1000, inTwoTrips],
+      [
+        'OUTCOME_UNKNOWN',
+        { retryable: true },
+        1000,
+        lost,
+        (counters) => counters.incrementBy(a, 1, { claim }),
+      ],
+      ['OUTCOME_UNKNOWN', { retryable: true }, 1000, lost, (counters) => counters.countOnce(a, 'ann')],
+      [
+        'UNAVAILABLE',
+        { retryAfterMs: 1000 },
+        1000,
+        [TEXTS.begins, 'is cut off'],
+        (counters) => counters.incrementBy(a, 1, inTwoTrips),
+      ],
     ]
-    const outcomes = cases.map(async ([, , stroke, timeoutMs, options]) => {
+    const outcomes = cases.map(async ([, , timeoutMs, stroke, call]) => {
       const { counters, strike } = await openCounters({ timeoutMs, random: () => 1 })
+      // It has a salt then.
+      await counters.countOnce(a, 'bob')
       strike(stroke, ...UNREACHABLE)
-      return counters.incrementBy(a, 1, options).catch(({ code, details }) => [code, details])
+      return call(counters).catch(({ code, details }) => [code, details])
     })
-    expect(await Promise.all(outcomes)).toMatchObject(cases.map(([code, details]) => [code, details]))
+    expect(await Promise.all(outcomes)).toEqual(cases.map(([code, details]) => [code, details]))
   })
 
   it.each([

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { JOBS } from '../../src/mysql/slots.ts'
+import { JOBS, JOINED } from '../../src/mysql/slots.ts'
+import { upTo } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 
 describe('the pool', () => {
@@ -18,5 +19,19 @@ describe('the pool', () => {
     await expect(begun).rejects.toMatchObject(CLOSED)
     expect(attempts).toBe(1)
     await expect(database.select(JOBS, 'select 1')).rejects.toMatchObject(CLOSED)
+  })
+
+  it('has room again for as many requests once those before have failed', async () => {
+    // A hundred may wait.
+    const database = openTestDatabase(await freshDatabase())
+    const fail = () =>
+      database
+        .withRetry(JOINED, async () => {
+          throw new Error('broken')
+        })
+        .catch(({ code, message }) => code ?? message)
+    const failures = await Promise.all(upTo(101).map(fail))
+    expect(failures).toEqual([...Array(100).fill('broken'), 'UNAVAILABLE'])
+    expect(await database.select(JOINED, 'select 1 as one')).toEqual([{ one: 1 }])
   })
 })
