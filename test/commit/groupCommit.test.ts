@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { batchOf, type CounterWork, type Outcome, WaitingCalls, type Writer } from '../../src/commit/batch.ts'
+import { batchOf, type Transaction, WaitingCalls } from '../../src/commit/batch.ts'
 import { Call, onCounter } from '../../src/commit/call.ts'
 import { SYSTEM_CLOCK } from '../../src/commit/clock.ts'
 import { openGroupCommit } from '../../src/commit/groupCommit.ts'
@@ -124,26 +124,52 @@ describe('the group commit', () => {
     expect(batchOf([callOn([row]), callOn([row])], options)?.counters).toHaveLength(1)
   })
 
-  it('does not send again what may be committed, when a writer fails in a way that it must not', async () => {
+  it.each<[string, Partial<Transaction>, string]>([
+    [
+      'where a writer fails in a way that it must not',
+      { commit: () => Promise.reject(new Error('broken')) },
+      'broken',
+    ],
+    [
+      'where COMMIT is not sent as soon as all callers were seen waiting',
+      { isCommitSent: false },
+      'COMMIT is sent as soon as all callers were seen waiting',
+    ],
+  ])('does not send again what may have counted, %s', async (_, broken, message) => {
+    const faults: unknown[] = []
     let flushes = 0
-    const faults: unknown[] = []
-    const broken = new Error('broken')
-    const writer = writerWith(async () => {
+    const transaction: Transaction = {
+      kind: 'transaction',
+      fitsOneTrip: true,
+      isCommitSent: true,
+      read: () => Promise.reject(new Error('It takes one trip')),
+      write: () => undefined,
+      commit: async () => ({ kind: 'committed' }),
+      rollBack: async () => undefined,
+      ...broken,
+    }
+    const begin = async () => {
       flushes += 1
-      throw broken
+      return transaction
+    }
+    const { change } = openGroupCommit({
+      openWriter: () => ({ begin, close: async () => undefined }),
+      timeoutMs: AMPLE_MS,
+      maxPending: 1000,
+      keyTtlMs: 1,
+      clock: SYSTEM_CLOCK,
+      notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
+      onApplied: () => undefined,
+      now: () => new Date(0),
+      random: () => 0,
     })
-    await expect(changeBy(writer, faults)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN', cause: broken })
-    expect([flushes, faults]).toEqual([1, [broken]])
-  })
-
-  it('reports a COMMIT that is not sent as soon as all callers were seen waiting, and says that it may have counted', async () => {
-    const faults: unknown[] = []
-    const writer = writerWith(async () => ({ kind: 'committed' }), { isCommitSent: false })
-    await expect(changeBy(writer, faults)).rejects.toMatchObject({
-      code: 'OUTCOME_UNKNOWN',
-      cause: { message: expect.stringContaining('COMMIT is sent as soon as all callers were seen waiting') },
-    })
-    expect(faults).toHaveLength(1)
+    const load = async () => row
+    const rows = { cached: () => row, load, loadOrCreate: load, forget: () => undefined }
+    const call = change({ operations: [onCounter(rows, 'c', { kind: 'add', delta: 1 })], mode: 'one' })
+    const cause = { message: expect.stringContaining(message) }
+    await expect(call).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN', cause })
+    expect(faults).toEqual([expect.objectContaining(cause)])
+    expect(flushes).toBe(1)
   })
 
   it('never commits a call that was answered, or that is in no flush', () => {
@@ -159,59 +185,3 @@ describe('the group commit', () => {
     expect(() => waiting.commit()).toThrow('in a flush')
   })
 })
-
-/** Adds 1 to a counter by a writer. `faults` gets what an operator would hear of. */
-function changeBy(writer: Writer, faults: unknown[]) {
-  const { change } = openGroupCommit({
-    openWriter: () => writer,
-    timeoutMs: AMPLE_MS,
-    maxPending: 1000,
-    keyTtlMs: 1,
-    clock: SYSTEM_CLOCK,
-    notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
-    onApplied: () => undefined,
-    now: () => new Date(0),
-    random: () => 0,
-  })
-  const rows = {
-    cached: () => row,
-    load: async () => row,
-    loadOrCreate: async () => row,
-    forget: () => undefined,
-  }
-  return change({ operations: [onCounter(rows, 'c', { kind: 'add', delta: 1 })], mode: 'one' })
-}
-
-/** A writer whose counters have the value 0, with what its COMMIT answers. */
-function writerWith(
-  commit: (counters: readonly CounterWork[]) => Promise<Outcome>,
-  { isCommitSent = true } = {},
-): Writer {
-  return {
-    async begin({ counters }) {
-      const reading = {
-        value: 0,
-        isAdded: true,
-        periods: undefined,
-        revision: undefined,
-        first: undefined,
-        now: 0,
-      }
-      return {
-        kind: 'transaction',
-        fitsOneTrip: false,
-        isCommitSent,
-        read: async () => ({
-          kind: 'read',
-          counters: new Map(counters.map((work) => [work, reading])),
-          sequenceGroups: new Map(),
-          earlier: [],
-        }),
-        write: () => undefined,
-        commit: () => commit(counters),
-        rollBack: async () => undefined,
-      }
-    },
-    close: async () => undefined,
-  }
-}

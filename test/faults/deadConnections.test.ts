@@ -74,6 +74,26 @@ describe('connections that lead nowhere', () => {
     await lost.catch(() => undefined)
   })
 
+  it.each([
+    ['ends a connection', 'is cut off'],
+    ['is silent', 'vanishes'],
+  ] as const)(
+    'let Nth close without an error while its database %s',
+    { tags: 'quick' },
+    async (_, delivery) => {
+      let closed: Promise<void> | undefined
+      const target = await startProxy(await freshDatabase(), (statement) => {
+        if (!/from namespace/.test(statement)) return 'passes'
+        closed ??= nth.close()
+        return delivery
+      })
+      const nth = openTestNth(target, { timeoutMs: 1000 })
+      await expect(nth.counters.read({ namespace: 'n', name: 'c' })).rejects.toThrow()
+      expect(closed).toBeInstanceOf(Promise)
+      await closed
+    },
+  )
+
   it('has the system ask on each connection, after seconds of silence, whether the other end is there', {
     tags: 'quick',
   }, async () => {
