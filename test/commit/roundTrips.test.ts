@@ -85,6 +85,8 @@ describe('the round trips of a flush', () => {
       const holder = await hold(database, 'a')
       const held = [counters.incrementBy(a, 1), counters.incrementBy(a, 1)]
       const settled = Promise.allSettled(held)
+      // They are in a flush of their own.
+      await new Promise(setImmediate)
       await expect.poll(() => counters.incrementBy(c, 1).catch(() => undefined)).toMatchObject({ value: 1 })
       expect(await settled).toMatchObject([
         { reason: { code: 'UNAVAILABLE' } },

@@ -246,32 +246,18 @@ describe('a flush that can not be sent again', () => {
     const claim = claimOf('n', 'k', [])
     const lost = [TEXTS.commits, 'stays unanswered'] as const
     type Case = [string, object, number, Strokes[number], (counters: Counters) => Promise<unknown>]
+    const inTwo: Case[4] = (counters) => counters.incrementBy(a, 1, inTwoTrips)
+    const inOne: Case[4] = (counters) => counters.incrementBy(a, 1)
+    const withKey: Case[4] = (counters) => counters.incrementBy(a, 1, { claim })
+    const withSubject: Case[4] = (counters) => counters.countOnce(a, 'ann')
     const cases: Case[] = [
-      ['OUTCOME_UNKNOWN', {}, 1000, lost, (counters) => counters.incrementBy(a, 1, inTwoTrips)],
+      ['OUTCOME_UNKNOWN', {}, 1000, lost, inTwo],
       // With less time left, it would take two trips.
-      [
-        'OUTCOME_UNKNOWN',
-        {},
-        3500,
-        [TEXTS.addsAndCommits, 'stays unanswered'],
-        (counters) => counters.incrementBy(a, 1),
-      ],
+      ['OUTCOME_UNKNOWN', {}, 3500, [TEXTS.addsAndCommits, 'stays unanswered'], inOne],
       // The same may be sent again.
-      [
-        'OUTCOME_UNKNOWN',
-        { retryable: true },
-        1000,
-        lost,
-        (counters) => counters.incrementBy(a, 1, { claim }),
-      ],
-      ['OUTCOME_UNKNOWN', { retryable: true }, 1000, lost, (counters) => counters.countOnce(a, 'ann')],
-      [
-        'UNAVAILABLE',
-        { retryAfterMs: 1000 },
-        1000,
-        [TEXTS.begins, 'is cut off'],
-        (counters) => counters.incrementBy(a, 1, inTwoTrips),
-      ],
+      ['OUTCOME_UNKNOWN', { retryable: true }, 1000, lost, withKey],
+      ['OUTCOME_UNKNOWN', { retryable: true }, 1000, lost, withSubject],
+      ['UNAVAILABLE', { retryAfterMs: 1000 }, 1000, [TEXTS.begins, 'is cut off'], inTwo],
     ]
     const outcomes = cases.map(async ([, , timeoutMs, stroke, call]) => {
       const { counters, strike } = await openCounters({ timeoutMs, random: () => 1 })

@@ -83,7 +83,7 @@ describe('the files for operators', () => {
 
   it('gives a process more time to end than it takes', async () => {
     const { drainDelayMs, shutdownTimeoutMs } = readConfig({})
-    const deployment = (await kubernetes()).find(({ kind }) => kind === 'Deployment')
+    const { Deployment: deployment } = await kubernetes()
     const { terminationGracePeriodSeconds: grace, containers } = deployment.spec.template.spec
     const setTo = (wanted: string) =>
       Number(containers[0].env.find(({ name }: Named) => name === wanted)?.value)
@@ -96,8 +96,7 @@ describe('the files for operators', () => {
   })
 
   it('has objects for Kubernetes that refer to one another', async () => {
-    const documents = await kubernetes()
-    const byKind = Object.fromEntries(documents.map((document) => [document.kind, document]))
+    const byKind = await kubernetes()
     const { selector, template } = byKind.Deployment.spec
     const { labels } = template.metadata
     expect(selector.matchLabels).toEqual(labels)
@@ -126,8 +125,7 @@ describe('the files for operators', () => {
   })
 
   it('backs up what the pods serve, to the claim, and is no pod of the Service', async () => {
-    const documents = await kubernetes()
-    const byKind = Object.fromEntries(documents.map((document) => [document.kind, document]))
+    const byKind = await kubernetes()
     const { metadata, spec } = byKind.CronJob.spec.jobTemplate.spec.template
     const { template } = byKind.Deployment.spec
     expect(metadata.labels.app).not.toBe(template.metadata.labels.app)
@@ -144,7 +142,7 @@ describe('the files for operators', () => {
   })
 
   it('lets a migration take an hour, and a pause of the database as long as calls wait for it', async () => {
-    const deployment = (await kubernetes()).find(({ kind }) => kind === 'Deployment')
+    const { Deployment: deployment } = await kubernetes()
     const { spec } = deployment
     const { startupProbe, readinessProbe } = spec.template.spec.containers[0]
     const msOf = (probe: { periodSeconds: number; failureThreshold: number }) =>
@@ -190,7 +188,8 @@ describe('the files for operators', () => {
 
   // What a test asks for is what it finds, as in other files of it.
   // biome-ignore lint/suspicious/noExplicitAny: see above
-  async function kubernetes(): Promise<any[]> {
-    return parseAllDocuments(await read('deploy/kubernetes.yaml')).map((document) => document.toJS())
+  async function kubernetes(): Promise<Record<string, any>> {
+    const documents = parseAllDocuments(await read('deploy/kubernetes.yaml')).map((each) => each.toJS())
+    return Object.fromEntries(documents.map((document) => [document.kind, document]))
   }
 })
