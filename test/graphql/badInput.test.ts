@@ -155,28 +155,6 @@ it('lists: are refused if they are empty or too long', async () => {
 })
 
 it.each([
-  [
-    'origins',
-    100,
-    'createApiKey(label: "k", grants: [{ scopes: [READ] }], origins: [',
-    '"https://a.example"',
-    ']) { secret }',
-  ],
-  ['grants', 100, 'createApiKey(label: "k", grants: [', '{ scopes: [READ] }', ']) { secret }'],
-  [
-    'grants.0.names',
-    100,
-    'createApiKey(label: "k", grants: [{ scopes: [READ], names: [',
-    '"a"',
-    '] }]) { secret }',
-  ],
-])('lists: %s may have %d items at most', async (argument, limit, before, item, after) => {
-  const { refusal } = await startService()
-  const query = `mutation { ${before}${Array(limit + 1).fill(item)}${after} }`
-  expect(await refusal(query)).toMatchObject({ code: 'BAD_USER_INPUT', argument, limit })
-})
-
-it.each([
   '',
   'abc',
   '!!!',

@@ -1,4 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest'
+import { unavailable } from '../../src/rules/errors.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, query as queryDatabase } from '../support/database/database.ts'
 import { stopClock, turnedClock } from '../support/model/periods.ts'
@@ -418,5 +419,37 @@ it('ignores variables that a subscription does not declare, however deep they ar
   const body = `{"query":${JSON.stringify(query)},"variables":{"junk":${junk}}}`
   const stream = await subscribe(url, query, { method: 'POST', body })
   expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 0 }] })
+  expect(faults).toEqual([])
+})
+
+it('subscriptions: send what changed again until its event could be read', async () => {
+  let failures = 0
+  let isFailing = false
+  const { url, ask, faults } = await startFront({
+    around: (nth) => ({
+      ...nth,
+      counters: {
+        ...nth.counters,
+        async valueIn(...call) {
+          if (!isFailing) return nth.counters.valueIn(...call)
+          failures += 1
+          throw unavailable('The database is unreachable.')
+        },
+      },
+    }),
+  })
+  const stream = await subscribe(
+    url,
+    'subscription { counters(names: ["a"]) { value valueIn(period: DAY) } }',
+  )
+  expect(await stream.data()).toEqual({ counters: [{ value: 0, valueIn: 0 }] })
+  isFailing = true
+  await ask(increment('a'))
+  await expect.poll(() => failures).toBeGreaterThan(2)
+  isFailing = false
+  expect(await stream.data()).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
+  // And then what changes, as before.
+  await ask(increment('a'))
+  expect(await stream.data()).toEqual({ counters: [{ value: 2, valueIn: 2 }] })
   expect(faults).toEqual([])
 })
