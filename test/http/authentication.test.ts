@@ -1,13 +1,14 @@
 import { hash } from 'node:crypto'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Database } from '../../src/mysql/pool.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { openApiKeys } from '../../src/repository/apiKeys.ts'
 import { unavailable } from '../../src/rules/errors.ts'
 import { createSecret, EVERYTHING, isSecret } from '../../src/rules/rights.ts'
-import { type Owner, Turns } from '../../src/rules/turns.ts'
+import type { Owner } from '../../src/rules/turns.ts'
+import { upTo } from '../support/client/client.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
-import { openWire } from '../support/client/wire.ts'
+import { countRequests, openWire } from '../support/client/wire.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { collectStatements } from '../support/database/statements.ts'
@@ -66,9 +67,11 @@ async function call(url: string, { secret, query = READ, ...headers }: Record<st
   }
 }
 
-it('rejects wrong credentials with 401, and executes nothing', async () => {
-  const { url, createKey, admin } = await startProtected()
+it('credentials: that are wrong are rejected with 401, such as a key that this process has just revoked', async () => {
+  const { url, as, createKey, admin } = await startProtected()
   const { secret, id } = await createKey([{ scopes: ['READ', 'ADD'] }])
+  // The process has it in memory.
+  await as(secret).ask(READ)
   await admin.ask(`mutation { revokeApiKey(id: "${id}") { revokedAt } }`)
   const wrong = [
     `Bearer ${secret}`,
@@ -95,13 +98,13 @@ it('rejects wrong credentials with 401, and executes nothing', async () => {
   expect(await admin.ask(READ)).toEqual({ counter: { value: 0 } })
 })
 
-it('rejects a request with several credentials', async () => {
+it('credentials: may not be several', async () => {
   const { url } = await startProtected()
   const { status, code } = await call(url, { secret: ADMIN_KEY, path: `/graphql?key=${createSecret()}` })
   expect([status, code]).toEqual([400, 'BAD_REQUEST'])
 })
 
-it('accepts no key after its expiry', async () => {
+it('keys: are not accepted after their expiry', async () => {
   const { as, createKey } = await startProtected()
   /** A key that lives as short as this machine lets it be used. */
   const useExpiring = async (lifetimeMs: number): Promise<{ secret: string; expiresAt: Date }> => {
@@ -119,7 +122,7 @@ it('accepts no key after its expiry', async () => {
   expect(Date.now()).toBeGreaterThanOrEqual(expiresAt.getTime())
 })
 
-it('revokes a key in every process within two seconds', async () => {
+it('revokeApiKey: revokes a key in every process within two seconds', async () => {
   const { admin, createKey, target } = await startProtected()
   const other = await startService({ target, access: { adminKey: ADMIN_KEY } })
   const { secret, id } = await createKey([{ scopes: ['READ'] }])
@@ -135,7 +138,7 @@ it('revokes a key in every process within two seconds', async () => {
   expect((await as(other, bystander.secret).send(READ)).status).toBe(200)
 })
 
-it('stores keys as hashes only', async () => {
+it('keys: are stored as hashes only', async () => {
   const { createKey, target } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'] }])
   expect(isSecret(secret)).toBe(true)
@@ -144,7 +147,7 @@ it('stores keys as hashes only', async () => {
   for (const column of Object.values(row ?? {})) expect(String(column)).not.toContain(secret.slice(12))
 })
 
-it('records when a key was last used, with one write for all its calls', async () => {
+it('lastUsedAt: is recorded with one write for all calls of a key', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const keys = openTestKeys(database)
@@ -167,7 +170,7 @@ it('records when a key was last used, with one write for all its calls', async (
   expect(later?.last_used_at.getTime()).toBe(times[0])
 })
 
-it('lets pages use the keys of their origins only, and lets them read why not', async () => {
+it('origins: of a key are those whose pages can use it, and others can read why not', async () => {
   const { url, createKey } = await startProtected()
   const shop = (await createKey([{ scopes: ['READ'] }], { origins: [SHOP] })).secret
   const any = (await createKey([{ scopes: ['READ'] }], { origins: ['*'] })).secret
@@ -203,7 +206,7 @@ it('lets pages use the keys of their origins only, and lets them read why not', 
   expect([unknown.status, unknown.headers.get('access-control-allow-origin')]).toEqual([401, EVIL])
 })
 
-it('takes the pages at NTH_PUBLIC_URL for its own', async () => {
+it('NTH_PUBLIC_URL: says which pages are its own', async () => {
   const publicOrigin = 'https://nth.example'
   const { url } = await startProtected({ access: { publicOrigin } })
   expect((await call(url, { secret: ADMIN_KEY, origin: publicOrigin })).status).toBe(200)
@@ -228,7 +231,7 @@ it('takes the pages at NTH_PUBLIC_URL for its own', async () => {
   }
 })
 
-it('lets any page ask in a preflight whether it may send a key', async () => {
+it('preflights: let any page ask whether it may send a key', async () => {
   const { url } = await startProtected()
   const preflight = async (requested: string) => {
     const headers = {
@@ -245,21 +248,7 @@ it('lets any page ask in a preflight whether it may send a key', async () => {
   expect(await preflight('Content-Type, Authorization')).toEqual([204, EVIL, 'Content-Type, Authorization'])
 })
 
-it('changes nothing for pages of other origins that send no key, whatever a browser sends before', async () => {
-  const { url, ask } = await startService()
-  const sent = async (headers: Record<string, string>) => {
-    const { status, code } = await call(url, { query: INCREMENT, ...headers })
-    return [status, code]
-  }
-  expect(await sent({ origin: EVIL })).toEqual([403, 'FORBIDDEN'])
-  expect(await sent({ origin: EVIL, 'x-authorization': '1' })).toEqual([403, 'FORBIDDEN'])
-  expect(await sent({ origin: 'null' })).toEqual([403, 'FORBIDDEN'])
-  expect(await ask(READ)).toEqual({ counter: { value: 0 } })
-  expect(await sent({ origin: url })).toEqual([200, undefined])
-  expect(await sent({ origin: 'http://localhost:5173' })).toEqual([200, undefined])
-})
-
-it('accepts keys of pages in the URL, and no others', async () => {
+it('keys: of pages are accepted in the URL, and no others', async () => {
   const { url, createKey } = await startProtected()
   const any = (await createKey([{ scopes: ['READ'] }], { origins: ['*'] })).secret
   const server = (await createKey([{ scopes: ['READ'] }])).secret
@@ -278,7 +267,7 @@ it('accepts keys of pages in the URL, and no others', async () => {
   expect(status).toBe(401)
 })
 
-it('is open on loopback without configuration, except to what came through a proxy', async () => {
+it('anonymous callers: may do all on loopback without configuration, except through a proxy', async () => {
   const { url, ask } = await startService()
   expect(await ask('{ viewer { kind grants { scopes namespace } } }')).toEqual({
     viewer: {
@@ -300,7 +289,7 @@ it('is open on loopback without configuration, except to what came through a pro
   expect((await call(url, { secret: createApiKey.secret, query: INCREMENT })).code).toBe('FORBIDDEN')
 })
 
-it('accepts a key that it has not seen yet, however many unknown ones come from the same address', async () => {
+it('look-ups: find a new key, however many unknown ones come from the same address', async () => {
   const { createKey, target } = await startProtected()
   const other = await startService({ target, access: { adminKey: ADMIN_KEY } })
   const unknown = Array.from({ length: 500 }, () => call(other.url, { secret: createSecret() }))
@@ -323,7 +312,7 @@ async function databaseWithHeldReads() {
   return { reads, target }
 }
 
-it('reads keys by one statement at a time, of at most 100', async () => {
+it('look-ups: read keys by one statement at a time, of at most 100', async () => {
   const { reads, target } = await databaseWithHeldReads()
   const keys = openTestKeys(openTestDatabase(target))
   const found = Array.from({ length: 300 }, () =>
@@ -339,41 +328,35 @@ it('reads keys by one statement at a time, of at most 100', async () => {
   expect(reads).toHaveLength(0)
 })
 
-it('reads the key of another address by the next statement, however many of one address wait', async () => {
+it('look-ups: read the key of another address by the next statement, however many of one address wait', async () => {
   const { reads, target } = await databaseWithHeldReads()
   const { url } = await startProtected({ target, access: { trustedProxies: ['127.0.0.1'] } })
-  const wait = vi.spyOn(Turns.prototype, 'wait')
-  onTestFinished(() => wait.mockRestore())
-  const send = async (address: string, secret = createSecret()) => {
-    const { status } = await call(url, { secret, 'x-forwarded-for': address })
-    return { status, digest: hash('sha256', secret) }
-  }
-  const waiting = (address: string) =>
-    wait.mock.calls.filter(([owner]) => owner.identity === 'unknown' && owner.address === address).length
+  const received = countRequests()
+  const send = async (address: string, secret = createSecret()) =>
+    (await call(url, { secret, 'x-forwarded-for': address })).status
   const first = send('192.0.2.1')
   await expect.poll(() => reads.length).toBe(1)
   const unknown = Array.from({ length: 250 }, () => send('192.0.2.1'))
-  await expect.poll(() => waiting('192.0.2.1')).toBe(251)
-  // They share a network, and so one turn.
   const secret = createSecret()
+  await expect.poll(received).toBe(251)
   const honest = send('2001:db8::1', secret)
-  await expect.poll(() => waiting('2001:db8:0:0')).toBe(1)
+  await expect.poll(received).toBe(252)
   for (const read of reads.splice(0)) read.start()
   await expect.poll(() => reads.length).toBe(1)
   expect(reads[0]?.hashes).toHaveLength(100)
   expect(reads[0]?.hashes.slice(0, 2)).toContain(hash('sha256', secret))
   let isDone = false
-  const answers = Promise.all([first, honest, ...unknown]).finally(() => {
+  const statuses = Promise.all([first, honest, ...unknown]).finally(() => {
     isDone = true
   })
   while (!isDone) {
     for (const read of reads.splice(0)) read.start()
     await new Promise(setImmediate)
   }
-  expect(new Set((await answers).map(({ status }) => status))).toEqual(new Set([401]))
+  expect(new Set(await statuses)).toEqual(new Set([401]))
 })
 
-it('fails all look-ups that wait when the database cannot be read, and tries it again for the next', async () => {
+it('look-ups: all fail that wait when the database cannot be read, and the next one tries again', async () => {
   const database = openTestDatabase(await freshDatabase())
   let isAway = false
   let reads = 0
@@ -398,7 +381,7 @@ it('fails all look-ups that wait when the database cannot be read, and tries it 
   expect(await keys.find(secret, key.hash, CALLER)).toEqual(key)
 })
 
-it('reads a key again that it did not find before, as it may have been restored since', async () => {
+it('look-ups: read a key again that was not found before, as it may have been restored since', async () => {
   const target = await freshDatabase()
   const keys = openTestKeys(openTestDatabase(target))
   const secret = createSecret()
@@ -409,31 +392,21 @@ it('reads a key again that it did not find before, as it may have been restored 
   expect(await keys.find(secret, digest, CALLER)).toEqual({ ...key, hash: digest })
 })
 
-it('fails the callers of a key alone whose row cannot be parsed', async () => {
-  const target = await freshDatabase()
-  const database = openTestDatabase(target)
-  const keys = openTestKeys(database)
-  const made = []
-  for (let index = 0; index < 5; index++) made.push(await keys.create(KEY_OPTIONS, 'ADMIN'))
-  await query(target, `update api_key set grants = 'x' where id = ${made[2]?.key.id}`)
-  const found = await Promise.allSettled(made.map(({ secret, key }) => keys.find(secret, key.hash, CALLER)))
-  expect(found.map(({ status }) => status)).toEqual([
-    ...['fulfilled', 'fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
-  ])
-})
-
-it('notices a revocation although the row of another key cannot be parsed any more', async () => {
+it('look-ups: fail for a key alone whose row cannot be parsed, beside which a revocation is noticed', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const [keys, other] = [openTestKeys(database), openTestKeys(database)]
-  const [broken, revoked] = [await keys.create(KEY_OPTIONS, 'ADMIN'), await keys.create(KEY_OPTIONS, 'ADMIN')]
-  for (const { secret, key } of [broken, revoked]) await keys.find(secret, key.hash, CALLER)
-  await query(target, `update api_key set grants = 'x' where id = ${broken.key.id}`)
-  await other.revoke(revoked.key.id, 'ADMIN')
-  await expect.poll(() => keys.find(revoked.secret, revoked.key.hash, CALLER)).toBeUndefined()
+  const created = await Promise.all(upTo(3).map(() => keys.create(KEY_OPTIONS, 'ADMIN')))
+  const findAll = () =>
+    Promise.allSettled(created.map(({ secret, key }) => keys.find(secret, key.hash, CALLER)))
+  await query(target, `update api_key set grants = 'x' where id = ${created[1]?.key.id}`)
+  expect((await findAll()).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  await other.revoke(Number(created[2]?.key.id), 'ADMIN')
+  await expect.poll(async () => (await findAll())[2]).toEqual({ status: 'fulfilled', value: undefined })
+  expect((await findAll())[0]).toMatchObject({ value: created[0]?.key })
 })
 
-it('limits the changes of a key from each address, and says when to come back', async () => {
+it('perMinute: limits the changes of a key from each address, with when to come back', async () => {
   const { as, createKey, admin } = await startProtected({ access: { trustedProxies: ['127.0.0.0/8'] } })
   const { secret } = await createKey([{ scopes: ['ADD', 'READ'], maxDelta: 5 }], { perMinute: 5 })
   const from = (address: string, query: string) =>
@@ -471,7 +444,7 @@ it('limits the changes of a key from each address, and says when to come back', 
   expect(await admin.ask(INCREMENT)).toEqual({ increment: { value: 6 } })
 })
 
-it('limits keys of pages and callers without a key by the configuration', async () => {
+it('perMinute: is configured for keys of pages and callers without a key', async () => {
   const access = { anonymous: ['ADD'] as const, anonymousPerMinute: 2, browserPerMinute: 3 }
   const { as, createKey } = await startProtected({ access })
   const page = await createKey([{ scopes: ['ADD'] }], { origins: ['*'] })
@@ -488,17 +461,16 @@ it('limits keys of pages and callers without a key by the configuration', async 
   ]).toEqual([2, 3, 10])
 })
 
-it('keeps known keys while its database is away, and can look up no others', async () => {
+it('keys: that are known hold while the database is away, and no others can be looked up', async () => {
   const database = await freshDatabase()
   const line = await openSwitchboard(database)
   const { as, createKey, url } = await startProtected({ target: line.target, writeTimeoutMs: 1000 })
-  const { secret } = await createKey([{ scopes: ['READ'] }])
-  const unseen = await createKey([{ scopes: ['READ'] }])
-  await as(secret).ask(READ)
+  const [known, unseen] = [await createKey([{ scopes: ['READ'] }]), await createKey([{ scopes: ['READ'] }])]
+  await as(known.secret).ask(READ)
   // Nothing listens there.
   line.switchTo({ ...database, socketPath: '/nowhere.sock' })
-  expect(await as(secret).ask('{ viewer { kind } }')).toEqual({ viewer: { kind: 'KEY' } })
-  expect(await as(secret).refusal(INCREMENT)).toMatchObject({ code: 'FORBIDDEN' })
+  expect(await as(known.secret).ask('{ viewer { kind } }')).toEqual({ viewer: { kind: 'KEY' } })
+  expect(await as(known.secret).refusal(INCREMENT)).toMatchObject({ code: 'FORBIDDEN' })
   const { status, code, body } = await call(url, { secret: unseen.secret })
   expect([status, code, body.errors[0].extensions.retryable]).toEqual([503, 'UNAVAILABLE', true])
 })

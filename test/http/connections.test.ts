@@ -1,6 +1,5 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { expect, it, onTestFinished } from 'vitest'
-import { openWire, postHead } from '../support/client/wire.ts'
+import { expect, it } from 'vitest'
+import { countRequests, openWire, postHead } from '../support/client/wire.ts'
 import { startFront } from '../support/server/front.ts'
 import { createGate } from '../support/server/gate.ts'
 
@@ -12,19 +11,6 @@ const TYPENAME = '{ __typename }'
 function requestOf(query: string, padding = 0): string {
   const body = JSON.stringify({ query }).padEnd(padding)
   return postHead(`Content-Length: ${body.length}`) + body
-}
-
-/** How many requests the server has parsed since. */
-function countRequests(): () => number {
-  let count = 0
-  const onRequest = () => {
-    count += 1
-  }
-  subscribe('http.server.request.start', onRequest)
-  onTestFinished(() => {
-    unsubscribe('http.server.request.start', onRequest)
-  })
-  return () => count
 }
 
 const valuesIn = (text: string) => [...text.matchAll(/"value":(\d+)/g)].map(([, value]) => Number(value))
