@@ -93,8 +93,8 @@ it('sends an event to one address before most of those of another, which has man
     return stream
   }
   const streams = await Promise.all(
-    // Each with a name of its own, so that they share nothing.
-    upTo(50).map((index) =>
+    // Each with a name of its own, so that they share nothing; so many that their charts take much longer than a tick.
+    upTo(75).map((index) =>
       open('192.0.2.1', CHARTS.replace('{ counters', `subscription S${index} { counters`)),
     ),
   )

@@ -50,9 +50,10 @@ it.each(['--help', '-h'])('says with start %s how it is configured, and starts n
   expect(output).toContain(`(${readConfig({}).writeTimeoutMs})`)
 })
 
-it.each(['--version', '-v'])('says its version with %s', async (option) => {
+it.each(['--version', '-v'])('nth %s: prints its release, and the commit of a clone', async (option) => {
   const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
-  expect(await run(option)).toEqual({ code: 0, output: `${version}\n`, errors: '' })
+  const { output } = await run(option)
+  expect(output).toMatch(new RegExp(`^${version}(\\+[0-9a-f]{7,}(-dirty)?)?\n$`))
 })
 
 it.each([['serve'], ['constructor'], ['--port'], ['start', '--port'], ['start', 'now'], ['keys', '--port']])(

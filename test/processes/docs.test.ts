@@ -246,11 +246,6 @@ it('shows the right that each field requires', async () => {
   expect(shown.toSorted()).toEqual(required.toSorted())
 })
 
-it('lists the changes of this version', async () => {
-  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
-  expect(await readFile(join(ROOT, 'CHANGELOG.md'), 'utf8')).toMatch(new RegExp(`^## ${version}$`, 'm'))
-})
-
 it('shows a change by the client that counts', async () => {
   const { url, ask } = await startService()
   const page = await readFile(join(ROOT, 'docs/exactly-once.md'), 'utf8')
