@@ -248,7 +248,7 @@ it.each([
 const READ_GRANT = '{ scopes: [READ] }'
 const pastLimit = (item: string) => Array(101).fill(item)
 
-it.each<[argument: string, grants: unknown, more?: string, limit?: number]>([
+it.each<[argument: string, grants: unknown, more?: string | undefined, limit?: number]>([
   ['grants', '', undefined, 1],
   ['grants', pastLimit(READ_GRANT), undefined, 100],
   ['grants.0.scopes', '{ scopes: [] }'],
