@@ -90,7 +90,7 @@ async function startProxy(url: string, refuses = false) {
   return { open, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/graphql` }
 }
 
-it('has one connection for all subscriptions, which is closed after the last', async () => {
+it('WebSockets: one carries all subscriptions, and is closed after the last', async () => {
   const { url, ask } = await startFront()
   const proxy = await startProxy(url)
   const client = createClient({ url: proxy.url })
@@ -112,7 +112,7 @@ it('has one connection for all subscriptions, which is closed after the last', a
   expect([...live, again].flatMap(({ errors }) => errors)).toEqual([])
 })
 
-it('comes back after the server, with the newest numbers', async () => {
+it('WebSockets: one opens again after the server was away, with the newest numbers', async () => {
   const first = await startFront()
   const { port } = new URL(first.url)
   const live = watch(createClient({ url: `${first.url}/graphql` }), 'c')
@@ -124,7 +124,7 @@ it('comes back after the server, with the newest numbers', async () => {
   await expect.poll(live.latest).toBe(1)
 })
 
-it('reads from time to time where no WebSocket opens, at most two at once, and says so once', async () => {
+it('WebSockets: where none opens, values are read from time to time, at most two at once, with one warning', async () => {
   const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined)
   const { url, ask } = await startFront()
   const proxy = await startProxy(url, true)
@@ -143,7 +143,7 @@ it('reads from time to time where no WebSocket opens, at most two at once, and s
   expect(live.flatMap(({ errors }) => errors)).toEqual([])
 })
 
-it('reports what is refused, on the connection and of a subscription', async () => {
+it('WebSockets: what is refused is reported, on the connection and of a subscription', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], names: ['mine'] }])
   const denied = watch(createClient({ url: `${url}/graphql`, key: 'nth_wrong' }), 'c')
@@ -159,7 +159,7 @@ it('reports what is refused, on the connection and of a subscription', async () 
   expect(mine.states.at(-1)).toBe('open')
 })
 
-it('serves streams of other clients, too', async () => {
+it('WebSockets: streams of other clients use one, too', async () => {
   const { url, ask } = await startFront()
   const proxy = await startProxy(url)
   const client = createClient({ url: proxy.url })
@@ -179,7 +179,7 @@ it('serves streams of other clients, too', async () => {
   await expect.poll(() => proxy.open.sockets).toBe(0)
 })
 
-it('opens another connection with another key, and leaves that of others as it is', async () => {
+it('WebSockets: another key opens another one, and leaves the first as it is', async () => {
   const { url, createKey } = await startProtected()
   const proxy = await startProxy(url)
   const { secret } = await createKey([{ scopes: ['READ'] }])
