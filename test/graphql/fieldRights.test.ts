@@ -87,7 +87,7 @@ const FIELDS: [field: string, scopes: string, document: string, besides?: string
 const OTHERS = [
   ...['Query.namespace', 'Query.namespaces', 'Query.viewer', 'Mutation.defineNamespace'],
   ...['Namespace.timeZone', 'Namespace.periods', 'Namespace.leaderboards'],
-  // In `http/subscriptions.test.ts`.
+  // In `http/streams.test.ts`.
   ...['Subscription.counters', 'Subscription.nodes'],
   // In `liveByName.test.ts`.
   ...['Subscription.sequenceGroup', 'Subscription.leaderboard'],

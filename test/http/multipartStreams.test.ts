@@ -9,10 +9,7 @@ import {
 import { RetryLink } from '@apollo/client/link/retry'
 import { expect, it, onTestFinished } from 'vitest'
 import { startProtected } from '../support/client/keys.ts'
-import { freshDatabase, urlOf } from '../support/database/database.ts'
-import { freePort } from '../support/server/freePort.ts'
 import { startFront } from '../support/server/front.ts'
-import { startNth } from '../support/server/nthProcess.ts'
 import { soon } from '../support/soon.ts'
 
 const ACCEPT = 'multipart/mixed;boundary=graphql;subscriptionSpec=1.0,application/json'
@@ -61,7 +58,7 @@ function subscribeByApollo(uri: string, { retries = false, headers = {} } = {}) 
 
 const state = (value: number) => ({ counters: [{ __typename: 'Counter', value }] })
 
-it('sends a subscription in parts, each with the boundary after it, and heartbeats', async () => {
+it('multipart: sends a subscription in parts, each with the boundary after it, and heartbeats', async () => {
   const { url } = await startFront({ heartbeatMs: 50 })
   const response = await send(url, VALUES)
   expect(response.headers.get('content-type')).toBe('multipart/mixed;boundary="graphql";subscriptionSpec=1.0')
@@ -77,14 +74,14 @@ it.each([
   ['multipart/mixed; boundary=x ; subscriptionSpec=1.0', 200],
   ['multipart/mixed;subscriptionSpec=2.0, application/json', 406],
   ['multipart/mixed;deferSpec=20220824, application/json', 406],
-])('answers a subscription with the Accept %j by %d', async (accept, status) => {
+])('multipart: answers a subscription with the Accept %j by %d', async (accept, status) => {
   const { url } = await startFront()
   const response = await send(url, VALUES, accept)
   expect(response.status).toBe(status)
   await response.body?.cancel()
 })
 
-it('answers what is refused, and other operations, in JSON', async () => {
+it('multipart: answers what is refused, and other operations, in JSON', async () => {
   const { url } = await startFront()
   const refused = await send(url, 'subscription { counters(names: []) { value } }')
   expect([refused.headers.get('content-type'), (await refused.json()).errors[0].extensions.code]).toEqual([
@@ -94,22 +91,20 @@ it('answers what is refused, and other operations, in JSON', async () => {
   expect(await (await send(url, INCREMENT)).json()).toEqual({ data: { increment: { value: 1 } } })
 })
 
-it('shows the states to an Apollo client, over a restart of the server too', async () => {
-  const env = { DATABASE_URL: urlOf(await freshDatabase()), PORT: String(await freePort()) }
-  const first = await startNth(env)
+it('multipart: shows the states to an Apollo client, over a restart of the server too', async () => {
+  const first = await startFront()
   const { results, ended } = subscribeByApollo(first.url, { retries: true })
   await expect.poll(() => results).toEqual([state(0)])
-  await send(first.url, INCREMENT)
+  await first.ask(INCREMENT)
   await expect.poll(() => results).toEqual([state(0), state(1)])
-  first.child.kill('SIGTERM')
-  await first.exited
-  const second = await startNth(env)
-  await send(second.url, INCREMENT)
-  await expect.poll(() => results.at(-1)).toEqual(state(2))
+  await first.close()
+  const second = await startFront({ port: Number(new URL(first.url).port) })
+  await second.ask('mutation { incrementBy(name: "a", delta: 5) { value } }')
+  await expect.poll(() => results.at(-1)).toEqual(state(5))
   expect(await Promise.race([ended, 'open'])).toBe('open')
 })
 
-it('ends the stream of a revoked key with an error of the protocol', async () => {
+it('multipart: ends the stream of a revoked key with an error of the protocol', async () => {
   const { url, createKey, admin } = await startProtected()
   const { secret, id } = await createKey([{ scopes: ['READ'] }])
   const { results, ended } = subscribeByApollo(url, { headers: { authorization: `Bearer ${secret}` } })
