@@ -61,7 +61,7 @@ const CHANGES = [
   },
 ]
 
-it('returns what a mutation has done, and says that it was applied when the rest cannot be read', {
+it('mutations: return what they have done, and that it was applied, when the rest cannot be read', {
   tags: 'slow',
 }, async () => {
   const { post, faults } = await startWithoutReads()
@@ -86,7 +86,7 @@ it('returns what a mutation has done, and says that it was applied when the rest
   expect(faults).toEqual([])
 })
 
-it('answers a change whose selection exceeds a limit', async () => {
+it('mutations: are answered if what they select exceeds a limit', async () => {
   const { send } = await startService()
   const field =
     'defineCounter(name: "c", definition: { maxValue: 5 }) { maxValue history(period: DAY, last: 2501) { value } }'
@@ -105,7 +105,7 @@ it('answers a change whose selection exceeds a limit', async () => {
   }
 })
 
-it('refuses a condition that is null before the change', async () => {
+it('mutations: are refused before the change if a condition is null', async () => {
   const { ask, refusal } = await startService()
   const change = 'increment(name: "c") { value ...F }'
   for (const directive of ['@include(if: $b)', '@skip(if: $b)']) {
@@ -118,7 +118,7 @@ it('refuses a condition that is null before the change', async () => {
   expect(await ask(document)).toEqual({ increment: { value: 1 } })
 })
 
-it('says that a query can be sent again', async () => {
+it('queries: are retryable when they could not be read', async () => {
   const { refusal } = await startWithoutReads()
   const queries = ['{ counter(name: "c") { value } }', '{ sequence(name: "s") { step } }']
   const refusals = await Promise.all(queries.map((query) => refusal(query)))

@@ -16,7 +16,7 @@ function openClient(url: string): ApolloClient {
   return client
 }
 
-it('shows the first increment of a counter in a normalised cache, without any code', async () => {
+it('Apollo Client: shows the first increment of a counter in its normalised cache, without any code', async () => {
   const { url } = await startService()
   const client = openClient(url)
   const query: TypedDocumentNode<Shown> = gql`{ counter(name: "c") { id value updatedAt } sequence(name: "s") { id group(name: "g") { id lastValue nextValue } } }`
@@ -45,20 +45,7 @@ it('shows the first increment of a counter in a normalised cache, without any co
   subscription.unsubscribe()
 })
 
-it('shows the state after a whole cart, whatever the order of its changes', async () => {
-  const { url } = await startService()
-  const client = openClient(url)
-  const query: TypedDocumentNode<Pick<Shown, 'counter'>> = gql`{ counter(name: "c") { id value } }`
-  await client.query({ query })
-  await client.mutate({
-    mutation: gql`mutation {
-      incrementMany(changes: [{ name: "c" }, { name: "d" }, { name: "c", delta: 3 }]) { value counter { id value } }
-    }`,
-  })
-  expect(client.readQuery({ query })).toMatchObject({ counter: { value: 4 } })
-})
-
-it('treats two mutations with the same arguments as one, unless their keys differ', async () => {
+it('Apollo Client: treats two mutations with the same arguments as one, unless their keys differ', async () => {
   const { url } = await startService()
   const client = openClient(url)
   const numbers = async (...fields: string[]) =>

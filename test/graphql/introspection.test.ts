@@ -14,7 +14,7 @@ const EVERYTHING = {
   oneOf: true,
 }
 
-it('gives tools the whole schema', async () => {
+it('introspection: gives tools the whole schema', async () => {
   const { ask } = await startService()
   for (const options of [{}, EVERYTHING]) await ask(getIntrospectionQuery(options))
   const made = buildClientSchema(await ask(getIntrospectionQuery(EVERYTHING)))
@@ -62,7 +62,7 @@ it.each([
       .map((level) => `fragment F${level - 1} on __Type { ...F${level} ... { ...F${level} } }`)
       .join(' ')} fragment F12 on __Type { name }`,
   ],
-])('refuses introspection %s, at once', async (_, query, fragment) => {
+])('introspection: is refused %s, at once', async (_, query, fragment) => {
   const nth = await startMeasuredNth()
   let times = 0
   const longest = await nth.longestTick(async () => {

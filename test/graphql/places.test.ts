@@ -3,7 +3,7 @@ import { subscribe } from '../support/client/events.ts'
 import { startProtected } from '../support/client/keys.ts'
 import { listedService } from '../support/client/leaderboard.ts'
 
-it('returns the place of a counter: 1 is the highest, and equal values share one', async () => {
+it('place: is 1 for the highest counter, and shared by equal values', async () => {
   const { ask, set } = await listedService()
   await set({ a: 9, b: 5, c: 5, d: 1 })
   const { counters, none } = await ask(
@@ -19,7 +19,7 @@ it('returns the place of a counter: 1 is the highest, and equal values share one
   expect(none).toEqual({ place: null, neighbors: null })
 })
 
-it('counts what was just changed, and no deleted counter', async () => {
+it('place: counts what was just changed, and no deleted counter', async () => {
   const { ask, set } = await listedService()
   await set({ a: 9, b: 5 })
   // Under load, a copy that takes more than a second is not awaited.
@@ -38,7 +38,7 @@ const PAGE = `query($orderBy: CounterOrder!, $first: Int, $after: String, $last:
   }
 }`
 
-it('returns places on each page of a list by value, from either end', async () => {
+it('edges.place: is right on each page of a list by value, from either end', async () => {
   const { ask, set } = await listedService()
   await set({ a: 9, b: 5, c: 5, d: 5, e: 1, f: 0 })
   const page = async (variables: Record<string, unknown>) =>
@@ -62,7 +62,7 @@ it('returns places on each page of a list by value, from either end', async () =
   expect(places(await page({ orderBy: 'UPDATED_AT_DESC', first: 1 }))).toMatch(/^.null$/)
 })
 
-it('returns the neighbors of a counter, in the order of the leaderboard, with their places', async () => {
+it('neighbors: are in the order of the leaderboard, with their places', async () => {
   const { ask, set } = await listedService()
   await set({ a: 9, b: 7, c: 5, d: 5, e: 1, f: 0 })
   const neighbors = async (name: string, args: string) => {
@@ -81,7 +81,7 @@ it('returns the neighbors of a counter, in the order of the leaderboard, with th
   expect(await neighbors('d', '(lowestFirst: true)')).toEqual(['e 2 1', 'c 3 5', 'd 3 5', 'b 5 7', 'a 6 9'])
 })
 
-it('continues a list from the cursor of a neighbor', async () => {
+it('neighbors: have cursors from which a list continues', async () => {
   const { ask, set } = await listedService()
   await set({ a: 9, b: 7, c: 5 })
   const { counter } = await ask(
@@ -123,7 +123,7 @@ it.each([
     'mutation { defineNamespace(definition: { leaderboards: [DAY, DAY] }) { name } }',
     { argument: 'definition.leaderboards.1' },
   ],
-])('refuses %s', async (_, document, details) => {
+])('arguments: refuse %s', async (_, document, details) => {
   const { refusal } = await listedService()
   expect(await refusal(document)).toEqual({ code: 'BAD_USER_INPUT', ...details })
 })
@@ -132,24 +132,21 @@ it.each([
   ['place', 'place'],
   ['neighbors', 'neighbors { value }'],
   ['place', 'namespace { counters(orderBy: VALUE_DESC) { edges { place } } }'],
-])(
-  'refuses `%s` in a subscription, as a change of another counter sends no event: %s',
-  async (_, selection) => {
-    const { url, set } = await listedService()
-    await set({ a: 9 })
-    const stream = await subscribe(
-      url,
-      `subscription { counters(names: ["a"], namespace: "n") { value ${selection} } }`,
-    )
-    const event = await stream.next()
-    if (typeof event === 'string') throw new Error(event)
-    const { data, errors } = event
-    expect(data.counters[0].value).toBe(9)
-    expect(errors?.[0]?.extensions.code).toBe('BAD_USER_INPUT')
-  },
-)
+])('subscriptions: have no `%s`, as a change of another counter sends no event: %s', async (_, selection) => {
+  const { url, set } = await listedService()
+  await set({ a: 9 })
+  const stream = await subscribe(
+    url,
+    `subscription { counters(names: ["a"], namespace: "n") { value ${selection} } }`,
+  )
+  const event = await stream.next()
+  if (typeof event === 'string') throw new Error(event)
+  const { data, errors } = event
+  expect(data.counters[0].value).toBe(9)
+  expect(errors?.[0]?.extensions.code).toBe('BAD_USER_INPUT')
+})
 
-it('shows places to callers who may list the namespace, and to no others', async () => {
+it('place, neighbors: are for callers who may list the namespace', async () => {
   const { as, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "a", namespace: "n") { value } }')
   const field = 'counter(name: "a", namespace: "n") { place neighbors { place } }'

@@ -18,39 +18,42 @@ const increment = (name: string) => `mutation { increment(name: "${name}") { val
 const encoded = (type: string, ...names: string[]) =>
   Buffer.from(`${type}:${names.join('\n')}`).toString('base64url')
 
-it.each(['GET', 'POST'] as const)('sends what is there, then what changes: by %s', async (method) => {
-  const { url, ask } = await startService()
-  await ask(increment('b'))
-  const stream = await subscribe(url, COUNTERS, { variables: { names: ['b', 'a', 'b', 'c'] }, method })
-  expect(stream.status).toBe(200)
-  expect(stream.headers).toMatchObject({
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-  })
-  expect(await stream.data()).toEqual({
-    counters: [
-      { name: 'b', value: 1 },
-      { name: 'a', value: 0 },
-      { name: 'c', value: 0 },
-    ],
-  })
-  await ask(increment('c'))
-  expect(await stream.data()).toEqual({ counters: [{ name: 'c', value: 1 }] })
-  await ask(
-    'mutation { incrementMany(changes: [{ name: "a" }, { name: "b" }, { name: "other" }]) { value } }',
-  )
-  const { counters } = await stream.data()
-  expect(counters).toHaveLength(2)
-  expect(counters).toEqual(
-    expect.arrayContaining([
-      { name: 'b', value: 2 },
-      { name: 'a', value: 1 },
-    ]),
-  )
-})
+it.each(['GET', 'POST'] as const)(
+  'subscriptions: send what is there, then what changes: by %s',
+  async (method) => {
+    const { url, ask } = await startService()
+    await ask(increment('b'))
+    const stream = await subscribe(url, COUNTERS, { variables: { names: ['b', 'a', 'b', 'c'] }, method })
+    expect(stream.status).toBe(200)
+    expect(stream.headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    })
+    expect(await stream.data()).toEqual({
+      counters: [
+        { name: 'b', value: 1 },
+        { name: 'a', value: 0 },
+        { name: 'c', value: 0 },
+      ],
+    })
+    await ask(increment('c'))
+    expect(await stream.data()).toEqual({ counters: [{ name: 'c', value: 1 }] })
+    await ask(
+      'mutation { incrementMany(changes: [{ name: "a" }, { name: "b" }, { name: "other" }]) { value } }',
+    )
+    const { counters } = await stream.data()
+    expect(counters).toHaveLength(2)
+    expect(counters).toEqual(
+      expect.arrayContaining([
+        { name: 'b', value: 2 },
+        { name: 'a', value: 1 },
+      ]),
+    )
+  },
+)
 
-it('sends the newest state last, at most ten times a second, and never an older one', async () => {
+it('subscriptions: send the newest state last, at most ten times a second, and never an older one', async () => {
   const { url, ask } = await startService()
   const names = ['a', 'b', 'c']
   const query = 'subscription ($names: [String!]!) { counters(names: $names) { name value revision } }'
@@ -73,7 +76,7 @@ it('sends the newest state last, at most ten times a second, and never an older 
   expect(events).toBeLessThanOrEqual((performance.now() - began) / 100 + 2)
 })
 
-it('sends what other processes change, and what is changed by hand', async () => {
+it('subscriptions: send what other processes change, and what is changed by hand', async () => {
   const target = await freshDatabase()
   const [first, second] = [await startService({ target }), await startService({ target })]
   await first.ask(increment('a'))
@@ -88,7 +91,7 @@ it('sends what other processes change, and what is changed by hand', async () =>
   expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 40 }] })
 })
 
-it('sends no state from a server that is behind', async () => {
+it('subscriptions: send no state from a server that is behind', async () => {
   const { url, ask, target } = await startService()
   for (const name of ['a', 'b']) await ask(increment(name))
   const stream = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
@@ -106,7 +109,7 @@ it('sends no state from a server that is behind', async () => {
   expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 41 }] })
 })
 
-it('sends definitions, deletions and resets', async () => {
+it('counters: sends definitions, deletions and resets', async () => {
   const { url, ask } = await startService()
   await ask(increment('a'))
   const stream = await subscribe(url, 'subscription { counters(names: ["a"]) { value maxValue timeZone } }')
@@ -119,7 +122,7 @@ it('sends definitions, deletions and resets', async () => {
   expect(await stream.data()).toEqual({ counters: [{ value: 0, maxValue: null, timeZone: 'UTC' }] })
 })
 
-it('serves a whole page in one stream: counters, sequence groups and reservations', async () => {
+it('nodes: serves a whole page in one stream: counters, sequence groups and reservations', async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { defineSequence(name: "invoice", definition: { gapless: true, format: "I-{value}" }) { name } }',
@@ -173,7 +176,7 @@ it('serves a whole page in one stream: counters, sequence groups and reservation
 })
 
 it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }', 'limits { used }'])(
-  'sends counters in which a selected period has ended, though nobody changed them: %s',
+  'counters: sends those in which a selected period has ended, though nobody changed them: %s',
   async (field) => {
     const clock = turnedClock('2026-03-01T09:59:00Z')
     const { url, ask } = await startFront({ now: clock.now })
@@ -198,7 +201,7 @@ it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }', 'l
   },
 )
 
-it('sends what is held, also when a hold expires, though nobody changes anything', async () => {
+it('held: is sent when a hold expires, though nobody changes anything', async () => {
   const { url, ask, target } = await startService()
   const stream = await subscribe(url, 'subscription { counters(names: ["a"]) { value held } }')
   expect(await stream.data()).toEqual({ counters: [{ value: 0, held: 0 }] })
@@ -212,7 +215,7 @@ it('sends what is held, also when a hold expires, though nobody changes anything
   expect(await stream.data()).toEqual({ counters: [{ value: 0, held: 0 }] })
 })
 
-it('sends the next number of a sequence that restarts with a period', async () => {
+it('nodes: sends the next number of a sequence that restarts with a period', async () => {
   const clock = turnedClock('2026-12-31T23:59:00Z')
   const { url, ask } = await startFront({ now: clock.now })
   await ask(
@@ -227,7 +230,7 @@ it('sends the next number of a sequence that restarts with a period', async () =
   expect(await stream.data()).toEqual({ nodes: [{ lastFormatted: '2026-1', nextFormatted: '2027-1' }] })
 })
 
-it('sends no event of what no longer exists', async () => {
+it('nodes: sends no event of what no longer exists', async () => {
   const { url, ask } = await startService()
   await ask('mutation { defineSequence(name: "s", definition: { gapless: true }) { name } }')
   const { reserveInSequence } = await ask('mutation { reserveInSequence(name: "s") { id } }')
@@ -244,7 +247,7 @@ it('sends no event of what no longer exists', async () => {
   expect(await stream.data()).toEqual({ nodes: [{ value: 1 }] })
 })
 
-it('sends that a reservation has expired', async () => {
+it('nodes: sends that a reservation has expired', async () => {
   const { url, ask } = await startService()
   await ask('mutation { defineSequence(name: "invoice", definition: { gapless: true }) { name } }')
   const { reserveInSequence } = await ask(
@@ -261,39 +264,33 @@ it('sends that a reservation has expired', async () => {
   expect(await stream.data()).toEqual({ nodes: [{ state: 'EXPIRED' }] })
 })
 
-it('answers subscriptions by events only, and other operations in the same way to those who ask for events', async () => {
-  const { url, post, ask } = await startService()
+it('Accept: subscriptions are answered by events only, and other operations by events to those who ask for them', async () => {
+  const { url, post } = await startService()
   const query = 'subscription { counters(names: ["a"]) { value } }'
-  const refused = await post(JSON.stringify({ query }), { accept: 'application/json' })
-  expect([refused.status, refused.body.errors?.[0]?.extensions.code]).toEqual([406, 'BAD_REQUEST'])
-  expect(refused.body.errors?.[0]?.message).toContain('Accept: text/event-stream')
-  const body = JSON.stringify({ query })
-  const headers = { accept: 'multipart/mixed', 'content-type': 'application/json' }
-  expect((await fetch(`${url}/graphql`, { method: 'POST', headers, body })).status).toBe(406)
+  for (const accept of ['application/json', 'multipart/mixed']) {
+    const { status, body } = await post(JSON.stringify({ query }), { accept })
+    expect([status, body.errors?.[0]?.extensions.code]).toEqual([406, 'BAD_REQUEST'])
+    if (accept === 'application/json')
+      expect(body.errors?.[0]?.message).toContain('Accept: text/event-stream')
+  }
   // As curl and fetch send it, and urql.
   for (const accept of ['*/*', 'application/graphql-response+json, application/json, text/event-stream']) {
     const stream = await subscribe(url, query, { headers: { accept }, method: 'POST' })
     expect(await stream.data()).toEqual({ counters: [{ value: 0 }] })
-    stream.close()
   }
-  for (const method of ['GET', 'POST'] as const) {
-    const stream = await subscribe(url, '{ counter(name: "a") { value } }', { method })
-    expect([await stream.next(), await stream.next()]).toEqual([
-      { data: { counter: { value: 0 } } },
-      'complete',
-    ])
+  for (const [method, operation, data] of [
+    ['GET', '{ counter(name: "a") { value } }', { counter: { value: 0 } }],
+    ['POST', increment('a'), { increment: { value: 1 } }],
+    ['POST', '{ counter(name: "a") { value } }', { counter: { value: 1 } }],
+  ] as const) {
+    const stream = await subscribe(url, operation, { method })
+    expect([await stream.next(), await stream.next()]).toEqual([{ data }, 'complete'])
   }
-  const changed = await subscribe(url, increment('a'), { method: 'POST' })
-  expect(await changed.data()).toEqual({ increment: { value: 1 } })
-  const byGet = await subscribe(url, increment('a'))
-  expect([byGet.status, (await byGet.body()).errors?.[0]?.extensions.code]).toEqual([
-    405,
-    'OPERATION_RESOLUTION_FAILURE',
-  ])
-  expect(await ask('{ counter(name: "a") { value } }')).toEqual({ counter: { value: 1 } })
+  const { status, body } = await subscribe(url, increment('a'))
+  expect([status, (await body()).errors?.[0]?.extensions.code]).toEqual([405, 'OPERATION_RESOLUTION_FAILURE'])
 })
 
-it('rejects what cannot be watched, with a code', async () => {
+it('subscriptions: are refused with a code for what cannot be watched', async () => {
   const { url } = await startService()
   const names = (count: number) => Array.from({ length: count }, (_, index) => `n${index}`)
   const nodes = 'subscription ($ids: [ID!]!) { nodes(ids: $ids) { id } }'
@@ -338,29 +335,14 @@ it('rejects what cannot be watched, with a code', async () => {
   expect([broken.status, (await broken.json()).errors[0].extensions.code]).toEqual([400, 'BAD_REQUEST'])
 })
 
-it('accepts addresses of 16 kB', async () => {
+it('subscriptions: may have an address of 16 kB', async () => {
   const { url } = await startService()
   const names = Array.from({ length: 150 }, (_, index) => `${index}`.padStart(90, 'n'))
   const stream = await subscribe(url, COUNTERS, { variables: { names } })
   expect((await stream.data()).counters).toHaveLength(150)
 })
 
-it('sends the whole state again to a client that reconnects', async () => {
-  const { url, ask } = await startService()
-  const first = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
-  await first.data()
-  first.close()
-  await ask(increment('a'))
-  const second = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
-  expect(await second.data()).toEqual({
-    counters: [
-      { name: 'a', value: 1 },
-      { name: 'b', value: 0 },
-    ],
-  })
-})
-
-it('sends the same to all streams of one subscription, whenever they join', async () => {
+it('subscriptions: send the same to all of their streams, whenever they join', async () => {
   const { url, ask } = await startService()
   const open = () => subscribe(url, COUNTERS, { variables: { names: ['a'] } })
   const streams = await Promise.all(Array.from({ length: 20 }, open))
@@ -376,7 +358,7 @@ it('sends the same to all streams of one subscription, whenever they join', asyn
   await soon('all closed', Promise.all(streams.map((stream) => stream.close())))
 })
 
-it('does not let a stream wait for the first event of another one', async () => {
+it('subscriptions: do not let a stream wait for the first event of another one', async () => {
   let release = () => {}
   const released = new Promise<void>((resolve) => {
     release = resolve
@@ -412,7 +394,7 @@ it('does not let a stream wait for the first event of another one', async () => 
   expect(last).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
 })
 
-it('ignores variables that a subscription does not declare, however deep they are', async () => {
+it('subscriptions: ignore variables that they do not declare, however deep they are', async () => {
   const { url, faults } = await startService()
   const query = 'subscription { counters(names: ["a"]) { name value } }'
   const junk = `${'['.repeat(9000)}${']'.repeat(9000)}`
