@@ -10,7 +10,7 @@ import { startFront } from '../support/server/front.ts'
 
 const OPERATIONS = runSize(12, 100)
 
-it('answers any operation as the executor does, when it is compiled', async () => {
+it('compiled operations: have the answers of the executor, whatever they select', async () => {
   const { post, ask, faults } = await startFront()
   const [namespaces = '', ...rest] = SET_BACK
   const setBack = async () => {
@@ -130,7 +130,7 @@ function withoutTimes(body: { errors?: { path?: unknown }[] }) {
   return { ...rest, errors: errors.map((error: unknown) => JSON.stringify(error)).toSorted() }
 }
 
-it('answers a field under any alias, also one that JavaScript reserves', async () => {
+it('compiled operations: may have any alias, also one that JavaScript reserves', async () => {
   const { post } = await startFront()
   const names = ['then', 'constructor', 'hasOwnProperty', 'toString', 'valueOf', '__proto__', 'length']
   const selections = names.flatMap((_, index) => [names.slice(0, index + 1), names.slice(index)])
@@ -152,7 +152,7 @@ it.each([
     'query($a: String) { namespace { counters(after: $a) { nodes { name } } } }',
     4,
   ],
-])('compiles %s', (_, query, fields) => {
+])('compilableFields: counts the fields of %s', (_, query, fields) => {
   expect(compilableFields(schema, parse(query))).toBe(fields)
 })
 
@@ -169,6 +169,6 @@ it.each([
   ['a name that JavaScript keeps', '{ __proto__: __typename }'],
   ['very many fields', `{ ${'__typename '.repeat(201)} }`],
   ['only a fragment', 'fragment F on Query { __typename }'],
-])('leaves %s to the executor', (_, query) => {
+])('compilableFields: leaves %s to the executor', (_, query) => {
   expect(compilableFields(schema, parse(query))).toBe(0)
 })

@@ -15,7 +15,7 @@ function requestOf(query: string, padding = 0): string {
 
 const valuesIn = (text: string) => [...text.matchAll(/"value":(\d+)/g)].map(([, value]) => Number(value))
 
-it('begins the requests of a connection one after another, and answers them in order', async () => {
+it('connections: begin their requests one after another, and answer them in order', async () => {
   const gate = createGate()
   const { url, ask } = await startFront(gate)
   const wire = openWire(url)
@@ -27,7 +27,7 @@ it('begins the requests of a connection one after another, and answers them in o
   expect(valuesIn(await wire.received('"value":5'))).toEqual([1, 2, 3, 4, 5])
 })
 
-it('does not read ahead on a connection that waits for an answer, and answers all requests in the end', {
+it('connections: are not read ahead while an answer is awaited, and all requests are answered in the end', {
   tags: 'slow',
 }, async () => {
   const gate = createGate()
@@ -47,7 +47,7 @@ it('does not read ahead on a connection that waits for an answer, and answers al
   expect(text.match(/"__typename":"Query"/g)).toHaveLength(count)
 })
 
-it('reads the body of a request that waited for its turn', async () => {
+it('connections: have the body of a request read that waited for its turn', async () => {
   const gate = createGate()
   const { url, ask } = await startFront(gate)
   const wire = openWire(url)
@@ -58,7 +58,7 @@ it('reads the body of a request that waited for its turn', async () => {
   expect(valuesIn(await wire.received('"value":2'))).toEqual([1, 2])
 })
 
-it('begins nothing more for a caller who has gone', async () => {
+it('connections: begin nothing more for a caller who has gone', async () => {
   const gate = createGate()
   const { url, ask, faults } = await startFront(gate)
   const wire = openWire(url)
@@ -73,7 +73,7 @@ it('begins nothing more for a caller who has gone', async () => {
   expect([gate.begun(), faults]).toEqual([2, []])
 })
 
-it('ends a connection with the answer in flight while it closes, and begins nothing more on it', async () => {
+it('closing: ends a connection with the answer in flight, and begins nothing more on it', async () => {
   const gate = createGate()
   const { url, close, faults } = await startFront(gate)
   const wire = openWire(url)
@@ -87,7 +87,7 @@ it('ends a connection with the answer in flight while it closes, and begins noth
   expect([gate.begun(), faults]).toEqual([1, []])
 })
 
-it('refuses requests of pages of another origin while it closes', async () => {
+it('closing: refuses requests of pages of another origin, too', async () => {
   const { url, ask, close, faults } = await startFront()
   const wire = openWire(url)
   const [line, ...rest] = postHead('Origin: https://shop.example', 'Content-Length: 0').split('\r\n')
@@ -101,21 +101,24 @@ it('refuses requests of pages of another origin while it closes', async () => {
   expect(faults).toEqual([])
 })
 
-it.each([1, 3])('answers %i requests of a caller who says that it has sent all', async (count) => {
-  const gate = createGate()
-  const { url, ask } = await startFront(gate)
-  const wire = openWire(url)
-  wire.write(requestOf(INCREMENT).repeat(count))
-  wire.end()
-  await gate.reached(1)
-  await ask(TYPENAME)
-  gate.open()
-  const text = await wire.ended()
-  expect(text.match(/HTTP\/1.1 200/g)).toHaveLength(count)
-  expect(valuesIn(text)).toHaveLength(count)
-})
+it.each([1, 3])(
+  'connections: answer %i requests of a caller who says that it has sent all',
+  async (count) => {
+    const gate = createGate()
+    const { url, ask } = await startFront(gate)
+    const wire = openWire(url)
+    wire.write(requestOf(INCREMENT).repeat(count))
+    wire.end()
+    await gate.reached(1)
+    await ask(TYPENAME)
+    gate.open()
+    const text = await wire.ended()
+    expect(text.match(/HTTP\/1.1 200/g)).toHaveLength(count)
+    expect(valuesIn(text)).toHaveLength(count)
+  },
+)
 
-it('refuses requests for which there is no room with 503, does nothing of them, and goes on', async () => {
+it('memory: requests without room are refused with 503, not executed, and accepted later', async () => {
   const gate = createGate()
   const { url, ask } = await startFront({ ...gate, heapBytes: 120_000 })
   const wires = Array.from({ length: 10 }, () => openWire(url))
@@ -141,7 +144,7 @@ it('refuses requests for which there is no room with 503, does nothing of them, 
   }
 })
 
-it('keeps room for small requests when large ones have taken theirs', async () => {
+it('memory: has room for small requests when large ones have taken theirs', async () => {
   const gate = createGate()
   const { url, ask, post } = await startFront({ ...gate, heapBytes: 20_000_000 })
   const wire = openWire(url)
@@ -156,13 +159,13 @@ it('keeps room for small requests when large ones have taken theirs', async () =
   expect((await post(large)).body.data.increment.value).toBe(2)
 })
 
-it('has room for any request that is alone', async () => {
+it('memory: has room for any request that is alone', async () => {
   const { post } = await startFront({ heapBytes: 1_000_000 })
   const { status } = await post(JSON.stringify({ query: INCREMENT }).padEnd(1_000_000))
   expect(status).toBe(200)
 })
 
-it('ends a connection on which more requests wait than there is room for', async () => {
+it('memory: a connection ends on which more requests wait than there is room for', async () => {
   const gate = createGate()
   const { url, ask } = await startFront({ ...gate, heapBytes: 400_000 })
   const wire = openWire(url)
@@ -184,7 +187,7 @@ function forwarded(client: string, query: string, padding = 0): string {
   return requestOf(query, padding).replace('Host:', `X-Forwarded-For: ${client}\r\nHost:`)
 }
 
-it('lets no client take the memory that another one needs', async () => {
+it('memory: no client takes what another one needs', async () => {
   const gate = createGate()
   const { url } = await startFront({ ...gate, ...PROXY, heapBytes: 4_000_000 })
   const wires = Array.from({ length: 100 }, () => openWire(url))
@@ -197,7 +200,7 @@ it('lets no client take the memory that another one needs', async () => {
   await Promise.all(wires.map((wire) => wire.received(/"value":\d+|UNAVAILABLE/)))
 })
 
-it('answers for its pages and its health when requests use all memory, and is then not ready', async () => {
+it('memory: pages and health are answered when requests use all of it, and /ready is 503', async () => {
   const gate = createGate()
   const { url } = await startFront({ ...gate, heapBytes: 120_000 })
   const wires = Array.from({ length: 10 }, () => openWire(url))
@@ -215,7 +218,7 @@ it('answers for its pages and its health when requests use all memory, and is th
   await expect.poll(() => statusOf('/ready')).toBe(200)
 })
 
-it('ends no connection whose client waits for a few answers when others use all memory', async () => {
+it('memory: no connection ends whose client waits for a few answers while others use all of it', async () => {
   const gate = createGate()
   const { url } = await startFront({ ...gate, heapBytes: 120_000 })
   const pipelining = openWire(url)

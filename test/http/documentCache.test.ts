@@ -23,7 +23,7 @@ function heapBytes(): number {
 type DocumentKind = [kind: string, times: number, textOf: (name: string) => string]
 
 it.each<DocumentKind>([['full', 60, (name) => `{ ${'__typename '.repeat(4_999)} ${name}: __typename }`]])(
-  'remembers as many documents that are %s as fit in 32 MB',
+  'document cache: remembers as many documents that are %s as fit in 32 MB',
   rememberWhatFits,
 )
 
@@ -31,7 +31,11 @@ it.each<DocumentKind>([
   ['long', 200, (name) => `{ ${name}: __typename } # ${'x'.repeat(900_000)}`],
   ['long in other letters', 100, (name) => `{ ${name}: __typename } # ${'ж'.repeat(450_000)}`],
   ['small', 20_000, (name) => `mutation { ${name}: increment(name: "c") { value } }`],
-])('remembers as many documents that are %s as fit in 32 MB', { tags: 'slow' }, rememberWhatFits)
+])(
+  'document cache: remembers as many documents that are %s as fit in 32 MB',
+  { tags: 'slow' },
+  rememberWhatFits,
+)
 
 function rememberWhatFits(_: string, times: number, textOf: (name: string) => string): void {
   const cache = createDocumentCache(schema)
@@ -50,7 +54,7 @@ function rememberWhatFits(_: string, times: number, textOf: (name: string) => st
   expect(taken).toBeLessThan(40_000_000)
 }
 
-it('counts what compiling adds', async () => {
+it('document cache: counts what compiling adds', async () => {
   const cache = createDocumentCache(schema)
   const before = heapBytes()
   const fields = Array.from({ length: 20 }, (_, at) => `a${at}: __typename`).join(' ')
@@ -70,7 +74,7 @@ it('counts what compiling adds', async () => {
   expect(remembered.length).toBeLessThan(700)
 })
 
-it('remembers documents that were found right, and no others', async () => {
+it('document cache: remembers documents that were found right, and no others', async () => {
   const cache = createDocumentCache(schema)
   const yoga = createYoga({
     schema,
@@ -91,7 +95,7 @@ it('remembers documents that were found right, and no others', async () => {
   ])
 })
 
-it('remembers refusals in little memory, which takes none from documents', () => {
+it('document cache: remembers refusals in little memory, which takes none from documents', () => {
   const cache = createDocumentCache(schema)
   const text = '{ __typename }'
   cache.add(text, parse(text))

@@ -2,7 +2,7 @@ import { auditServer } from 'graphql-http'
 import { expect, it } from 'vitest'
 import { startService } from '../support/server/service.ts'
 
-it('passes the whole audit of graphql-http', async () => {
+it('GraphQL over HTTP: passes the whole audit of graphql-http', async () => {
   const { url } = await startService()
   const results = await auditServer({ url: `${url}/graphql`, fetchFn: fetch })
   const failures = results.filter(({ status }) => status !== 'ok')

@@ -325,10 +325,10 @@ it('WebSockets: give back all memory that they were charged for', async () => {
   const headers = { 'x-forwarded-for': '192.0.2.1' }
   /** How many streams the memory of the client has room for. */
   const countRoom = async () => {
-    const streams = []
+    const streams: Awaited<ReturnType<typeof subscribe>>[] = []
     do {
-      const query = `subscription { counters(names: ["${streams.length}"]) { value } }`
-      streams.push(await subscribe(url, query, { headers }))
+      const document = `subscription { counters(names: ["${streams.length}"]) { value } }`
+      streams.push(await subscribe(url, document, { headers }))
     } while (streams.at(-1)?.status === 200)
     for (const stream of streams) stream.close()
     return streams.length
