@@ -22,9 +22,7 @@ async function startWithoutReads() {
   await service.ask(
     `mutation {
       increment(name: "c") { value }
-      reset(name: "d") { value }
       nextInSequence(name: "s") { value }
-      r: nextInSequence(name: "r") { value }
       defineNamespace(definition: {}) { name }
     }`,
   )
@@ -35,18 +33,8 @@ async function startWithoutReads() {
 /** Mutations, the data of their response the first time, and what it lacks. */
 const CHANGES = [
   {
-    field: 'restartSequence(name: "r", nextValue: 500) { nextValue nextFormatted sequence { name } }',
-    data: { nextValue: 500, nextFormatted: '500', sequence: null },
-    place: 'sequence',
-  },
-  {
     field: 'increment(name: "c") { value counter { createdAt } }',
     data: { value: 2, counter: { createdAt: null } },
-    place: 'counter.createdAt',
-  },
-  {
-    field: 'reset(name: "d", to: 7) { value counter { createdAt } }',
-    data: { value: 7, counter: { createdAt: null } },
     place: 'counter.createdAt',
   },
   {

@@ -19,17 +19,6 @@ it('place: is 1 for the highest counter, and shared by equal values', async () =
   expect(none).toEqual({ place: null, neighbors: null })
 })
 
-it('place: counts what was just changed, and no deleted counter', async () => {
-  const { ask, set } = await listedService()
-  await set({ a: 9, b: 5 })
-  // Under load, a copy that takes more than a second is not awaited.
-  const place = async () => (await ask('{ counter(name: "a", namespace: "n") { place } }')).counter.place
-  await ask('mutation { incrementBy(name: "b", namespace: "n", delta: 10) { value } }')
-  await expect.poll(place).toBe(2)
-  await ask('mutation { deleteCounter(name: "b", namespace: "n") { value } }')
-  await expect.poll(place).toBe(1)
-})
-
 const PAGE = `query($orderBy: CounterOrder!, $first: Int, $after: String, $last: Int, $before: String) {
   namespace(name: "n") {
     counters(orderBy: $orderBy, first: $first, after: $after, last: $last, before: $before) {

@@ -8,7 +8,7 @@ import { createSecret, EVERYTHING, isSecret } from '../../src/rules/rights.ts'
 import type { Owner } from '../../src/rules/turns.ts'
 import { upTo } from '../support/client/client.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
-import { countRequests, openWire } from '../support/client/wire.ts'
+import { countRequests } from '../support/client/wire.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { collectStatements } from '../support/database/statements.ts'
@@ -211,24 +211,6 @@ it('NTH_PUBLIC_URL: says which pages are its own', async () => {
   const { url } = await startProtected({ access: { publicOrigin } })
   expect((await call(url, { secret: ADMIN_KEY, origin: publicOrigin })).status).toBe(200)
   expect((await call(url, { secret: ADMIN_KEY, origin: SHOP })).status).toBe(403)
-  // A proxy on this machine passes on the host that its client named.
-  for (const [host, status] of [
-    ['nth.example', 200],
-    ['evil.example', 403],
-  ]) {
-    const wire = openWire(url)
-    const body = JSON.stringify({ query: READ })
-    const lines = [
-      'POST /graphql HTTP/1.1',
-      `Host: ${host}`,
-      'Connection: close',
-      `Authorization: Bearer ${ADMIN_KEY}`,
-      'Content-Type: application/json',
-      `Content-Length: ${body.length}`,
-    ]
-    wire.write(`${lines.join('\r\n')}\r\n\r\n${body}`)
-    expect((await wire.ended()).slice(9, 12)).toBe(`${status}`)
-  }
 })
 
 it('preflights: let any page ask whether it may send a key', async () => {
@@ -289,17 +271,6 @@ it('anonymous callers: may do all on loopback without configuration, except thro
   expect((await call(url, { secret: createApiKey.secret, query: INCREMENT })).code).toBe('FORBIDDEN')
 })
 
-it('look-ups: find a new key, however many unknown ones come from the same address', async () => {
-  const { createKey, target } = await startProtected()
-  const other = await startService({ target, access: { adminKey: ADMIN_KEY } })
-  const unknown = Array.from({ length: 500 }, () => call(other.url, { secret: createSecret() }))
-  // Made by another process, while they are looked up.
-  const { secret } = await createKey([{ scopes: ['READ'] }])
-  expect((await call(other.url, { secret })).status).toBe(200)
-  for (const { status, code } of await Promise.all(unknown))
-    expect([status, code]).toEqual([401, 'UNAUTHENTICATED'])
-})
-
 /** A database that reads keys by their hashes only when a test starts that. */
 async function databaseWithHeldReads() {
   const reads: { hashes: string[]; start: () => void }[] = []
@@ -312,23 +283,7 @@ async function databaseWithHeldReads() {
   return { reads, target }
 }
 
-it('look-ups: read keys by one statement at a time, of at most 100', async () => {
-  const { reads, target } = await databaseWithHeldReads()
-  const keys = openTestKeys(openTestDatabase(target))
-  const found = Array.from({ length: 300 }, () =>
-    keys.find(createSecret(), hash('sha256', createSecret()), CALLER),
-  )
-  for (const expected of [100, 100, 100]) {
-    await expect.poll(() => reads.length).toBe(1)
-    const [read] = reads.splice(0)
-    expect(read?.hashes).toHaveLength(expected)
-    read?.start()
-  }
-  expect(new Set(await Promise.all(found))).toEqual(new Set([undefined]))
-  expect(reads).toHaveLength(0)
-})
-
-it('look-ups: read the key of another address by the next statement, however many of one address wait', async () => {
+it('look-ups: read at most 100 keys by one statement, also of another address, however many of one wait', async () => {
   const { reads, target } = await databaseWithHeldReads()
   const { url } = await startProtected({ target, access: { trustedProxies: ['127.0.0.1'] } })
   const received = countRequests()
@@ -350,6 +305,7 @@ it('look-ups: read the key of another address by the next statement, however man
     isDone = true
   })
   while (!isDone) {
+    expect(reads.length).toBeLessThanOrEqual(1)
     for (const read of reads.splice(0)) read.start()
     await new Promise(setImmediate)
   }
@@ -408,40 +364,28 @@ it('look-ups: fail for a key alone whose row cannot be parsed, beside which a re
 
 it('perMinute: limits the changes of a key from each address, with when to come back', async () => {
   const { as, createKey, admin } = await startProtected({ access: { trustedProxies: ['127.0.0.0/8'] } })
-  const { secret } = await createKey([{ scopes: ['ADD', 'READ'], maxDelta: 5 }], { perMinute: 5 })
+  const { secret } = await createKey([{ scopes: ['ADD', 'READ'], maxDelta: 5 }], { perMinute: 4 })
   const from = (address: string, query: string) =>
     as(secret).send(query, {}, { 'x-forwarded-for': `8.8.8.8, ${address}` })
   const add = (name: string) => `${name}: increment(name: "c") { value }`
-  expect((await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)).data).toEqual({
-    a: { value: 1 },
-    b: { value: 2 },
-  })
-  const cart = 'mutation { incrementMany(changes: [{ name: "c" }, { name: "d" }]) { value } }'
-  expect((await from('1.1.1.1', cart)).data).toEqual({ incrementMany: [{ value: 3 }, { value: 1 }] })
+  const cart = 'incrementMany(changes: [{ name: "c" }, { name: "d" }]) { value }'
+  expect((await from('1.1.1.1', `mutation { ${add('a')} ${cart} }`)).errors).toBeUndefined()
   // One is left: of a document, what fits is applied.
   const mixed = await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)
-  expect([mixed.status, mixed.data, mixed.errors?.[0]?.extensions.code]).toEqual([
-    200,
-    { a: { value: 4 }, b: null },
-    'RATE_LIMITED',
-  ])
+  expect([mixed.status, mixed.data]).toEqual([200, { a: { value: 3 }, b: null }])
   for (const _ of [1, 2, 3]) {
     const { status, data, errors } = await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)
-    expect([status, data]).toEqual([429, undefined])
-    expect(errors?.map(({ path }) => path)).toEqual([['a'], ['b']])
+    expect([status, data, errors?.map(({ path }) => path)]).toEqual([429, undefined, [['a'], ['b']]])
     expect(errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', retryable: true })
-    const retryAfterMs = errors?.[0]?.extensions.retryAfterMs
-    expect(retryAfterMs).toBeGreaterThan(5_000)
-    expect(retryAfterMs).toBeLessThanOrEqual(12_000)
+    expect(errors?.[0]?.extensions.retryAfterMs).toBeGreaterThan(5_000)
+    expect(errors?.[0]?.extensions.retryAfterMs).toBeLessThanOrEqual(15_000)
   }
-  // A change without a right is refused as such.
-  expect(
-    (await from('1.1.1.1', 'mutation { reset(name: "c") { value } }')).errors?.[0]?.extensions.code,
-  ).toBe('FORBIDDEN')
-  // Reads are not counted, nor are other addresses, and other keys.
-  expect((await from('1.1.1.1', READ)).data).toEqual({ counter: { value: 4 } })
-  expect((await from('2.2.2.2', `mutation { ${add('a')} }`)).data).toEqual({ a: { value: 5 } })
-  expect(await admin.ask(INCREMENT)).toEqual({ increment: { value: 6 } })
+  // A change without a right is refused as such. Reads, other addresses and other keys have their own.
+  const forbidden = await from('1.1.1.1', 'mutation { reset(name: "c") { value } }')
+  expect(forbidden.errors?.[0]?.extensions.code).toBe('FORBIDDEN')
+  expect((await from('1.1.1.1', READ)).data).toEqual({ counter: { value: 3 } })
+  expect((await from('2.2.2.2', `mutation { ${add('a')} }`)).data).toEqual({ a: { value: 4 } })
+  expect(await admin.ask(INCREMENT)).toEqual({ increment: { value: 5 } })
 })
 
 it('perMinute: is configured for keys of pages and callers without a key', async () => {

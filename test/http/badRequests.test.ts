@@ -44,6 +44,7 @@ const REFUSED: [what: string, status: number, requests: RawRequest[], code?: str
       ...['{broken', '', 'null', '5', '"text"', '[]', '{}', `[${INCREMENT}]`, '{"query":5}'],
       '{"query":"{ __typename }","variables":"x"}',
       '{"query":"{ __typename }","extra":1}',
+      ...['{"query":["{ __typename }"]}', '{"query":"{ __typename }","variables":[]}'],
       // What is no hash of a persisted query.
       '{"extensions":{"persistedQuery":5}}',
       '{"extensions":{"persistedQuery":{"version":1}}}',
@@ -295,7 +296,11 @@ const HEADS = [
   ['Host: local_host:port'],
   ['No-Host: x'],
 ]
-const BODIES = ['', BODY, '{', '{"query":"{"}', '{"query":"{ __typename }","variables":{"__proto__":1}}']
+const BODIES = [
+  ...['', BODY, '{', '{"query":"{"}', '{"query":"{ __typename }","variables":{"__proto__":1}}'],
+  '{"query":null,"operationName":{},"extensions":5}',
+  '{"query":"{ __typename }","operationName":5,"extensions":[]}',
+]
 
 it('requests: reveal no stack and no path of the server in a response, however malformed they are', async () => {
   const { url, faults } = await startService()

@@ -62,17 +62,12 @@ it('badges: show what is left of a counter with a maxValue, with a word in Engli
     expect([parameters, (await shown(url, path, parameters)).message]).toEqual([parameters, message])
   await ask('mutation { hold(changes: [{ name: "seats", delta: 37 }]) { id } }')
   expect((await shown(url, path, { left: '' })).message).toBe('1,200 left')
-})
-
-it('badges: show what is left exactly, also if it is more than a safe integer', async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation ($maxValue: SafeInt) { defineCounter(name: "c", definition: { maxValue: $maxValue }) { name } }',
-    { maxValue: Number.MAX_SAFE_INTEGER },
-  )
-  await ask(ADD, { name: 'c', delta: -2 })
-  const { message } = await shown(url, pathOf('counter', 'default', 'c'), { left: '' })
-  expect(message).toBe('9,007,199,254,740,993 left')
+  // More than a safe integer.
+  const { MAX_SAFE_INTEGER: max } = Number
+  await ask(`mutation { defineCounter(name: "max", definition: { maxValue: ${max} }) { name } }`)
+  await ask(ADD, { name: 'max', delta: -2 })
+  const left = await shown(url, pathOf('counter', 'default', 'max'), { left: '' })
+  expect(left.message).toBe('9,007,199,254,740,993 left')
 })
 
 it('badges: show ordinals, of a value or of a period', async () => {
@@ -141,20 +136,6 @@ it('badges: have the label, color and style of their address, and a number in a 
   expect(image).toContain('fill="#ff8800"')
 })
 
-it('badges: give numbers of all languages the width of their digits', async () => {
-  const { url, ask } = await startService()
-  await ask(ADD, { name: 'c', delta: 1_234_567 })
-  const widthOf = async (locale: string) => {
-    const image = await fetch(
-      `${url}${pathOf('counter', 'default', 'c', 'svg')}?${new URLSearchParams({ locale })}`,
-    )
-    return Number(/ width="(\d+)"/.exec(await image.text())?.[1])
-  }
-  const width = await widthOf('en')
-  for (const locale of ['de', 'fr', 'de-CH', 'ar-EG', 'fa', 'hi-u-nu-deva', 'bn', 'he'])
-    expect([locale, Math.abs((await widthOf(locale)) - width) <= 10]).toEqual([locale, true])
-})
-
 it.each([
   'a/b',
   '/about.html',
@@ -172,12 +153,8 @@ it.each([
   const { label, message } = await shown(url, pathOf('counter', 'default', name))
   expect([label, message]).toEqual([name, '7'])
   expect((await shown(url, pathOf('counter', name, name))).message).toBe('1')
-})
-
-it('badges: have a name whose slashes a proxy has decoded', async () => {
-  const { url, ask } = await startService()
-  await ask(ADD, { name: 'blog/first', delta: 7 })
-  expect((await shown(url, '/badge/counter/default/blog/first.json')).message).toBe('7')
+  // A proxy may have decoded it.
+  if (name === 'a/b') expect((await shown(url, '/badge/counter/default/a/b.json')).message).toBe('7')
 })
 
 it.each([

@@ -140,35 +140,3 @@ it('compiled operations: may have any alias, also one that JavaScript reserves',
     expect([status, JSON.stringify(body.data)]).toEqual([200, `{${some.map((name) => `"${name}":"Query"`)}}`])
   }
 })
-
-it.each([
-  [
-    'what clients send for one',
-    'mutation A($n: String!) { increment(name: $n) { ...F } } fragment F on CounterChange { value }',
-    2,
-  ],
-  [
-    'a variable that may be null, as its argument',
-    'query($a: String) { namespace { counters(after: $a) { nodes { name } } } }',
-    4,
-  ],
-])('compilableFields: counts the fields of %s', (_, query, fields) => {
-  expect(compilableFields(schema, parse(query))).toBe(fields)
-})
-
-it.each([
-  ['a default value', 'query($n: String = "c") { counter(name: $n) { value } }'],
-  ['a directive', '{ counter(name: "c") { value @skip(if: true) name } }'],
-  ['a variable within a list', 'query($n: String!) { counters(names: ["c", $n]) { value } }'],
-  [
-    'a variable that may be null where an argument may not',
-    'query($n: String) { counter(name: "c", namespace: $n) { value } }',
-  ],
-  ['two operations', 'query A { __typename } query B { __typename }'],
-  ['the schema itself', '{ __schema { queryType { name } } }'],
-  ['a name that JavaScript keeps', '{ __proto__: __typename }'],
-  ['very many fields', `{ ${'__typename '.repeat(201)} }`],
-  ['only a fragment', 'fragment F on Query { __typename }'],
-])('compilableFields: leaves %s to the executor', (_, query) => {
-  expect(compilableFields(schema, parse(query))).toBe(0)
-})

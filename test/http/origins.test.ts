@@ -38,6 +38,10 @@ it('origins: include its own pages by NTH_PUBLIC_URL, or else by the Host header
     true,
     false,
   ])
+  // A proxy on this machine passes on the host that its client named.
+  const behindProxy = new Origins({ allowedOrigins: [], publicOrigin: NTH, onLoopback: true })
+  const hosts = ['nth.example', 'localhost:4000', 'evil.example']
+  expect(hosts.map((host) => behindProxy.hostFault(host)?.code)).toEqual([undefined, undefined, 'FORBIDDEN'])
   // There the Host header was checked.
   expect(onLoopback.isOwnPage('http://localhost:4000', requestWith({ host: 'localhost:4000' }))).toBe(true)
 })
