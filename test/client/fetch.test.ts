@@ -5,7 +5,6 @@ import { createClient } from 'nth-counters/client'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
-import { startLossyLine } from '../support/client/lossyLine.ts'
 import { startRelay } from '../support/client/relay.ts'
 import { clientWith, lost, refused, unavailable } from '../support/client/scriptedFetch.ts'
 import { createRandom } from '../support/random.ts'
@@ -17,7 +16,7 @@ const WATCH = 'subscription { counters(names: ["c"]) { id revision value } }'
 it('fetch: has a client count every call once over a line that loses requests and answers', async () => {
   const { url, ask } = await startService()
   const random = createRandom()
-  const line = await startLossyLine(url, () => random.fraction() < 0.3)
+  const line = await startRelay(url, { isLost: () => random.fraction() < 0.3 })
   const endpoint = `${line.url}/graphql`
   const { fetch } = createClient({ url: endpoint, retryMs: 300_000, timeoutMs: 300_000 })
   const client = new GraphQLClient(endpoint, { fetch })
@@ -135,20 +134,6 @@ it('fetch: compares answers in the order in which a client reads them', { tags: 
   expect(revisionOf(await older?.json())).toBe(3)
   expect(revisionOf(JSON.parse((await newer?.text()) ?? ''))).toBe(3)
   expect([revisionOf(await newest?.json()), revisionOf(await oldest?.json())]).toEqual([3, 3])
-})
-
-it('fetch: compares a field by the variables that it has, not by others', { tags: 'quick' }, async () => {
-  const state = (revision: number, valueIn: number) =>
-    Response.json({ data: { increment: { counter: { id: 'c', revision, valueIn } } } })
-  const { client } = clientWith([state(2, 20), state(1, 10), state(1, 5)])
-  const valueIn = async (order: string, period = 'DAY') => {
-    const query =
-      'mutation ($p: Period!, $order: String!) { increment(name: "c", idempotencyKey: $order) { counter { id revision valueIn(period: $p) } } }'
-    const init = { method: 'POST', body: JSON.stringify({ query, variables: { p: period, order } }) }
-    const { data } = await (await client.fetch('http://nth.test/graphql', init)).json()
-    return data.increment.counter.valueIn
-  }
-  expect([await valueIn('a'), await valueIn('b'), await valueIn('c', 'HOUR')]).toEqual([20, 20, 5])
 })
 
 it('fetch: repeats a mutation with a key in its header', { tags: 'quick' }, async () => {

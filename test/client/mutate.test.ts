@@ -2,7 +2,7 @@ import { createClient, NthError } from 'nth-counters/client'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { startProtected } from '../support/client/keys.ts'
-import { startLossyLine } from '../support/client/lossyLine.ts'
+import { startRelay } from '../support/client/relay.ts'
 import {
   bought,
   clientWith,
@@ -36,12 +36,13 @@ it('mutate: counts every call once, and returns its number, over a line that los
   // Of each call at most four, so that every one succeeds before the client gives up.
   const random = createRandom()
   const lost = new Map<string | undefined, number>()
-  const line = await startLossyLine(url, (key) => {
+  const isLost = (key: string | undefined) => {
     const before = lost.get(key) ?? 0
     if (before === 4 || random.fraction() > 0.3) return false
     lost.set(key, before + 1)
     return true
-  })
+  }
+  const line = await startRelay(url, { isLost })
   const client = createClient({ url: `${line.url}/graphql`, retryMs: 300_000, timeoutMs: 300_000 })
   const calls = runSize(30, 60)
   const answers = await inParallel(20, calls, () => client.mutate<Bought>(INCREMENT, { name: 'c' }))

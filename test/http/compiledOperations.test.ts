@@ -1,6 +1,6 @@
 // @module-tag random
 import fc from 'fast-check'
-import { parse, print, visit } from 'graphql'
+import { parse } from 'graphql'
 import { expect, it } from 'vitest'
 import { schema } from '../../src/graphql/schema.ts'
 import { compilableFields } from '../../src/http/documents.ts'
@@ -36,17 +36,6 @@ it('compiled operations: have the answers of the executor, whatever they select'
       const [first, ...others] = answers.map(comparable)
       for (const answer of others)
         expect({ query, variables, ...answer }).toEqual({ query, variables, ...first })
-      // Of several errors that leave the same place empty, one is reported; the executor may report another.
-      const executed = [answers[0], answers.at(-1)].flatMap((answer) => answer?.errors ?? [])
-      for (const error of new Set(answers.flatMap(({ errors }) => errors))) {
-        if (executed.includes(error)) continue
-        const alone = onlyAt(JSON.parse(error).path ?? [], query)
-        const { body } = await post(JSON.stringify({ query: alone, variables }))
-        if (query.startsWith('mutation')) await setBack()
-        const reported = withoutTimes(body).errors.map(withoutLocations)
-        const expected = expect.arrayContaining([withoutLocations(error)])
-        expect({ query, variables, alone, reported }).toEqual({ query, variables, alone, reported: expected })
-      }
     }),
     { numRuns: OPERATIONS, endOnFailure: true },
   )
@@ -79,43 +68,6 @@ function comparable({ errors, ...answer }: Answer) {
     return depth === path.length ? error : `nothing at ${path.slice(0, depth).join()}`
   })
   return { ...answer, errors: [...new Set(reported)].toSorted() }
-}
-
-/**
- * An operation without what isn't on the way to a place or beneath it, with which it can have no error but that place's.
- * The fields of a mutation stay, as each is met with what those before it have done.
- */
-function onlyAt(path: readonly (string | number)[], query: string): string {
-  const keys = path.filter((key) => typeof key === 'string')
-  const used = new Set<string>()
-  let depth = 0
-  const without = visit(parse(query), {
-    Field: {
-      enter({ alias, name }) {
-        if (depth < keys.length && (alias ?? name).value !== keys[depth])
-          return depth === 0 && query.startsWith('mutation') ? false : null
-        depth += 1
-      },
-      leave() {
-        depth -= 1
-      },
-    },
-    InlineFragment: {
-      leave: ({ selectionSet }) => (selectionSet.selections.length === 0 ? null : undefined),
-    },
-  })
-  visit(without, {
-    VariableDefinition: () => false,
-    Variable: ({ name }) => void used.add(name.value),
-  })
-  return print(
-    visit(without, { VariableDefinition: ({ variable }) => (used.has(variable.name.value) ? false : null) }),
-  )
-}
-
-/** An error, as it is in a document with less before it. */
-function withoutLocations(error: string): unknown {
-  return { ...JSON.parse(error), locations: null }
 }
 
 /** An answer without its instants and revisions, and with its errors in one order: fields are done at once. */

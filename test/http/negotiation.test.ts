@@ -1,24 +1,12 @@
 // @module-tag random
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type IncomingMessage, request } from 'node:http'
 import { parse } from 'graphql'
-import { expect, it, onTestFinished } from 'vitest'
-import { Gate } from '../../src/graphql/gate.ts'
-import { createBodyReader } from '../../src/http/body.ts'
-import { Clients } from '../../src/http/clients.ts'
-import { createGraphqlHandler } from '../../src/http/graphqlHandler.ts'
-import { openLiveQueries } from '../../src/http/liveQueries.ts'
-import { createApi } from '../../src/http/yoga.ts'
-import { JOINED } from '../../src/mysql/slots.ts'
-import { SILENT } from '../../src/operations/log.ts'
+import { expect, it } from 'vitest'
 import type { Nth } from '../../src/repository/nth.ts'
-import { UNRESTRICTED } from '../../src/rules/rights.ts'
 import type { Client } from '../support/client/client.ts'
-import { freshDatabase } from '../support/database/database.ts'
 import { runSize } from '../support/random.ts'
 import { startFront } from '../support/server/front.ts'
-import { openTestNth } from '../support/server/nth.ts'
 
 const JSON_BODY = { 'content-type': 'application/json' }
 const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'
@@ -182,44 +170,4 @@ it.each([
     expect(JSON.stringify(body)).not.toContain('secret')
     expect(faults.splice(0)).toEqual([new Error('secret')])
   }
-})
-
-it('faults: are answered with 500 where Yoga itself fails, and reported to the operator', async () => {
-  const faults: unknown[] = []
-  const notices = { ...SILENT, fault: (fault: unknown) => faults.push(fault) }
-  const nth = openTestNth(await freshDatabase())
-  const gate = new Gate(10_000)
-  const liveQueries = openLiveQueries(nth, {
-    maxStreams: 1,
-    maxBytes: 1,
-    heartbeatMs: 1000,
-    clients: new Clients([], 1),
-    gate,
-    notices,
-  })
-  const api = createApi({ nth, gate, notices, liveQueries, trustedOnly: false })
-  const getResultForParams = () => Promise.reject(new Error('secret'))
-  const server = createServer()
-  const reserve = () => true
-  const { answerCall: handle } = createGraphqlHandler({
-    api: { ...api, yoga: Object.assign(Object.create(api.yoga), { getResultForParams }) },
-    readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
-    reserve,
-    release: () => undefined,
-    authenticate: () => ({ caller: UNRESTRICTED, owner: JOINED, takeChanges: undefined }),
-    gate,
-    notices,
-  })
-  server.on('request', (request, response) => handle(request, response, []))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    liveQueries.close()
-    return new Promise<void>((resolve) => server.close(() => resolve()))
-  })
-  // It listens at a port.
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const answer = await answerOf(url, '{"query":"{ __typename }"}', JSON_BODY)
-  expect(answer).toMatchObject({ status: 500, text: expect.stringContaining('INTERNAL_SERVER_ERROR') })
-  expect(answer.text).not.toContain('secret')
-  expect(faults).toEqual([new Error('secret')])
 })

@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto'
-import { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache } from '@apollo/client/core'
-import { PersistedQueryLink } from '@apollo/client/link/persisted-queries'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { openWire, postHead } from '../support/client/wire.ts'
 import { startFront } from '../support/server/front.ts'
@@ -128,30 +126,4 @@ it('persisted queries: run by the hash of a large text only where there is room 
   await wire.received('"value":1')
   for (const response of await byHash()) expect(response.status).toBe(200)
   expect(faults).toEqual([])
-})
-
-it('persisted queries: serve Apollo Client', async () => {
-  const { url } = await startService()
-  const requests: string[] = []
-  const recording: typeof fetch = (input, init) => {
-    requests.push(
-      `${init?.method} ${String(input).includes('query=') || String(init?.body).includes('"query"')}`,
-    )
-    return fetch(input, init)
-  }
-  const client = new ApolloClient({
-    cache: new InMemoryCache(),
-    link: ApolloLink.from([
-      new PersistedQueryLink({ sha256: hashOf, useGETForHashedQueries: true }),
-      new HttpLink({ uri: `${url}/graphql`, fetch: recording }),
-    ]),
-  })
-  onTestFinished(() => client.stop())
-  const read = async () =>
-    (await client.query({ query: gql(COUNTER), fetchPolicy: 'network-only' })).data as object
-  expect(await read()).toMatchObject({ counter: { value: 0 } })
-  expect(await read()).toMatchObject({ counter: { value: 0 } })
-  const { data } = await client.mutate({ mutation: gql(INCREMENT) })
-  expect(data).toMatchObject({ increment: { value: 1 } })
-  expect(requests.slice(0, 3)).toEqual(['GET false', 'POST true', 'GET false'])
 })

@@ -11,11 +11,9 @@ import { type Sent, subscribe } from '../support/client/events.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { openSocket, subscribeOnSocket } from '../support/client/sockets.ts'
 import { freshDatabase } from '../support/database/database.ts'
-import { privateServer } from '../support/database/privateServer.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openSwitchboard } from '../support/database/switchboard.ts'
 import { startFront } from '../support/server/front.ts'
-import { dataDirectory } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
 import { PATIENCE_MS, soon } from '../support/soon.ts'
 
@@ -295,18 +293,17 @@ it('streams: are broken without an end when the server stops, so that their clie
 })
 
 it('streams: go on after the database was away, of which new subscribers are told', async () => {
-  const directory = await dataDirectory()
-  const database = await privateServer(directory)
-  const switchboard = await openSwitchboard(database.target)
+  const database = await freshDatabase()
+  const switchboard = await openSwitchboard(database)
   const { url, ask, faults } = await startService({ target: switchboard.target, writeTimeoutMs: 2000 })
   await ask(increment('a'))
   const stream = await subscribe(url, VALUES, a)
   await stream.data()
-  const { socketPath: _, ...nowhere } = database.target
-  switchboard.switchTo({ ...nowhere, host: '127.0.0.1', port: 1 })
+  // Nothing listens there.
+  switchboard.switchTo({ ...database, socketPath: '/nowhere.sock' })
   const refused = await subscribe(url, VALUES, { variables: { names: ['b'] } })
   expect([refused.status, (await refused.body()).errors?.[0]?.extensions.code]).toEqual([503, 'UNAVAILABLE'])
-  switchboard.switchTo(database.target)
+  switchboard.switchTo(database)
   await expect
     .poll(async () => (await ask(increment('a')).catch(() => undefined))?.increment.value)
     .toBeGreaterThan(1)
