@@ -179,15 +179,6 @@ it.each([
   })
 })
 
-it('documents: are refused for unknown fields and operations', async () => {
-  const { refusal, post } = await startService()
-  expect(await refusal('{ nope }')).toEqual({ code: 'GRAPHQL_VALIDATION_FAILED' })
-  expect(await refusal('{ counter { value } }')).toEqual({ code: 'GRAPHQL_VALIDATION_FAILED' })
-  expect(await refusal('{')).toEqual({ code: 'GRAPHQL_PARSE_FAILED' })
-  const { status, body } = await post(JSON.stringify({ query: '{ __typename }', operationName: 'Nope' }))
-  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'OPERATION_RESOLUTION_FAILURE'])
-})
-
 /** A document of a few lines that asks for 2^depth fields. */
 function exponential(depth: number): string {
   const fragments = Array.from(

@@ -44,16 +44,6 @@ it.each([
     `{ __schema { ${many(60, 'types { ...T }')} } }`,
     'fragment T on __Type { name fields { name args { name type { name ofType { name } } } type { name } } }',
   ],
-  [
-    'of one type',
-    `{ ${many(300, '__type(name: "Counter") { ...T }')} }`,
-    'fragment T on __Type { fields { name args { name } type { name ofType { name } } } }',
-  ],
-  [
-    'of a type that a variable names',
-    `query($name: String = "Counter") { ${many(30, '__type(name: $name) { ...T }')} }`,
-    'fragment T on __Type { name fields { name args { name type { name } } type { name } } enumValues { name } }',
-  ],
   ['in very many levels', `{ __schema { types { ${deep(30)} } } }`, 'fragment T on __Type { name }'],
   [
     'of fragments within fragments',

@@ -12,28 +12,6 @@ const post = (query: string, headers = {}): RequestInit => {
   return { method: 'POST', headers: { ...JSON_TYPE, ...headers }, body: JSON.stringify({ query }) }
 }
 
-it('status: is 400 for what was not executed to clients that know the new type of JSON, and 200 to others', async () => {
-  const { url } = await startService()
-  const statusOf = async (query: string, accept: string) =>
-    (await fetch(`${url}/graphql`, post(query, { accept }))).status
-  const invalid = '{ counter(name: 1) { value } }'
-  for (const query of ['{', '{ nope }', invalid, 'query($n: String!) { counter(name: $n) { value } }'])
-    expect([await statusOf(query, RESPONSE_TYPE), await statusOf(query, 'application/json')]).toEqual([
-      400, 200,
-    ])
-  expect(await statusOf('mutation { increment(name: "") { value } }', RESPONSE_TYPE)).toBe(200)
-})
-
-it('GET: reads, and does not write, also what the server knows', async () => {
-  const { url, ask } = await startService()
-  await ask(INCREMENT)
-  for (const _ of [1, 2, 3]) {
-    expect(await (await fetch(url + addressOf(READ))).json()).toEqual({ data: { counter: { value: 1 } } })
-    const { status, headers } = await fetch(url + addressOf(INCREMENT))
-    expect([status, headers.get('allow')]).toEqual([405, 'POST'])
-  }
-})
-
 it('GET: has a tag for the answer to a query, and reports that nothing has changed', async () => {
   const { url, ask } = await startService()
   const origin = 'http://localhost:5173'

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { invalidCredential } from '../../src/http/errors.ts'
 import { ResponseStream, streamFormatFor } from '../../src/http/responseStream.ts'
 import { Stream } from '../../src/http/stream.ts'
@@ -357,4 +357,13 @@ it.each([
   const { port } = server.address() as AddressInfo
   const answer = fetch(`http://127.0.0.1:${port}`, { signal: AbortSignal.timeout(PATIENCE_MS) })
   await expect(answer).rejects.toThrow('fetch failed')
+})
+
+it('streams: are broken, and send nothing, if their key was revoked before they started', () => {
+  const stream = new Stream(caller, owner, () => undefined)
+  stream.fail(invalidCredential())
+  const sink = { start: () => true, send: vi.fn(() => true), fail: vi.fn(), break: vi.fn() }
+  stream.start(sink)
+  stream.write('{}', () => undefined)
+  expect([sink.break.mock.calls.length, sink.send.mock.calls.length]).toEqual([1, 0])
 })
