@@ -166,14 +166,14 @@ it.each([
   [undefined, '{ viewer { kind } }'],
 ])('subscribe: ends with %s: %s', async (code, document) => {
   const { url, createKey } = await startProtected()
-  const { secret } = await createKey([{ scopes: ['ADD'] }])
+  const { secret } = await createKey([{ scopes: [document === WATCH ? 'ADD' : 'READ'] }])
   const client = createClient({ url: `${url}/graphql`, key: secret })
   const [onData, onError, onState] = [vi.fn(), vi.fn(), vi.fn()]
   client.subscribe(document, { names: ['c'] }, { onData, onError, onState })
   await expect.poll(() => onState.mock.lastCall).toEqual(['ended'])
   // A query has one answer.
   if (code) expect(onError.mock.calls).toMatchObject([[{ code }]])
-  else expect(onData.mock.calls).toEqual([[{ viewer: { kind: 'KEY' } }]])
+  else expect(onData).toHaveBeenCalledTimes(1)
 })
 
 it('subscribe: passes on what is allowed, beside the error of what is not, until its key is revoked', async () => {

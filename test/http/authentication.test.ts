@@ -402,7 +402,7 @@ it('perMinute: of keys for pages and callers without a key is configured, where 
     const { send } = as(options && (await createKey(grants, options)).secret)
     let allowed = 0
     while (allowed < 8 && (await send(INCREMENT)).status === 200) allowed += 1
-    expect([options, allowed]).toEqual([options, expected])
+    expect(allowed, JSON.stringify(options)).toBe(expected)
   }
 })
 

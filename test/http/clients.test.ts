@@ -1,10 +1,10 @@
-import { EventEmitter, once } from 'node:events'
+import { EventEmitter } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { readConfig } from '../../src/config.ts'
 import { Clients, clientAddress, clientOf, networksOf } from '../../src/http/clients.ts'
-import { MemoryBudget, openConnections } from '../../src/http/connections.ts'
+import { openConnections } from '../../src/http/connections.ts'
 import { SILENT } from '../../src/operations/log.ts'
 
 function addressOf(remoteAddress: string, forwarded: string | undefined, trusted: string[]): string {
@@ -103,59 +103,13 @@ it('connections: one too many is answered, and none of its requests executed', a
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
-  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
-  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
-  let text = ''
-  socket.setEncoding('utf8').on('data', (part) => {
-    text += part
-  })
-  await once(socket, 'end')
-  socket.destroy()
-  const [head = '', body = ''] = text.split('\r\n\r\n')
-  expect(head).toMatch(/^HTTP\/1\.1 429 Too Many Requests\r\n/)
-  expect(head).toContain('\r\nretry-after: 1')
-  expect(head).toContain('\r\ncache-control: no-store')
-  expect(JSON.parse(body).errors[0].extensions).toEqual({
-    code: 'RATE_LIMITED',
-    limit: 0,
-    retryAfterMs: 1000,
-    retryable: true,
-  })
+  const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  expect([response.status, response.statusText]).toEqual([429, 'Too Many Requests'])
+  expect(['retry-after', 'cache-control'].map((name) => response.headers.get(name))).toEqual([
+    '1',
+    'no-store',
+  ])
+  const extensions = { code: 'RATE_LIMITED', limit: 0, retryAfterMs: 1000, retryable: true }
+  expect(await response.json()).toMatchObject({ errors: [{ extensions }] })
   expect(handled).toBe(0)
-})
-
-/** Lets a client take parts until there is no room, and returns what it then has. */
-function takeAll(budget: MemoryBudget, client: string | undefined, isLarge = false): number {
-  let taken = 0
-  for (budget.charge(client, 1); budget.hasRoom(client, isLarge); budget.charge(client, 1)) taken += 1
-  budget.charge(client, -1)
-  return taken
-}
-
-it('MemoryBudget: leaves each further client as much as those before it can keep', () => {
-  const budget = new MemoryBudget(1000)
-  expect(takeAll(budget, 'a')).toBe(500)
-  expect(takeAll(budget, 'b')).toBe(250)
-  for (let index = 0; index < 7; index += 1) takeAll(budget, `c${index}`)
-  expect(budget.freeBytes).toBeGreaterThan(0)
-  budget.charge('a', -500)
-  budget.charge('b', -250)
-  expect(takeAll(budget, 'd')).toBeGreaterThan(250)
-})
-
-it('MemoryBudget: limits clients without an address by what there is, and by half of it for what is large', () => {
-  const budget = new MemoryBudget(1000)
-  expect(takeAll(budget, undefined, true)).toBe(500)
-  expect(takeAll(budget, undefined)).toBe(500)
-  expect(budget.freeBytes).toBe(0)
-})
-
-it('MemoryBudget: counts what clients share once, and for each of them', () => {
-  const budget = new MemoryBudget(1000)
-  budget.charge('a', 300, 300)
-  budget.charge('b', 300, 0)
-  expect([budget.freeBytes, budget.heldBy('a'), budget.heldBy('b')]).toEqual([700, 300, 300])
-  budget.charge('a', -300, 0)
-  budget.charge('b', -300, -300)
-  expect([budget.freeBytes, budget.heldBy('a'), budget.heldBy('b')]).toEqual([1000, 0, 0])
 })

@@ -1,10 +1,9 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parse } from 'graphql'
-import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../../src/graphql/schema.ts'
-import { cachedDocuments, compileOperation, createDocumentCache } from '../../src/http/documents.ts'
+import { compileOperation, createDocumentCache } from '../../src/http/documents.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
@@ -58,27 +57,6 @@ it('document cache: counts what compiling adds', async () => {
   const remembered = texts.filter((text) => cache.get(text))
   expect(remembered.length).toBeGreaterThan(300)
   expect(remembered.length).toBeLessThan(700)
-})
-
-it('document cache: remembers documents that were found right, and no others', async () => {
-  const cache = createDocumentCache(schema)
-  const yoga = createYoga({
-    schema,
-    plugins: [cachedDocuments(cache)],
-    parserAndValidationCache: false,
-    logging: false,
-  })
-  const queries = ['{ __typename }', '{', '{ nope }', '{ __typename }', '{ a: __typename }']
-  for (const query of queries) {
-    const headers = { 'content-type': 'application/json' }
-    const request = { method: 'POST', headers, body: JSON.stringify({ query }) }
-    await yoga.fetch('http://localhost/graphql', request, { note: { isDocumentRefused: false } })
-  }
-  expect(queries.filter((query) => cache.get(query))).toEqual([
-    '{ __typename }',
-    '{ __typename }',
-    '{ a: __typename }',
-  ])
 })
 
 it('document cache: remembers refusals in little memory, which takes none from documents', () => {

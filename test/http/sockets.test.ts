@@ -64,40 +64,24 @@ it.each([
   expect(faults).toEqual([])
 })
 
+const INIT = '{"type":"connection_init"}'
+const subscribing = (id: string, query = 'subscription { counters(names: ["a"]) { value } }') =>
+  JSON.stringify({ type: 'subscribe', id, payload: { query } })
+
 it.each([
   ['no JSON', ['{'], 4400],
   ['another message', ['{"type":"stop"}'], 4400],
   ['a list', ['[]'], 4400],
   ['null', ['null'], 4400],
-  [
-    'a subscription without a document',
-    ['{"type":"connection_init"}', '{"type":"subscribe","id":"1","payload":{}}'],
-    4400,
-  ],
-  ['too many values', ['{"type":"connection_init"}', `[${'[],'.repeat(50_000)}[]]`], 4400],
-  ['bytes', [Buffer.from('{"type":"connection_init"}')], 4400],
-  ['a subscription before its init', ['{"type":"subscribe","id":"1","payload":{"query":"{ a }"}}'], 4401],
-  ['a second init', ['{"type":"connection_init"}', '{"type":"connection_init"}'], 4429],
+  ['a subscription without a document', [INIT, '{"type":"subscribe","id":"1","payload":{}}'], 4400],
+  ['too many values', [INIT, `[${'[],'.repeat(50_000)}[]]`], 4400],
+  ['bytes', [Buffer.from(INIT)], 4400],
+  ['a subscription before its init', [subscribing('1')], 4401],
+  ['a second init', [INIT, INIT], 4429],
   ['a long init', [JSON.stringify({ type: 'connection_init', payload: { x: 'x'.repeat(20_000) } })], 4400],
-  [
-    'an id twice',
-    [
-      '{"type":"connection_init"}',
-      ...Array(2).fill(
-        '{"type":"subscribe","id":"1","payload":{"query":"subscription { counters(names: [\\"a\\"]) { value } }"}}',
-      ),
-    ],
-    4409,
-  ],
-  ['too much', ['{"type":"connection_init"}', `"${'x'.repeat(1_000_001)}"`], 1009],
-  [
-    'a long id',
-    [
-      '{"type":"connection_init"}',
-      ...Array(2).fill(`{"type":"subscribe","id":"${'x'.repeat(900_000)}","payload":{"query":"{ a }"}}`),
-    ],
-    4400,
-  ],
+  ['an id twice', [INIT, subscribing('1'), subscribing('1')], 4409],
+  ['too much', [INIT, `"${'x'.repeat(1_000_001)}"`], 1009],
+  ['a long id', [INIT, ...Array(2).fill(subscribing('x'.repeat(900_000)))], 4400],
 ])('WebSockets: close when they receive %s', async (_, messages: (string | Buffer)[], code) => {
   const { url, faults } = await startFront()
   const socket = await openSocket(url)
@@ -335,10 +319,7 @@ it('WebSockets: give back all memory that they were charged for', async () => {
   }
   const room = await countRoom()
   expect(room).toBeGreaterThan(10)
-  const init = frame('{"type":"connection_init"}')
-  const operation = frame(
-    JSON.stringify({ type: 'subscribe', id: '1', payload: { query: VALUES, variables: { names: ['a'] } } }),
-  )
+  const [init, operation] = [frame(INIT), frame(subscribing('1'))]
   const head = upgrade().replace('Host', 'X-Forwarded-For: 192.0.2.1\r\nHost')
   const messages: (string | Buffer)[][] = [
     [],
