@@ -29,12 +29,8 @@ const KEY_OPTIONS = {
   expiresAt: null,
 }
 
-const CALLER = ownerAt('192.0.2.1')
-
-/** Whoever sends a key that is not known yet, from an address. */
-function ownerAt(address: string): Owner {
-  return { identity: 'unknown', address, arrivedAt: 0, hasLeft: false }
-}
+/** Whoever sends a key that is not known yet. */
+const CALLER: Owner = { identity: 'unknown', address: '192.0.2.1', arrivedAt: 0, hasLeft: false }
 
 /** The API keys of a database, without a service; closed when the test has finished. */
 function openTestKeys(database: Database, now = () => new Date()) {

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { parse } from 'graphql'
+import { auditServer } from 'graphql-http'
 import { expect, it } from 'vitest'
 import type { Nth } from '../../src/repository/nth.ts'
 import type { Client } from '../support/client/client.ts'
@@ -170,4 +171,12 @@ it.each([
     expect(JSON.stringify(body)).not.toContain('secret')
     expect(faults.splice(0)).toEqual([new Error('secret')])
   }
+})
+
+it('GraphQL over HTTP: passes the whole audit of graphql-http', async () => {
+  const { url } = await startFront()
+  const results = await auditServer({ url: `${url}/graphql`, fetchFn: fetch })
+  const failures = results.filter(({ status }) => status !== 'ok')
+  expect(failures.map(({ name, ...result }) => [name, 'reason' in result && result.reason])).toEqual([])
+  expect(results.length).toBeGreaterThan(50)
 })
