@@ -33,12 +33,12 @@ async function failureOf(promise: Promise<unknown>): Promise<NthError> {
 
 it('mutate: counts every call once, and returns its number, over a line that loses requests and answers', async () => {
   const { url, ask } = await startService()
-  // Of each call at most four, so that every one succeeds before the client gives up.
+  // Of each call at most two, so that every one succeeds before the client gives up.
   const random = createRandom()
   const lost = new Map<string | undefined, number>()
   const isLost = (key: string | undefined) => {
     const before = lost.get(key) ?? 0
-    if (before === 4 || random.fraction() > 0.3) return false
+    if (before === 2 || random.fraction() > 0.3) return false
     lost.set(key, before + 1)
     return true
   }

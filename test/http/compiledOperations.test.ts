@@ -8,7 +8,7 @@ import { anyOperation, SET_BACK } from '../support/client/anyOperation.ts'
 import { meetsRareCases, runSize } from '../support/random.ts'
 import { startFront } from '../support/server/front.ts'
 
-const OPERATIONS = runSize(12, 100)
+const OPERATIONS = runSize(8, 100)
 
 it('compiled operations: have the answers of the executor, whatever they select', async () => {
   const { post, ask, faults } = await startFront()
