@@ -161,6 +161,13 @@ const REFUSED: [what: string, status: number, requests: RawRequest[], code?: str
     null,
   ],
   [
+    'two Idempotency-Key headers, different or not',
+    400,
+    ['a', 'b'].map((key) => post(INCREMENT, JSON_TYPE, 'Idempotency-Key: a', `Idempotency-Key: ${key}`)),
+    'BAD_USER_INPUT',
+  ],
+  ['several credentials', 400, [['POST /graphql?key=a', ['Host: localhost', 'Authorization: Bearer b']]]],
+  [
     'two Authorization headers',
     401,
     [post(INCREMENT, JSON_TYPE, 'Authorization: Bearer a', 'authorization: Bearer b')],

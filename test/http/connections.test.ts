@@ -6,6 +6,7 @@ import { createGate } from '../support/server/gate.ts'
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
 const READ_COUNTER = '{ counter(name: "c") { value } }'
 const TYPENAME = '{ __typename }'
+const SUBSCRIPTION = '{"query":"subscription { counters(names: [\\"c\\"]) { value } }"}'
 
 /** A whole request, as it goes over the wire. */
 function requestOf(query: string, padding = 0): string {
@@ -87,14 +88,23 @@ it('closing: ends a connection with the answer in flight, and begins nothing mor
   expect([gate.begun(), faults]).toEqual([1, []])
 })
 
-it('closing: refuses requests of pages of another origin, too', async () => {
+it.each([
+  [
+    'the head of a page of another origin',
+    ['POST /graphql HTTP/1.1\r\n', 'Host: localhost\r\nOrigin: https://shop.example\r\n\r\n'],
+  ],
+  [
+    // What opened then would keep the server from closing.
+    'the body of a subscription',
+    [postHead('Accept: text/event-stream', `Content-Length: ${SUBSCRIPTION.length}`), SUBSCRIPTION],
+  ],
+])('closing: refuses what arrives later, such as %s', async (_, [before = '', after = '']) => {
   const { url, ask, close, faults } = await startFront()
   const wire = openWire(url)
-  const [line, ...rest] = postHead('Origin: https://shop.example', 'Content-Length: 0').split('\r\n')
-  wire.write(`${line}\r\n`)
+  wire.write(before)
   await ask(TYPENAME)
   const closed = close()
-  wire.write(rest.join('\r\n'))
+  wire.write(after)
   const text = await wire.ended()
   await closed
   expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 503'])

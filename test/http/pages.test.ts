@@ -94,6 +94,7 @@ it('content-security-policy: allows scripts of this server, the styles of the pa
     ])
     expect(policy).not.toMatch(/unsafe|script-src/)
     expect(policy).toContain("frame-ancestors 'none'")
+    expect(response.headers.get('referrer-policy')).toBe('no-referrer')
     expect(html).not.toMatch(/<script(?![^>]*\bsrc=)|rel="stylesheet"/)
   }
 })
