@@ -50,6 +50,18 @@ it('scrolls a wide table in itself, by keyboard too, and never the page', async 
   expect(window.complaints).toEqual([])
 })
 
+it('lists a page of the reference below its index, and leads to the next one', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/docs/reference`)
+  await window.getByRole('article').getByRole('link', { name: 'increment', exact: true }).click()
+  const present = window.getByRole('navigation', { name: 'Documentation' }).locator('[aria-current=page]')
+  expect(await present.allTextContents()).toEqual(['increment'])
+  await window.getByRole('link', { name: /^Next/ }).click()
+  await window.waitForURL(`${url}/docs/reference/uncount`)
+  expect(await axeFindings(window)).toEqual([])
+})
+
 it('leads to the sections of a page, to its neighbours and to all pages', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
@@ -132,6 +144,7 @@ it('finds sections by keyboard, and loads the search only when somebody searches
   expect(await first.first().locator('strong').textContent()).toBe('Limits')
   expect(await first.first().locator('p mark').first().textContent()).toMatch(/^rate$/i)
   expect(await axeFindings(window)).toEqual([])
+  expect(await resultsOf(window).first().getAttribute('href')).toBe('/docs/errors#rate_limited')
   await window.keyboard.press('ArrowDown')
   await window.keyboard.press('ArrowDown')
   const second = await resultsOf(window).nth(1).getAttribute('href')
@@ -139,8 +152,8 @@ it('finds sections by keyboard, and loads the search only when somebody searches
   await window.keyboard.press('ArrowUp')
   await window.keyboard.press('ArrowUp')
   await window.keyboard.press('Enter')
-  await window.waitForURL(`${url}/docs/security#limits`)
-  const heading = window.getByRole('heading', { name: 'Limits', exact: true })
+  await window.waitForURL(`${url}/docs/errors#rate_limited`)
+  const heading = window.getByRole('heading', { name: 'RATE_LIMITED', exact: true })
   await expect.poll(async () => (await heading.boundingBox())?.y).toBeLessThan(800)
 
   // Parts of words, and this server's address.

@@ -365,6 +365,13 @@ it('refuses counters with slots, and more than a SafeInt in all', async () => {
   expect(await refusal(holding('[{ name: "s" }]'))).toMatchObject({ code: 'BAD_USER_INPUT' })
   await ask(holding('[{ name: "big", delta: 9007199254740991 }]'))
   expect(await refusal(holding('[{ name: "big" }]'))).toMatchObject({ code: 'OUT_OF_RANGE', index: 0 })
+  const { id } = (await ask('mutation { hold(changes: [{ name: "set" }]) { id } }')).hold
+  await ask(
+    'mutation { defineCounter(name: "set", definition: { periods: [] }) { name } reset(name: "set", to: 9007199254740991) { value } }',
+  )
+  expect(await refusal(`mutation { confirmHold(id: "${id}") { value } }`)).toMatchObject({
+    code: 'OUT_OF_RANGE',
+  })
   // A counter that was held has no slots.
   expect(
     await refusal('mutation { defineCounter(name: "big", definition: { slots: 2 }) { name } }'),
