@@ -62,7 +62,11 @@ export async function startRelay(url: string, { isLost, refusesSockets }: RelayO
       if (isHeld) upstream.pause()
     })
     client.on('data', pass(upstream)).on('error', end).on('close', end)
-    upstream.on('data', pass(client)).on('error', end).on('close', end)
+    // What the server sent last is still to be read.
+    upstream
+      .on('data', pass(client))
+      .on('error', end)
+      .on('close', () => client.end())
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const cutOff = () => {
