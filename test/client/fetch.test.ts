@@ -1,13 +1,10 @@
 // @module-tag slow
-import { ApolloClient, gql, HttpLink, InMemoryCache } from '@apollo/client/core'
-import { Client, fetchExchange } from '@urql/core'
 import { GraphQLClient } from 'graphql-request'
 import { createClient as createStreamClient } from 'graphql-sse'
 import { createClient } from 'nth-counters/client'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
-import { startLossyLine } from '../support/client/lossyLine.ts'
 import { startRelay } from '../support/client/relay.ts'
 import { clientWith, lost, refused, unavailable } from '../support/client/scriptedFetch.ts'
 import { createRandom } from '../support/random.ts'
@@ -16,45 +13,20 @@ import { startService } from '../support/server/service.ts'
 const BUY = 'mutation ($key: String!) { increment(name: "c", idempotencyKey: $key) { value } }'
 const WATCH = 'subscription { counters(names: ["c"]) { id revision value } }'
 
-interface Bought {
-  increment: { value: number }
-}
-
-/** A purchase by each client, which has our fetch. */
-const buyers: Record<
-  string,
-  (url: string, fetch: typeof globalThis.fetch) => (key: string) => Promise<unknown>
-> = {
-  'graphql-request': (url, fetch) => {
-    const client = new GraphQLClient(url, { fetch })
-    return async (key) => (await client.request<Bought>(BUY, { key })).increment.value
-  },
-  'Apollo Client': (url, fetch) => {
-    const client = new ApolloClient({ link: new HttpLink({ uri: url, fetch }), cache: new InMemoryCache() })
-    return async (key) =>
-      (await client.mutate<Bought>({ mutation: gql(BUY), variables: { key } })).data?.increment.value
-  },
-  urql: (url, fetch) => {
-    const client = new Client({ url, fetch, exchanges: [fetchExchange] })
-    return async (key) => (await client.mutation<Bought>(BUY, { key })).data?.increment.value
-  },
-}
-
-it.each(Object.keys(buyers))(
-  'has %s count every call once over a line that loses requests and answers',
-  async (name) => {
-    const { url, ask } = await startService()
-    const random = createRandom()
-    const line = await startLossyLine(url, () => random.fraction() < 0.3)
-    const endpoint = `${line.url}/graphql`
-    const client = createClient({ url: endpoint, retryMs: 300_000, timeoutMs: 300_000 })
-    const buy = buyers[name]?.(endpoint, client.fetch)
-    const values = await inParallel(10, 10, (index) => buy?.(`${name} ${index}`) ?? Promise.reject())
-    expect(sorted(values.map(Number))).toEqual(upTo(10))
-    expect(line.losses()).toBeGreaterThan(0)
-    expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 10 } })
-  },
-)
+it('fetch: has a client count every call once over a line that loses requests and answers', async () => {
+  const { url, ask } = await startService()
+  const random = createRandom()
+  const line = await startRelay(url, { isLost: () => random.fraction() < 0.3 })
+  const endpoint = `${line.url}/graphql`
+  const { fetch } = createClient({ url: endpoint, retryMs: 300_000, timeoutMs: 300_000 })
+  const client = new GraphQLClient(endpoint, { fetch })
+  const buy = (index: number) =>
+    client.request<{ increment: { value: number } }>(BUY, { key: `key ${index}` })
+  const answers = await inParallel(10, 20, buy)
+  expect(sorted(answers.map(({ increment }) => increment.value))).toEqual(upTo(20))
+  expect(line.losses()).toBeGreaterThan(0)
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 20 } })
+})
 
 const post = (query: string, headers: Record<string, string> = {}) => ({
   method: 'POST',
@@ -90,7 +62,7 @@ it.each([
   ],
   ['mutation A { a(idempotencyKey: "k") { b } } mutation B { a { b } }', false],
 ])(
-  'repeats a mutation whose answer was lost only if each of its fields has a key: %s',
+  'fetch: repeats a mutation whose answer was lost only if each of its fields has a key: %s',
   async (query, isRepeated) => {
     const { client, requests } = clientWith([lost(), ANSWERED.clone()])
     const answer = client.fetch('http://nth.test/graphql', post(query))
@@ -100,7 +72,7 @@ it.each([
   },
 )
 
-it('repeats what the server says can be sent again, and fails with the doubt before', async () => {
+it('fetch: repeats what the server says can be sent again, and fails with the doubt before', async () => {
   const noted = refused('OUTCOME_UNKNOWN', { retryable: true })
   const { client, requests } = clientWith([noted, unavailable({ retryAfterMs: 60_000 })])
   const keyed = post('mutation { increment(name: "c", idempotencyKey: "k") { value } }')
@@ -112,7 +84,7 @@ it('repeats what the server says can be sent again, and fails with the doubt bef
   expect(requests).toHaveLength(2)
 })
 
-it('repeats no query, and passes on what it does not understand', { tags: 'quick' }, async () => {
+it('fetch: repeats no query, and passes on what it does not understand', { tags: 'quick' }, async () => {
   const { client, requests } = clientWith([lost(), unavailable(), new Response('a,b'), new Response('parts')])
   await expect(client.fetch('http://nth.test/graphql', post('{ a }'))).rejects.toMatchObject({
     code: 'NO_ANSWER',
@@ -128,7 +100,7 @@ it('repeats no query, and passes on what it does not understand', { tags: 'quick
   expect(requests).toHaveLength(4)
 })
 
-it('sends the key, and keeps headers and the newest state, by GET too, with status 200 for every result', {
+it('fetch: sends the key, and keeps headers and the newest state, by GET too, with status 200 for every result', {
   tags: 'quick',
 }, async () => {
   const state = (revision: number) =>
@@ -148,7 +120,7 @@ it('sends the key, and keeps headers and the newest state, by GET too, with stat
   ])
 })
 
-it('compares answers in the order in which a client reads them', { tags: 'quick' }, async () => {
+it('fetch: compares answers in the order in which a client reads them', { tags: 'quick' }, async () => {
   const state = (revision: number) =>
     Response.json({ data: { counter: { id: 'c', revision, value: revision } } })
   const { client } = clientWith([1, 2, 1, 3].map(state))
@@ -164,93 +136,60 @@ it('compares answers in the order in which a client reads them', { tags: 'quick'
   expect([revisionOf(await newest?.json()), revisionOf(await oldest?.json())]).toEqual([3, 3])
 })
 
-it('compares a field by the variables that it has, not by others', { tags: 'quick' }, async () => {
-  const state = (revision: number, valueIn: number) =>
-    Response.json({ data: { increment: { counter: { id: 'c', revision, valueIn } } } })
-  const { client } = clientWith([state(2, 20), state(1, 10), state(1, 5)])
-  const valueIn = async (order: string, period = 'DAY') => {
-    const query =
-      'mutation ($p: Period!, $order: String!) { increment(name: "c", idempotencyKey: $order) { counter { id revision valueIn(period: $p) } } }'
-    const init = { method: 'POST', body: JSON.stringify({ query, variables: { p: period, order } }) }
-    const { data } = await (await client.fetch('http://nth.test/graphql', init)).json()
-    return data.increment.counter.valueIn
-  }
-  expect([await valueIn('a'), await valueIn('b'), await valueIn('c', 'HOUR')]).toEqual([20, 20, 5])
-})
-
-it('repeats a mutation with a key in its header', { tags: 'quick' }, async () => {
+it('fetch: repeats a mutation with a key in its header', { tags: 'quick' }, async () => {
   const { client, requests } = clientWith([lost(), ANSWERED.clone()])
   const keyed = post('mutation { increment(name: "c") { value } }', { 'idempotency-key': 'k' })
   await client.fetch('http://nth.test/graphql', keyed)
   expect(requests.map(({ headers }) => headers.get('idempotency-key'))).toEqual(['k', 'k'])
 })
 
-/** What subscribes with our fetch: `next` with each value, `end` with the code of an error, if there is one. */
-const subscribers: Record<
-  string,
-  (
-    url: string,
-    fetch: typeof globalThis.fetch,
-    next: (value: unknown) => void,
-    end: (code: unknown) => void,
-  ) => () => void
-> = {
-  'graphql-sse': (url, fetch, next, end) =>
-    createStreamClient({ url, fetchFn: fetch }).subscribe<{ counters: { value: number }[] }>(
-      { query: WATCH },
-      {
-        next: ({ data, errors }) =>
-          errors ? end(errors[0]?.extensions?.code) : next(data?.counters[0]?.value),
-        error: (error) => end(error),
-        complete: () => end('complete'),
-      },
-    ),
-  'urql with fetchSubscriptions': (url, fetch, next, end) =>
-    new Client({ url, fetch, fetchSubscriptions: true, exchanges: [fetchExchange] })
-      .subscription<{ counters: { value: number }[] }>(WATCH, {})
-      .subscribe(({ data, error }) =>
-        error ? end(error.graphQLErrors[0]?.extensions.code ?? error) : next(data?.counters[0]?.value),
-      ).unsubscribe,
+/** Subscribes with graphql-sse and our fetch: `end` gets the code of an error, or what ended it. */
+function subscribe(
+  url: string,
+  fetch: typeof globalThis.fetch,
+  next: (value: unknown) => void,
+  end: (reason: unknown) => void,
+) {
+  return createStreamClient({ url, fetchFn: fetch }).subscribe<{ counters: { value: number }[] }>(
+    { query: WATCH },
+    {
+      next: ({ data, errors }) =>
+        errors ? end(errors[0]?.extensions?.code) : next(data?.counters[0]?.value),
+      error: end,
+      complete: () => end('complete'),
+    },
+  )
 }
 
-it.each(Object.keys(subscribers))(
-  'opens the stream of %s again when its connection breaks',
-  { tags: 'quick' },
-  async (name) => {
-    const { url, ask } = await startService()
-    const relay = await startRelay(url)
-    const values: unknown[] = []
-    const end = vi.fn()
-    const client = createClient({ url: `${relay.url}/graphql` })
-    const stop = subscribers[name]?.(`${relay.url}/graphql`, client.fetch, (value) => values.push(value), end)
-    await expect.poll(() => values).toEqual([0])
-    relay.cut()
-    await ask('mutation { increment(name: "c") { value } }')
-    await expect.poll(relay.refused).toBeGreaterThan(1)
-    relay.restore()
-    await expect.poll(() => values).toEqual([0, 1])
-    expect(end).not.toHaveBeenCalled()
-    stop?.()
-    await ask('mutation { increment(name: "c") { value } }')
-    expect(values).toEqual([0, 1])
-  },
-)
+it('fetch: opens a stream again when its connection breaks', { tags: 'quick' }, async () => {
+  const { url, ask } = await startService()
+  const relay = await startRelay(url)
+  const values: unknown[] = []
+  const end = vi.fn()
+  const client = createClient({ url: `${relay.url}/graphql` })
+  const stop = subscribe(`${relay.url}/graphql`, client.fetch, (value) => values.push(value), end)
+  await expect.poll(() => values).toEqual([0])
+  relay.cut()
+  await ask('mutation { increment(name: "c") { value } }')
+  await expect.poll(relay.refused).toBeGreaterThan(1)
+  relay.restore()
+  await expect.poll(() => values).toEqual([0, 1])
+  expect(end).not.toHaveBeenCalled()
+  stop()
+  await ask('mutation { increment(name: "c") { value } }')
+  expect(values).toEqual([0, 1])
+})
 
-it.each(Object.keys(subscribers))(
-  'ends the stream of %s with the reason why it was refused',
-  async (name) => {
-    const { url } = await startProtected()
-    const codes: unknown[] = []
-    const client = createClient({ url: `${url}/graphql`, key: `${ADMIN_KEY}!` })
-    const next = vi.fn()
-    const stop = subscribers[name]?.(`${url}/graphql`, client.fetch, next, (code) => codes.push(code))
-    onTestFinished(() => stop?.())
-    await expect.poll(() => codes[0]).toBe('UNAUTHENTICATED')
-    expect(next).not.toHaveBeenCalled()
-  },
-)
+it('fetch: ends a stream with the reason why it was refused', async () => {
+  const { url } = await startProtected()
+  const client = createClient({ url: `${url}/graphql`, key: `${ADMIN_KEY}!` })
+  const [next, end] = [vi.fn(), vi.fn()]
+  onTestFinished(subscribe(`${url}/graphql`, client.fetch, next, end))
+  await expect.poll(() => end.mock.calls[0]).toEqual(['UNAUTHENTICATED'])
+  expect(next).not.toHaveBeenCalled()
+})
 
-it('sends what is allowed in one event with the error of what is not', async () => {
+it('fetch: sends what is allowed in one event with the error of what is not', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], names: ['c'] }])
   const client = createClient({ url: `${url}/graphql`, key: secret })
@@ -268,7 +207,9 @@ it('sends what is allowed in one event with the error of what is not', async () 
   stop()
 })
 
-it('sends to the address that it is given, with the headers of a request', { tags: 'quick' }, async () => {
+it('fetch: sends to the address that it is given, with the headers of a request', {
+  tags: 'quick',
+}, async () => {
   const { client, requests, fetch } = clientWith([ANSWERED.clone(), ANSWERED.clone(), new Response('parts')])
   const address = 'http://other.test/graphql'
   const request = new Request(address, { method: 'POST', headers: { 'x-shop': 'north' } })
