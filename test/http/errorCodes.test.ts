@@ -78,7 +78,7 @@ async function sections(): Promise<Map<string, string>> {
   return new Map(parts.map((part) => [part.split('\n')[0] ?? '', part]))
 }
 
-it('refuses with each code, with the details that its section names', async () => {
+it('error codes: come with the details that their sections name', async () => {
   const service = await startService()
   const described = await sections()
   for (const [code, request] of Object.entries(REQUESTS)) {
