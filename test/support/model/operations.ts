@@ -3,8 +3,7 @@ import type { CounterChange } from '../../../src/repository/counters.ts'
 import type { Nth } from '../../../src/repository/nth.ts'
 import { NthError } from '../../../src/rules/errors.ts'
 import { claimOf } from '../../../src/rules/idempotency.ts'
-import type { Step } from '../../history/search.ts'
-import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPeriodValues } from './model.ts'
+import { type ModelOperation, type ModelOutcome, wantsPeriodValues } from './model.ts'
 import { ofKind } from './ofKind.ts'
 
 const NAMESPACE = 'n'
@@ -62,49 +61,6 @@ export function keyOf(name: string) {
 function defined<T extends object>(details: T): Partial<T> {
   // A part of what was given.
   return Object.fromEntries(Object.entries(details).filter(([, value]) => value !== undefined)) as Partial<T>
-}
-
-/** Executes an operation, and returns it as a step; undefined if it certainly had no effect. `tick` is the clock. */
-export async function observe(
-  counters: Nth['counters'],
-  operation: ModelOperation,
-  tick: () => number,
-): Promise<{ outcome: ModelOutcome; step: Step<ModelState> | undefined }> {
-  const sentAt = tick()
-  const outcome = await execute(counters, operation)
-  const answeredAt = tick()
-  const code = 'code' in outcome ? outcome.code : undefined
-  if (code === 'UNAVAILABLE') return { outcome, step: undefined }
-  const isUnknown = code === 'OUTCOME_UNKNOWN'
-  const returned = text(outcome)
-  return {
-    outcome,
-    step: {
-      sentAt,
-      answeredAt: isUnknown ? Infinity : answeredAt,
-      uncertain: isUnknown ? JSON.stringify(operation) : undefined,
-      apply(state) {
-        const [after, expected] = step(state, operation)
-        return isUnknown || text(expected) === returned ? [after] : []
-      },
-    },
-  }
-}
-
-/** An outcome as a text, whatever the order of its parts. */
-function text(outcome: ModelOutcome): string {
-  if ('answers' in outcome) {
-    const answers = outcome.answers.map((one) => [
-      one.value,
-      one.previousValue,
-      one.appliedDelta,
-      one.added,
-      one.isNew,
-    ])
-    return JSON.stringify([answers, outcome.isReplayed])
-  }
-  const { code, value, limit, index } = outcome
-  return JSON.stringify([code, value, limit, index])
 }
 
 const END = Number.MAX_SAFE_INTEGER
