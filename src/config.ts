@@ -115,7 +115,7 @@ const settings = z.object({
 const JWT = ['jwtIssuer', 'jwtAudience', 'jwtJwksUrl'] as const
 
 /** The name of each setting's variable. */
-const names = new Map(
+export const VARIABLES: ReadonlyMap<string, string> = new Map(
   Object.entries(settings.shape).map(([setting, schema]) => [setting, variables.get(schema)?.name ?? '']),
 )
 
@@ -135,7 +135,7 @@ const config = settings.transform((set, context) => {
     context.addIssue({
       code: 'custom',
       path: missing.slice(0, 1),
-      message: `is missing: set all of ${JWT.map((setting) => names.get(setting)).join(', ')}, or none`,
+      message: `is missing: set all of ${JWT.map((setting) => VARIABLES.get(setting)).join(', ')}, or none`,
     })
   return { ...rest, access }
 })
@@ -157,10 +157,10 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   const isIgnored = (entry: (typeof entries)[0]) => entry[0] === RETIRED || isFromKubernetes(entry)
   const ignored = entries.filter(isIgnored).map(([name]) => name)
   const set = Object.fromEntries(entries.filter(([name]) => !ignored.includes(name)))
-  const isUnknown = (name: string) => /^nth_/i.test(name) && ![...names.values()].includes(name)
+  const isUnknown = (name: string) => /^nth_/i.test(name) && ![...VARIABLES.values()].includes(name)
   const unknown = Object.keys(set).filter(isUnknown)
   const parsed = config.safeParse(
-    Object.fromEntries([...names].map(([setting, name]) => [setting, set[name]])),
+    Object.fromEntries([...VARIABLES].map(([setting, name]) => [setting, set[name]])),
   )
   // `path` is where installed programs are found, `ignored` the variables that have no effect.
   if (parsed.success && unknown.length === 0) return { ...parsed.data, path: environment.PATH ?? '', ignored }
@@ -169,7 +169,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   const first = issues.filter(
     (issue, index) => issues.findIndex(({ path }) => path[0] === issue.path[0]) === index,
   )
-  const lines = first.map(({ path, message }) => `${names.get(String(path[0]))} ${message}.`)
+  const lines = first.map(({ path, message }) => `${VARIABLES.get(String(path[0]))} ${message}.`)
   throw new Error([...unknown.map(describeUnknown), ...lines].join('\n'))
 }
 
@@ -202,7 +202,7 @@ export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string[]
 const MAX_TYPOS = 4
 
 function describeUnknown(name: string): string {
-  const nearest = closestMatch(name.toUpperCase(), [...names.values()], { maxDistance: MAX_TYPOS })
+  const nearest = closestMatch(name.toUpperCase(), [...VARIABLES.values()], { maxDistance: MAX_TYPOS })
   const guess = nearest === undefined ? '' : ` Did you mean ${nearest}?`
   return `${name} is not a variable of Nth.${guess} nth start --help lists all variables.`
 }

@@ -102,8 +102,9 @@ function exceededLimits({ definition, periodTotals, held }: RowState, delta: num
     .filter(({ max, used }) => used + (held?.up ?? 0) + delta > max)
 }
 
-/** Adds, unless the total of a current period would leave the safe range. */
+/** Adds, unless the value, which may have changed since it was held, or the total of a current period would leave the safe range. */
 export function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
+  if (!Number.isSafeInteger(value)) return outOfRange(`${row.value} plus ${delta}`, row.value)
   if (row.periodTotals) {
     const totals: { [P in Period]?: number } = { ...row.periodTotals }
     for (const period of PERIODS) {

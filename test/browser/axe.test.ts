@@ -1,26 +1,12 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { axeFindings } from '../support/browser/axe.ts'
-import { openBrowser } from '../support/browser/browser.ts'
-import { states } from '../support/browser/pageStates.ts'
-import { startService } from '../support/server/service.ts'
+import { axeFindings, expectAccessible } from '../support/browser/axe.ts'
+import { openPage } from '../support/browser/browser.ts'
 
-it.each(Object.entries(states))('finds nothing wrong with %s', async (_, { path, before, after }) => {
-  const service = await startService()
-  const { openWindow } = await openBrowser()
-  // Colours are those after a number has arrived.
-  const window = await openWindow('about:blank', { reducedMotion: 'reduce', hasSockets: false })
-  await before?.(window, service)
-  await window.goto(`${service.url}${path}`)
-  await after(window, service)
-  expect(await axeFindings(window)).toEqual([])
-})
-
-it('finds what is wrong', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
-  await window.getByText('0 of 100 copies sold').waitFor()
+it('pages: axe finds nothing wrong with a page that is not there, and finds what is wrong', async () => {
+  const { window } = await openPage('/nope')
+  await window.getByText('There is nothing here').waitFor()
+  await expectAccessible(window)
   await window.evaluate('document.documentElement.removeAttribute("lang")')
   expect(await axeFindings(window)).toContainEqual('1280 light html-has-lang: html')
 })

@@ -1,9 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser } from '../support/browser/browser.ts'
+import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { startProtected } from '../support/client/keys.ts'
-import { startService } from '../support/server/service.ts'
 
 /** Texts that are valid names, and hard to draw. */
 const TEXTS = [
@@ -18,12 +17,8 @@ const TEXTS = [
 ]
 const STYLES = ['flat', 'flat-square', 'plastic', 'for-the-badge', 'social']
 
-it('is valid XML that shows the whole text in its title, and the image of a page, whatever the text', {
-  tags: 'quick',
-}, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/nope`)
+it('badge: is valid XML that shows the whole text in its title, and the image of a page, whatever the text', async () => {
+  const { window, url, ask } = await openPage('/nope')
   for (const text of TEXTS) {
     await ask('mutation ($text: String!) { increment(name: $text) { value } }', { text })
     await ask(
@@ -56,11 +51,9 @@ it('is valid XML that shows the whole text in its title, and the image of a page
 })
 
 it.each(['زيارات المدونة هذا الشهر', 'ביקורים באתר', '本月访问量と今月の訪問者数', '😀🚀', 'cafe\u0301'])(
-  'draws the letters of %j as wide as their font has them, beside the number',
+  'badge: draws the letters of %j as wide as their font has them, beside the number',
   async (label) => {
-    const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow(`${url}/nope`)
+    const { window, url } = await openPage('/nope')
     for (const style of STYLES) {
       const address = `/badge/counter/default/c.svg?label=${encodeURIComponent(label)}&style=${style}`
       const drawn = await window.evaluate(async (address) => {
@@ -92,7 +85,7 @@ it.each(['زيارات المدونة هذا الشهر', 'ביקורים באת
   },
 )
 
-it('shows a page of another origin that it may not be read', async () => {
+it('badge: shows a page of another origin that it may not be read', async () => {
   const { url } = await startProtected()
   const port = await servePage(`<img src="${url}/badge/counter/default/c.svg" alt="">`)
   const { openWindow } = await openBrowser()

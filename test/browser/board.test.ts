@@ -1,7 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { holdBack, loseAnswers } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -13,13 +14,14 @@ async function write(window: Window, name: string, text: string): Promise<string
   await one.getByRole('textbox').fill(text)
   await one.getByRole('button', { name: 'New ticket' }).click()
   await expect.poll(() => one.getByRole('listitem').count()).toBe(before + 1)
+  expect(await one.getByRole('textbox').inputValue()).toBe('')
   return (await one.getByRole('listitem').first().locator('strong').textContent()) ?? ''
 }
 
-it('numbers the tickets of two boards, each from 1', { tags: 'quick' }, async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+it('board: numbers the tickets of two boards, each from 1, and keeps them in this window', {
+  tags: 'quick',
+}, async () => {
+  const { window } = await openPage('/board')
   await board(window, 'NINJA').getByText('0 tickets').waitFor()
   expect(await write(window, 'NINJA', 'Sharpen the sword')).toBe('NINJA-1')
   expect(await write(window, 'ROCK', 'Tune the guitar')).toBe('ROCK-1')
@@ -28,10 +30,18 @@ it('numbers the tickets of two boards, each from 1', { tags: 'quick' }, async ()
   await board(window, 'NINJA').getByText('<b>Vanish</b>').waitFor()
   await board(window, 'NINJA').getByText('2 tickets').waitFor()
   await board(window, 'ROCK').getByText('1 ticket', { exact: true }).waitFor()
+  for (const name of ['NINJA', 'ROCK']) {
+    expect(await window.getByRole('button', { name: `New ticket on ${name}` }).count()).toBe(1)
+    expect(await window.getByRole('textbox', { name: `Task for ${name}` }).count()).toBe(1)
+  }
+  await window.reload()
+  const tickets = (name: string) => board(window, name).getByRole('listitem').allTextContents()
+  expect(await tickets('NINJA')).toEqual(['NINJA-2 <b>Vanish</b>', 'NINJA-1 Sharpen the sword'])
+  expect(await tickets('ROCK')).toEqual(['ROCK-1 Tune the guitar'])
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('gives every ticket of many windows a number of its own', async () => {
+it('board: gives every ticket of many windows a number of its own', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const windows = await Promise.all(upTo(4).map(() => openWindow(`${url}/board`)))
@@ -60,10 +70,8 @@ it('gives every ticket of many windows a number of its own', async () => {
   ])
 })
 
-it('takes one number for one ticket, also when the answer is lost, and by keyboard alone', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+it('board: takes one number for one ticket, also when the answer is lost, and by keyboard alone', async () => {
+  const { window } = await openPage('/board')
   await board(window, 'ROCK').getByText('0 tickets').waitFor()
   const lost = await loseAnswers(window, 'mutation NewTicket', 2)
   await board(window, 'ROCK').getByRole('textbox').focus()
@@ -74,15 +82,32 @@ it('takes one number for one ticket, also when the answer is lost, and by keyboa
   await window.keyboard.press('Enter')
   await board(window, 'ROCK').getByText('Your ticket is ROCK-2.').waitFor()
   expect(lost.count()).toBe(2)
+  await expectAccessible(window)
 })
 
-it('reports that there is no ticket when there is none', async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation { defineSequence(name: "ticket", namespace: "boards", definition: { maxValue: 1 }) { id } }',
-  )
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+it('board: what a person types while a ticket is under way stays, in its board and in the other one', async () => {
+  const { window } = await openPage('/board')
+  const field = (name: string) => window.getByRole('textbox', { name })
+  const tickets = await holdBack(window, 'mutation NewTicket')
+  await field('NINJA').fill('Vanish')
+  await window.keyboard.press('Enter')
+  await expect.poll(tickets.count).toBe(1)
+  await field('NINJA').fill('Appear')
+  await field('ROCK').focus()
+  await window.keyboard.type('Tune the ')
+  tickets.release()
+  await window.getByText('Your ticket is NINJA-1.').waitFor()
+  await window.keyboard.type('guitar')
+  expect(await field('ROCK').inputValue()).toBe('Tune the guitar')
+  expect(await field('NINJA').inputValue()).toBe('Appear')
+})
+
+it('board: reports that there is no ticket when there is none', async () => {
+  const { window } = await openPage('/board', {
+    first: [
+      'mutation { defineSequence(name: "ticket", namespace: "boards", definition: { maxValue: 1 }) { id } }',
+    ],
+  })
   expect(await write(window, 'NINJA', 'The only one')).toBe('NINJA-1')
   await board(window, 'NINJA').getByRole('textbox').fill('One more')
   await board(window, 'NINJA').getByRole('button').click()
@@ -91,27 +116,4 @@ it('reports that there is no ticket when there is none', async () => {
     .getByText('No ticket: Cannot issue a number, as the last number was 1')
     .waitFor()
   expect(await board(window, 'NINJA').getByRole('textbox').inputValue()).toBe('One more')
-})
-
-it('lists the tickets of this window again after a reload', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
-  await write(window, 'NINJA', 'Sharpen the sword')
-  await write(window, 'NINJA', '<b>Vanish</b>')
-  await write(window, 'ROCK', 'Tune the guitar')
-  await window.reload()
-  const tickets = (name: string) => board(window, name).getByRole('listitem').allTextContents()
-  expect(await tickets('NINJA')).toEqual(['NINJA-2 <b>Vanish</b>', 'NINJA-1 Sharpen the sword'])
-  expect(await tickets('ROCK')).toEqual(['ROCK-1 Tune the guitar'])
-})
-
-it('names its fields and buttons apart', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
-  for (const name of ['NINJA', 'ROCK']) {
-    expect(await window.getByRole('button', { name: `New ticket on ${name}` }).count()).toBe(1)
-    expect(await window.getByRole('textbox', { name: `Task for ${name}` }).count()).toBe(1)
-  }
 })

@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser } from '../support/browser/browser.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { recordTexts } from '../support/browser/texts.ts'
 import { upTo } from '../support/client/client.ts'
 import { startRelay } from '../support/client/relay.ts'
@@ -12,7 +13,7 @@ stopClock()
 
 const HOUR_MS = 3_600_000
 
-it('shows what was sold of a book by hour and by day, and says which copy of the month each purchase is', {
+it('book page: shows what was sold of a book by hour and by day, and says which copy of the month each purchase is', {
   tags: 'quick',
 }, async () => {
   const { url, ask, target } = await startService()
@@ -51,7 +52,7 @@ async function soldAt(target: Parameters<typeof query>[0], period: number, at: n
   )
 }
 
-it('shows how few copies of an edition are left, and that it is sold out', async () => {
+it('book page: shows how few copies of an edition are left, and that it is sold out', async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { defineCounter(name: "Rare & signed", namespace: "booksales", definition: { maxValue: 2 }) { value } }',
@@ -70,9 +71,10 @@ it('shows how few copies of an edition are left, and that it is sold out', async
   await window.getByText('the 2nd this month').waitFor()
   await window.getByText('Sold out').waitFor()
   expect(await button.isDisabled()).toBe(true)
+  await expectAccessible(window)
 })
 
-it('shows nothing of an event that arrives after newer numbers', async () => {
+it('book page: shows nothing of an event that arrives after newer numbers', async () => {
   const { url, ask } = await startService()
   const sell = (delta: number) =>
     ask(`mutation { incrementBy(name: "Bulldozer", delta: ${delta}, namespace: "booksales") { value } }`)
@@ -96,7 +98,7 @@ it('shows nothing of an event that arrives after newer numbers', async () => {
   expect((await shown()).filter((text) => /\b25 (copies|sold)/.test(text))).toEqual([])
 })
 
-it('shows the value of each bar by touch and by keyboard', async () => {
+it('book page: shows the value of each bar by touch and by keyboard', async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
   const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
@@ -125,7 +127,7 @@ it('shows the value of each bar by touch and by keyboard', async () => {
   expect(await reading.textContent()).toMatch(/: 4 sold$/)
 })
 
-it('keeps the selected bar when the next hour begins', async () => {
+it('book page: keeps the selected bar when the next hour begins', async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
   await soldAt(target, 1, Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 2 * HOUR_MS, 4)
@@ -158,32 +160,30 @@ it('keeps the selected bar when the next hour begins', async () => {
   expect(await window.getByRole('slider', { name: 'Hour' }).inputValue()).toBe('44')
 })
 
-it('reports that there are no sales yet, and shows the first one', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/book?title=Bulldozer`)
+it('book page: reports that there are no sales yet, and shows the first one', async () => {
+  const { window } = await openPage('/book?title=Bulldozer')
   for (const name of ['#hours', '#days']) {
     await window.locator(name).getByText('No sales yet').waitFor()
     expect(await window.locator(name).getByRole('slider').count()).toBe(0)
   }
+  await expectAccessible(window)
   await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
   for (const name of ['#hours', '#days']) {
     await window.locator(name).getByText(': 1 sold').waitFor()
     expect(await window.locator(name).getByText('No sales yet').count()).toBe(0)
   }
+  await expectAccessible(window)
 })
 
-it('says that the shop has no book of a title that was never counted', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/book?title=Who%20Rides`)
+it('book page: says that the shop has no book of a title that was never counted', async () => {
+  const { window, ask } = await openPage('/book?title=Who%20Rides')
   await window.getByText('The shop has no book of this title.').waitFor()
   expect(await window.getByRole('button').count()).toBe(0)
   await ask('mutation { increment(name: "Who Rides", namespace: "booksales") { value } }')
   await window.getByText('1 copy sold').waitFor()
 })
 
-it('wraps a long title', async () => {
+it('book page: wraps a long title', async () => {
   const { url, ask } = await startService()
   const title = 'W'.repeat(191)
   await ask('mutation($title: String!) { increment(name: $title, namespace: "booksales") { value } }', {

@@ -1,7 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { startService } from '../support/server/service.ts'
+import { openPage, type Window } from '../support/browser/browser.ts'
 
 /** How much two colours of a place differ, as WCAG 2 measures it: from 1 to 21. */
 function contrast(window: Window, selector: string, pseudo: string, property: string): Promise<number> {
@@ -26,11 +25,9 @@ function contrast(window: Window, selector: string, pseudo: string, property: st
 }
 
 it.each(['light', 'dark'] as const)(
-  'has placeholders and borders that can be seen in the %s',
+  'colours: has placeholders and borders that can be seen in the %s',
   async (colorScheme) => {
-    const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow(`${url}/board`, { colorScheme })
+    const { window, url } = await openPage('/board', { colorScheme })
     expect(await contrast(window, 'input', '::placeholder', 'color')).toBeGreaterThanOrEqual(4.5)
     expect(await contrast(window, 'input', '', 'borderTopColor')).toBeGreaterThanOrEqual(3)
     await window.goto(`${url}/invoice`)
@@ -44,11 +41,9 @@ it.each(['light', 'dark'] as const)(
 )
 
 it.each(['light', 'dark'] as const)(
-  'has fields and buttons in the console that can be seen in the %s',
+  'colours: has fields and buttons in the console that can be seen in the %s',
   async (colorScheme) => {
-    const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow(`${url}/console?namespace=n&counter=visitors`, { colorScheme })
+    const { window } = await openPage('/console?namespace=n&counter=visitors', { colorScheme })
     await window.getByText('Neither written nor defined yet').waitFor()
     expect(await contrast(window, '#minValue', '::placeholder', 'color')).toBeGreaterThanOrEqual(4.5)
     for (const selector of ['#minValue', '#overflow', '.danger', '.quiet'])
@@ -56,10 +51,8 @@ it.each(['light', 'dark'] as const)(
   },
 )
 
-it('shows where its buttons and fields are when colours are forced', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`, { forcedColors: 'active' })
+it('colours: shows where its buttons and fields are when colours are forced', async () => {
+  const { window } = await openPage('/board', { forcedColors: 'active' })
   for (const selector of ['input', 'button']) {
     const width = `getComputedStyle(document.querySelector('${selector}')).borderTopWidth`
     expect(await window.evaluate(width)).toBe('1px')
@@ -67,10 +60,8 @@ it('shows where its buttons and fields are when colours are forced', async () =>
   }
 })
 
-it('leaves the forced colours of its buttons to the browser', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`, { forcedColors: 'active' })
+it('colours: leaves the forced colours of its buttons to the browser', async () => {
+  const { window } = await openPage('/shop', { forcedColors: 'active' })
   const background = (selector: string) =>
     window.evaluate(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`)
   await window.evaluate(
@@ -81,11 +72,10 @@ it('leaves the forced colours of its buttons to the browser', async () => {
   expect(await background('button')).toBe(await background('input[type=button]'))
 })
 
-it('draws its charts in the forced colours', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/book?title=Bulldozer`)
+it('colours: draws its charts in the forced colours', async () => {
+  const { window } = await openPage('/book?title=Bulldozer', {
+    first: ['mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'],
+  })
   await window.locator('#hours').getByText(': 20 sold').waitFor()
   const fillOf = (node: string) => window.evaluate(`getComputedStyle(${node}).fill`)
   await window.evaluate(`document.body.style.fill = 'Highlight'`)

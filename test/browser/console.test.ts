@@ -1,8 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { cutOff, loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl, createCounters, edit } from '../support/browser/console.ts'
+import { cutOff } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consolePath, createCounters, edit } from '../support/browser/console.ts'
 import { runLeaderboardJobs } from '../support/database/leaderboards.ts'
 import { stopClock } from '../support/model/periods.ts'
 import { startService } from '../support/server/service.ts'
@@ -22,13 +23,10 @@ const focused = (window: Window) =>
 /** Increments a counter of the namespace `n` as another client. */
 const increment = (name: string) => `mutation { increment(name: "${name}", namespace: "n") { value } }`
 
-it('leads from the home page to a namespace, its counters and one of them, and back', {
+it('console: leads from the home page to a namespace, its counters and one of them, and back', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const { window } = await openPage('/', { first: [increment('visitors')] })
   await window.getByRole('link', { name: 'Console', exact: true }).click()
   await window.getByRole('heading', { name: 'What is happening' }).waitFor()
   await window.getByRole('link', { name: 'n', exact: true }).click()
@@ -44,11 +42,10 @@ it('leads from the home page to a namespace, its counters and one of them, and b
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('says how to open the first counter of a namespace', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'default' }))
+it('console: says how to open the first counter of a namespace', async () => {
+  const { window } = await openPage(consolePath({ namespace: 'default' }))
   await window.getByText('No counter was written or defined in this namespace.').waitFor()
+  await expectAccessible(window)
   await nameField(window).fill('visitors')
   await window.getByRole('link', { name: 'the counter' }).click()
   await window.getByText('Neither written nor defined yet: it is created on first use.').waitFor()
@@ -58,35 +55,33 @@ it('says how to open the first counter of a namespace', async () => {
   expect(await window.locator('.value').textContent()).toBe('1')
 })
 
-it('shows limits and what is held, live, and releases a hold', async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation { defineCounter(name: "seats", namespace: "n", definition: { maxIn: [{ period: DAY, max: 20 }] }) { name } }',
-  )
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+it('console: shows limits and what is held, live, and releases a hold', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
+    first: [
+      'mutation { defineCounter(name: "seats", namespace: "n", definition: { maxIn: [{ period: DAY, max: 20 }] }) { name } }',
+    ],
+  })
   await window.getByText('0 of 20 today, until').waitFor()
   await ask('mutation { hold(changes: [{ name: "seats", delta: 3 }], namespace: "n") { id } }')
   await window.getByText('3 held, and not counted yet').waitFor()
   await window.getByText('0 of 20 today, 3 held, until').waitFor()
   await window.getByText(/^\+3 until /).waitFor()
+  await expectAccessible(window)
   await button(window, 'Release').click()
   await window.getByText('3 held, and not counted yet').waitFor({ state: 'detached' })
   expect(await ask('{ counter(name: "seats", namespace: "n") { held } }')).toEqual({ counter: { held: 0 } })
   expect(window.complaints).toEqual([])
 })
 
-it('loads only the page of counters that it shows', async () => {
-  const { url, ask } = await startService()
+it('console: loads only the page of counters that it shows', async () => {
+  const { window, url, ask } = await openPage('about:blank')
   await createCounters(ask, 'n', 3000)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   const sizes: number[] = []
   window.on('response', async (response) => {
     if (!response.request().postData()?.includes('query Counters')) return
     sizes.push((await response.json()).data.namespace.counters.edges.length)
   })
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('link', { name: 'name 0049' }).waitFor()
   expect((await names(window)).length).toBe(50)
   await window.getByRole('link', { name: 'Next' }).click()
@@ -101,11 +96,11 @@ it('loads only the page of counters that it shows', async () => {
   await expect.poll(() => sizes).toEqual([50, 50, 50, 50, 50])
 })
 
-it('finds counters by a part of their names while a person types, and sorts them by value', async () => {
+it('console: finds counters by a part of their names while a person types, and sorts them by value', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 120)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await nameField(window).pressSequentially('E 011')
   await expect.poll(() => names(window)).toHaveLength(10)
   // Searching again, and again, takes no way back to the field.
@@ -125,7 +120,7 @@ it('finds counters by a part of their names while a person types, and sorts them
   expect(window.url()).toContain('order=VALUE_DESC')
 })
 
-it('shows the places of counters, by value and by what was added this month', async () => {
+it('console: shows the places of counters, by value and by what was added this month', async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { defineNamespace(name: "n", definition: { leaderboards: [MONTH] }) { name } }')
   await createCounters(ask, 'n', 3)
@@ -133,7 +128,7 @@ it('shows the places of counters, by value and by what was added this month', as
   await ask('mutation { reset(name: "name 0001", to: 9, namespace: "n") { value } }')
   await runLeaderboardJobs(target)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   const rows = async () =>
     (await cellsOf(window, 'Counters')).map(([name, amount, , place]) => [name, amount, place])
   await window.getByRole('combobox', { name: 'Order' }).selectOption('Highest value first')
@@ -161,31 +156,27 @@ it('shows the places of counters, by value and by what was added this month', as
   expect(window.complaints).toEqual([])
 })
 
-it('shows what others count, by one subscription for the page', async () => {
-  const { url, ask } = await startService()
+it('console: shows what others count, by one subscription for the page', async () => {
+  const { window, url, ask } = await openPage('about:blank')
   await createCounters(ask, 'n', 60)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   let subscriptions = 0
   window.on('websocket', (socket) =>
     socket.on('framesent', ({ payload }) => {
       if (String(payload).includes('subscription ')) subscriptions += 1
     }),
   )
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('cell', { name: '50', exact: true }).waitFor()
   await ask(`mutation { incrementBy(name: "name 0007", delta: 1000, namespace: "n") { value } }`)
   await window.getByRole('cell', { name: '1,008', exact: true }).waitFor()
   expect(subscriptions).toBe(1)
 })
 
-it('closes its subscription while its tab is hidden, and catches up afterwards', async () => {
-  const { url, ask } = await startService()
+it('console: closes its subscription while its tab is hidden, and catches up afterwards', async () => {
+  const { window, url, ask } = await openPage('about:blank')
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   const opened = window.waitForEvent('websocket')
-  await window.goto(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  await window.goto(url + consolePath({ namespace: 'n', counter: 'visitors' }))
   await window.getByText(': 1 added').first().waitFor()
   const closed = (await opened).waitForEvent('close')
   await setHidden(true)
@@ -202,28 +193,27 @@ it('closes its subscription while its tab is hidden, and catches up afterwards',
   }
 })
 
-it('says that its numbers may be old only while there is no subscription', async () => {
-  const { url, ask } = await startService()
+it('console: says that its numbers may be old while there is no subscription, and connects again at once on request', async () => {
+  const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
   const streams = await cutOff(window, 'subscription ')
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('alert').getByText("The numbers may be old: The server can't be reached.").waitFor()
-  await expect.poll(streams.count).toBeGreaterThan(1)
+  await expectAccessible(window)
+  // By then it waits for longer than a test does.
+  await expect.poll(streams.count).toBeGreaterThan(3)
   streams.release()
+  await button(window, 'Retry now').click()
   await expect.poll(() => window.getByText('may be old').count()).toBe(0)
   await ask(increment('visitors'))
   await window.getByRole('cell', { name: '2', exact: true }).waitFor()
 })
 
-it('shows without a click, once the server is back, what could not be read before', async () => {
-  const { url, ask } = await startService()
+it('console: shows without a click, once the server is back, what could not be read before', async () => {
+  const { window, url, ask } = await openPage('about:blank', { hasSockets: false })
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
   const answers = await cutOff(window)
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.goto(url + consolePath({ namespace: 'n' }))
   await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
   const before = answers.count()
   await expect.poll(answers.count).toBeGreaterThan(before)
@@ -232,11 +222,10 @@ it('shows without a click, once the server is back, what could not be read befor
   await expect.poll(() => window.getByText("can't be reached").count()).toBe(0)
 })
 
-it('shows the history of a counter by hour, day, week, month and year, live', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+it('console: shows the history of a counter by hour, day, week, month and year, live', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
+    first: ['mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }'],
+  })
   const chart = window.locator('.chart')
   await window.getByText('Added in each of the last 30 days').waitFor()
   for (const [period, text] of [
@@ -257,32 +246,25 @@ it('shows the history of a counter by hour, day, week, month and year, live', as
   expect(window.complaints).toEqual([])
 })
 
-it('shows whole numbers beside the bars, however long they are', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+it('console: shows whole numbers beside the bars, however long they are, and its buttons side by side', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
+    first: [increment('visitors')],
+  })
   await ask('mutation { incrementBy(name: "visitors", delta: 4000000000000000, namespace: "n") { value } }')
   const text = await window.getByText('5,000,000,000,000,000').boundingBox()
   const chart = await window.locator('.chart').boundingBox()
   expect(text?.x).toBeGreaterThanOrEqual(chart?.x ?? Number.POSITIVE_INFINITY)
   expect(text?.height).toBeLessThan(30)
-})
-
-it('has the buttons that add side by side where there is room', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
   const topOf = async (name: string) => (await button(window, name).boundingBox())?.y
-  await button(window, 'Increment').waitFor()
   expect(await topOf('Increment')).toBe(await topOf('Add'))
 })
 
-it('counts by its buttons, and shows the GraphQL that it sent, to be copied', { tags: 'quick' }, async () => {
+it('console: counts by its buttons, and shows the GraphQL that it sent, to be copied', {
+  tags: 'quick',
+}, async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }), {
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }), {
     permissions: ['clipboard-read', 'clipboard-write'],
   })
   await button(window, 'Increment').click()
@@ -297,22 +279,10 @@ it('counts by its buttons, and shows the GraphQL that it sent, to be copied', { 
   expect((await ask(copied)).incrementBy.value).toBe(-23)
 })
 
-it('counts once when an answer is lost', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
-  const lost = await loseAnswers(window, 'mutation', 1)
-  await button(window, 'Increment').click()
-  await window.getByText('1: 1 added to 0.').waitFor()
-  expect(lost.count()).toBe(1)
-  expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(1)
-})
-
-it('changes a definition, and nothing but what was changed in the form', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { slots: 1 }) { id } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+it('console: changes a definition, and nothing but what was changed in the form', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
+    first: ['mutation { defineCounter(name: "seats", namespace: "n", definition: { slots: 1 }) { id } }'],
+  })
   await edit(window)
   await window.getByRole('textbox', { name: 'Highest value' }).fill('100')
   await window.getByRole('checkbox', { name: 'Keep weeks' }).check()
@@ -339,10 +309,8 @@ it('changes a definition, and nothing but what was changed in the form', async (
   })
 })
 
-it('shows beside a field what the API says is wrong with it', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+it('console: shows beside a field what the API says is wrong with it', async () => {
+  const { window } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }))
   await edit(window)
   for (const [label, value, message] of [
     ['Lowest value', 'many', 'SafeInt must be a JSON number, not a string'],
@@ -361,16 +329,17 @@ it('shows beside a field what the API says is wrong with it', async () => {
   await window.getByRole('textbox', { name: 'Add' }).fill('1.5')
   await button(window, 'Add').click()
   await window.getByRole('alert').getByText('SafeInt must be').waitFor()
+  await expectAccessible(window)
 })
 
-it('resets a counter after a question, and returns the focus to the button', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { maxValue: 9 }) { id } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+it('console: resets a counter after a question, and returns the focus to the button', async () => {
+  const { window } = await openPage(consolePath({ namespace: 'n', counter: 'seats' }), {
+    first: ['mutation { defineCounter(name: "seats", namespace: "n", definition: { maxValue: 9 }) { id } }'],
+  })
   await edit(window)
   await button(window, 'Reset…').click()
   await window.getByRole('dialog', { name: 'Reset' }).waitFor()
+  await expectAccessible(window)
   await button(window, 'Cancel').click()
   expect([await window.getByRole('dialog').count(), await focused(window)]).toEqual([0, 'Reset…'])
   await button(window, 'Reset…').click()
@@ -384,11 +353,10 @@ it('resets a counter after a question, and returns the focus to the button', asy
   await expect.poll(() => window.locator('.value').textContent()).toBe('7')
 })
 
-it('resets a counter only if it still has the value that was shown, unless that is left out', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "c", delta: 5, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'c' }))
+it('console: resets a counter only if it still has the value that was shown, unless that is left out', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'c' }), {
+    first: ['mutation { incrementBy(name: "c", delta: 5, namespace: "n") { value } }'],
+  })
   await edit(window)
   await button(window, 'Reset…').click()
   const expected = window.getByRole('textbox', { name: 'Only if it still is' })
@@ -407,11 +375,11 @@ it('resets a counter only if it still has the value that was shown, unless that 
   await window.getByText('Set to 0; it was 6.').waitFor()
 })
 
-it('deletes a counter after a question, and shows the others', async () => {
+it('console: deletes a counter after a question, and shows the others', async () => {
   const { url, ask } = await startService()
   await createCounters(ask, 'n', 2)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'name 0000' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'name 0000' }))
   await edit(window)
   await button(window, 'Delete…').click()
   await window.keyboard.press('Escape')
@@ -423,11 +391,10 @@ it('deletes a counter after a question, and shows the others', async () => {
   expect(await focused(window)).toBe('Counters of n')
 })
 
-it('closes a question when the person goes back', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+it('console: closes a question when the person goes back', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n' }), {
+    first: [increment('visitors')],
+  })
   await window.getByRole('link', { name: 'visitors' }).click()
   await edit(window)
   await button(window, 'Delete…').click()
@@ -438,11 +405,8 @@ it('closes a question when the person goes back', async () => {
   expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(1)
 })
 
-it('can be used with the keyboard only', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+it('console: can be used with the keyboard only', async () => {
+  const { window } = await openPage(consolePath(), { first: [increment('visitors')] })
   await window.getByRole('heading', { name: 'What is happening' }).waitFor()
   await tabTo('n')
   await window.keyboard.press('Enter')
@@ -473,7 +437,7 @@ it.each([
   `${'0'.repeat(190)}😀`,
   '\u202eright to left\u2066 עברית',
   '  "quotes\\" and & spaces  ',
-])('shows the name %s unchanged', async (name) => {
+])('console: shows the name %s unchanged', async (name) => {
   const { url, ask } = await startService()
   const namespace = `of ${name}`.slice(0, 191)
   await ask('mutation ($n: String!, $s: String!) { increment(name: $n, namespace: $s) { value } }', {
@@ -481,7 +445,7 @@ it.each([
     s: namespace,
   })
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url), { viewport: { width: 360, height: 740 } })
+  const window = await openWindow(url + consolePath(), { viewport: { width: 360, height: 740 } })
   await window.getByRole('table').getByRole('link').click()
   await window.getByRole('heading', { name: 'Counters of' }).waitFor()
   expect(await names(window)).toEqual([name])
@@ -497,7 +461,7 @@ it.each([
   expect(window.complaints).toEqual([])
 })
 
-it('shows names of nothing but blanks and invisible characters with escapes, and opens them', async () => {
+it('console: shows names of nothing but blanks and invisible characters with escapes, and opens them', async () => {
   const { url, ask } = await startService()
   const escapes = new Map([
     ['   ', '\\u0020\\u0020\\u0020'],
@@ -509,7 +473,7 @@ it('shows names of nothing but blanks and invisible characters with escapes, and
   for (const name of escapes.keys())
     await ask('mutation ($name: String!) { increment(name: $name, namespace: $name) { value } }', { name })
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+  const window = await openWindow(url + consolePath())
   for (const [name, text] of escapes) {
     await window.getByRole('table').getByRole('link', { name: text, exact: true }).click()
     await window.getByRole('heading', { name: `Counters of ${text}`, exact: true }).waitFor()
@@ -525,6 +489,6 @@ it('shows names of nothing but blanks and invisible characters with escapes, and
       { name },
     )
     expect(counter).toEqual({ value: 2 })
-    await window.goto(consoleUrl(url))
+    await window.goto(url + consolePath())
   }
 })

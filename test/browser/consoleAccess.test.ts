@@ -2,8 +2,9 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { consoleUrl } from '../support/browser/console.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { consolePath } from '../support/browser/console.ts'
 import { servePage } from '../support/browser/otherPage.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
@@ -15,13 +16,13 @@ async function enterKey(window: Window, key: string): Promise<void> {
   await button(window, 'Use this key').click()
 }
 
-it('requests a key on a protected server, keeps it for the tab, and forgets it on request', {
+it('console, keys: requests a key on a protected server, keeps it for the tab, and forgets it on request', {
   tags: 'quick',
 }, async () => {
   const { url, admin } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await window.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await enterKey(window, 'nth_wrong')
   await window.getByRole('alert').getByText('Enter another API key.').waitFor()
@@ -34,7 +35,7 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   await window.reload()
   await window.getByText("You use the administrator's key: you may do everything").waitFor()
   expect(await window.evaluate(() => localStorage.length)).toBe(0)
-  const other = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const other = await openWindow(url + consolePath({ namespace: 'n' }))
   await other.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await window.locator('summary').click()
   await button(window, 'Forget the key').click()
@@ -43,12 +44,12 @@ it('requests a key on a protected server, keeps it for the tab, and forgets it o
   expect(await window.getByLabel('API key, kept for this tab only').inputValue()).toBe('')
 })
 
-it('shows a counter to a key that may not see its place', async () => {
+it('console, keys: shows a counter to a key that may not see its place', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', names: ['visitors'] }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }))
   const refused = window.waitForResponse((response) => !!response.request().postData()?.includes('Places'))
   await enterKey(window, secret)
   expect((await (await refused).json()).errors[0].extensions.code).toBe('FORBIDDEN')
@@ -57,7 +58,7 @@ it('shows a counter to a key that may not see its place', async () => {
   expect((await window.getByRole('alert').allTextContents()).join('')).toBe('')
 })
 
-it('shows what a key may do, and what it may not', async () => {
+it('console, keys: shows what a key may do, and what it may not', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret } = await createKey([
@@ -65,7 +66,7 @@ it('shows what a key may do, and what it may not', async () => {
     { scopes: ['ADD'], namespace: 'o', onceOnly: true },
   ])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', counter: 'visitors' }))
   await enterKey(window, secret)
   await window.getByText('You use the API key').waitFor()
   const rights =
@@ -74,14 +75,15 @@ it('shows what a key may do, and what it may not', async () => {
   expect(await window.getByRole('link', { name: 'API keys' }).count()).toBe(0)
   await button(window, 'Increment').click()
   await window.locator('#access').getByRole('alert').getByText('Enter another API key.').waitFor()
+  await expectAccessible(window)
 })
 
-it('lets a key for a prefix search, and open a counter by its name', async () => {
+it('console, keys: lets a key for a prefix search, and open a counter by its name', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "a1", namespace: "n") { value } }')
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', prefix: 'a' }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await enterKey(window, secret)
   await window.getByText('You use the API key').waitFor()
   await window.getByRole('searchbox', { name: 'Find or open a counter' }).fill('a')
@@ -90,12 +92,12 @@ it('lets a key for a prefix search, and open a counter by its name', async () =>
   expect(await window.locator('#summary').textContent()).toBe('1 shown.')
 })
 
-it('stops showing values once its key is revoked, and asks for another', async () => {
+it('console, keys: stops showing values once its key is revoked, and asks for another', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret, id } = await createKey([{ scopes: ['READ'], namespace: 'n' }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n' }))
   await enterKey(window, secret)
   await window.getByRole('cell', { name: '1', exact: true }).waitFor()
   await admin.ask(`mutation { revokeApiKey(id: "${id}") { id } }`)
@@ -103,10 +105,10 @@ it('stops showing values once its key is revoked, and asks for another', async (
   await window.getByText('The numbers may be old').waitFor()
 })
 
-it('creates a key that is shown once and works, and revokes it', async () => {
+it('console, keys: creates a key that is shown once and works, and revokes it', async () => {
   const service = await startService()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(service.url), {
+  const window = await openWindow(service.url + consolePath(), {
     permissions: ['clipboard-read', 'clipboard-write'],
   })
   await window.getByRole('link', { name: 'API keys' }).click()
@@ -133,6 +135,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   await window.getByLabel('Valid until').fill('2099-12-31T23:59')
   await button(window, 'Create the key').click()
   await window.getByText('Copy the key now: it is not shown again.').waitFor()
+  await expectAccessible(window)
   await button(window, 'Copy the key').click()
   await window.getByText('Copied.').waitFor()
   const secret = await window.evaluate(() => navigator.clipboard.readText())
@@ -151,6 +154,7 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   await item.waitFor()
   expect(await window.getByText(secret).count()).toBe(0)
   await item.getByRole('button', { name: 'Revoke' }).click()
+  await expectAccessible(window)
   await button(window, 'Cancel').click()
   await item.getByRole('button', { name: 'Revoke' }).click()
   await button(window, 'Revoke').click()
@@ -160,10 +164,8 @@ it('creates a key that is shown once and works, and revokes it', async () => {
   expect(window.complaints).toEqual([])
 })
 
-it('begins a key with what it is for, and ends with lines that work as they are pasted', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+it('console, keys: begins a key with what it is for, and ends with lines that work as they are pasted', async () => {
+  const { window, openWindow, ask } = await openPage(consolePath({ view: 'keys' }))
   let pasted = ''
   const port = await servePage(() => `<!doctype html><title>A blog</title>${pasted}`)
   const linesOf = async () => (await window.locator('pre').last().textContent()) ?? ''
@@ -192,10 +194,8 @@ it('begins a key with what it is for, and ends with lines that work as they are 
   expect(counter).toEqual({ value: 1 })
 })
 
-it('opens the limits of a key where one of them is wrong', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+it('console, keys: opens the limits of a key where one of them is wrong', async () => {
+  const { window } = await openPage(consolePath({ view: 'keys' }))
   await button(window, 'For a server').click()
   await window.getByRole('textbox', { name: 'Label' }).fill('shop')
   await window.getByText('More limits').click()
@@ -210,7 +210,7 @@ it.each([
   ['the console', '/console?namespace=n&counter=visitors'],
   ['a list of the console', '/console?namespace=n'],
   ['the shop', '/shop'],
-])('says once in %s, as a person would, that a key is not valid', async (_, path) => {
+])('console, keys: says once in %s, as a person would, that a key is not valid', async (_, path) => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret, id } = await createKey([{ scopes: ['READ', 'ADD'] }])
@@ -235,10 +235,10 @@ it.each([
   expect(text).not.toMatch(/authorization|bearer|credentials/i)
 })
 
-it('adds the documents of a manifest, binds a key to one, and removes another', async () => {
+it('console, keys: adds the documents of a manifest, binds a key to one, and removes another', async () => {
   const { url, admin, post } = await startProtected()
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'documents' }))
+  const window = await openWindow(url + consolePath({ view: 'documents' }))
   await enterKey(window, ADMIN_KEY)
   await window.getByText('No documents were added.').waitFor()
   const manifest = window.getByRole('textbox', { name: 'Manifest' })
@@ -252,6 +252,7 @@ it('adds the documents of a manifest, binds a key to one, and removes another', 
   await manifest.fill(JSON.stringify({ ...texts, other: '{ __typename }' }))
   await button(window, 'Add the documents').click()
   await window.getByText('Added: 2.').waitFor()
+  await expectAccessible(window)
   await window.locator('summary').getByText('query Who').click()
   await window.locator('td pre').getByText('viewer { kind }').waitFor()
   await button(window, 'Remove other').click()

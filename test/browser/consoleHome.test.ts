@@ -1,8 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl } from '../support/browser/console.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consolePath } from '../support/browser/console.ts'
 import { startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -24,12 +25,13 @@ const moving = (window: Window) =>
       ),
     )
 
-it('shows on its home which counters move, with their totals of today, and those that begin to', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  await ask('mutation { incrementBy(name: "readers", delta: 30, namespace: "m") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+it('console: shows on its home which counters move, with their totals of today, and those that begin to', async () => {
+  const { window, ask } = await openPage(consolePath(), {
+    first: [
+      increment('visitors'),
+      'mutation { incrementBy(name: "readers", delta: 30, namespace: "m") { value } }',
+    ],
+  })
   const shown = [
     ['readers', '30', '+30 today'],
     ['visitors', '1', '+1 today'],
@@ -41,12 +43,13 @@ it('shows on its home which counters move, with their totals of today, and those
   await expect.poll(() => moving(window)).toEqual(moved)
   await ask(increment('buyers'))
   await expect.poll(async () => (await moving(window))[0]).toEqual(['buyers', '1', '+1 today'])
+  await expectAccessible(window)
   await window.getByRole('list').getByRole('link', { name: 'readers' }).click()
   await window.getByRole('heading', { name: 'Counter readers' }).waitFor()
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('finds counters, sequences and namespaces by parts of their names while a person types, in any case', {
+it('console: finds counters, sequences and namespaces by parts of their names while a person types, in any case', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()
@@ -59,7 +62,7 @@ it('finds counters, sequences and namespaces by parts of their names while a per
     await ask(increment(name, namespace))
   await ask('mutation { nextInSequence(name: "redemption", namespace: "vouchers") { value } }')
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { view: 'keys' }))
+  const window = await openWindow(url + consolePath({ view: 'keys' }))
   await search(window).pressSequentially('ED')
   await window.getByRole('heading', { name: 'Names that contain ED' }).waitFor()
   const found = [
@@ -89,21 +92,20 @@ it('finds counters, sequences and namespaces by parts of their names while a per
   await window.getByRole('heading', { name: 'API keys' }).waitFor()
 })
 
-it('offers to open what a search has not found', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+it('console: offers to open what a search has not found', async () => {
+  const { window } = await openPage(consolePath())
   await search(window).fill('visitors')
   await window.getByText('Nothing contains “\u2068visitors\u2069”.').waitFor()
+  await expectAccessible(window)
   await window.getByRole('link', { name: 'the counter' }).click()
   await button(window, 'Increment').click()
   await window.getByText('1: 1 added to 0.').waitFor()
 })
 
-it('keeps a change whose answer was lost over a reload, and makes it once', { tags: 'quick' }, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+it('console: keeps a change whose answer was lost over a reload, and makes it once', {
+  tags: 'quick',
+}, async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }))
   const retries = await cutOff(window, 'mutation')
   await loseAnswers(window, 'mutation', 1)
   await window.getByRole('textbox', { name: 'Add' }).fill('7')
@@ -120,29 +122,10 @@ it('keeps a change whose answer was lost over a reload, and makes it once', { ta
   expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(8)
 })
 
-it('connects again at once on request', async () => {
-  const { url, ask } = await startService()
-  await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank', { hasSockets: false })
-  const streams = await cutOff(window, 'subscription ')
-  await window.goto(consoleUrl(url, { namespace: 'n' }))
-  // By then it waits for longer than a test does.
-  await expect.poll(streams.count).toBeGreaterThan(3)
-  streams.release()
-  await button(window, 'Retry now').click()
-  await expect.poll(() => window.getByText('may be old').count()).toBe(0)
-  await ask(increment('visitors'))
-  await window.getByRole('cell', { name: '2', exact: true }).waitFor()
-})
-
-it('lets the keyboard choose the period of a chart and one of its bars, and announces its total', {
-  tags: 'quick',
-}, async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+it('console: lets the keyboard choose the period of a chart and one of its bars, and announces its total', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }), {
+    first: ['mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }'],
+  })
   await window.getByRole('radio', { name: 'Day' }).focus()
   await window.keyboard.press('ArrowRight')
   await window.keyboard.press('ArrowRight')
@@ -166,11 +149,9 @@ it('lets the keyboard choose the period of a chart and one of its bars, and anno
   await expect.poll(announced).toMatch(/: 21 added$/)
 })
 
-it('moves nothing when a number changes', async () => {
-  const { url, ask } = await startService()
+it('console: moves nothing when a number changes', async () => {
+  const { window, url, ask } = await openPage('about:blank')
   await ask(increment('visitors'))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
   const places = () =>
     window
       .locator('h1, h2, h3, a, input, button, li, th')
@@ -181,7 +162,7 @@ it('moves nothing when a number changes', async () => {
     [{ namespace: 'n' }, () => `+${value}`],
     [{ namespace: 'n', counter: 'visitors' }, () => `+${value} today, +${value} this month`],
   ] as const) {
-    await window.goto(consoleUrl(url, parts))
+    await window.goto(url + consolePath(parts))
     await window.getByText(text(), { exact: true }).waitFor()
     await window.getByText('You use no API key: you may do everything').waitFor()
     const before = await places()
@@ -192,15 +173,13 @@ it('moves nothing when a number changes', async () => {
   }
 })
 
-it('works with a key that may count in one namespace, from the home page to a change', {
-  tags: 'quick',
-}, async () => {
+it('console: works with a key that may count in one namespace, from the home page to a change', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask(increment('visitors'))
   await admin.ask(increment('secrets', 'other'))
   const { secret } = await createKey([{ scopes: ['READ', 'ADD'], namespace: 'n' }])
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url))
+  const window = await openWindow(url + consolePath())
   await window.getByRole('alert').getByText('This server asks for an API key.').waitFor()
   await window.getByLabel('API key, kept for this tab only').fill(secret)
   await window.keyboard.press('Enter')

@@ -1,7 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
-import { cellsOf, consoleUrl, edit } from '../support/browser/console.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consolePath, edit } from '../support/browser/console.ts'
 import { expireAll } from '../support/client/invoices.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -12,12 +13,10 @@ const groups = async (window: Window) => (await cellsOf(window, 'Groups')).map((
 const INVOICE =
   'mutation { defineSequence(name: "invoice", namespace: "n", definition: { gapless: true, format: "INV-{value:3}" }) { id } }'
 
-it('issues numbers of a sequence in groups, and shows those that others issue', {
+it('console, sequences: issues numbers of a sequence in groups, and shows those that others issue', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await window.getByText('No number was issued yet.').waitFor()
   await window.getByRole('textbox', { name: 'Group' }).fill('NINJA')
   await button(window, 'Issue').click()
@@ -34,7 +33,7 @@ it('issues numbers of a sequence in groups, and shows those that others issue', 
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('lists the groups of a sequence in pages, and searches them', async () => {
+it('console, sequences: lists the groups of a sequence in pages, and searches them', async () => {
   const { url, ask } = await startService()
   const fields = Array.from(
     { length: 60 },
@@ -44,7 +43,7 @@ it('lists the groups of a sequence in pages, and searches them', async () => {
   await ask(`mutation { ${fields.slice(0, 30).join(' ')} }`)
   await ask(`mutation { ${fields.slice(30).join(' ')} }`)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+  const window = await openWindow(url + consolePath({ namespace: 'n', sequence: 'ticket' }))
   await expect.poll(() => groups(window)).toHaveLength(50)
   await window.getByRole('link', { name: 'Next' }).click()
   await expect.poll(() => groups(window)).toHaveLength(10)
@@ -53,10 +52,8 @@ it('lists the groups of a sequence in pages, and searches them', async () => {
   await expect.poll(() => window.getByRole('textbox', { name: 'Group' }).inputValue()).toBe('G39')
 })
 
-it('changes the definition of a sequence, and shows what is wrong with it', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+it('console, sequences: changes the definition of a sequence, and shows what is wrong with it', async () => {
+  const { window, ask } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await edit(window)
   const format = window.getByRole('textbox', { name: 'Format' })
   await format.fill('T-{number}')
@@ -83,22 +80,20 @@ it('changes the definition of a sequence, and shows what is wrong with it', asyn
   })
 })
 
-it('keeps what a person typed into a definition while numbers are issued', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+it('console, sequences: keeps what a person typed into a definition while numbers are issued', async () => {
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }))
   await edit(window)
   await window.getByRole('textbox', { name: 'Step' }).fill('2')
   await button(window, 'Issue').click()
   await expect.poll(() => groups(window)).toEqual([['without a name', '1', '2']])
   expect(await window.getByRole('textbox', { name: 'Step' }).inputValue()).toBe('2')
+  await expectAccessible(window)
 })
 
-it('restarts and deletes a sequence, each after a question', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { nextInSequence(name: "ticket", count: 9, namespace: "n") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))
+it('console, sequences: restarts and deletes a sequence, each after a question', async () => {
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'ticket' }), {
+    first: ['mutation { nextInSequence(name: "ticket", count: 9, namespace: "n") { value } }'],
+  })
   await edit(window)
   await button(window, 'Restart…').click()
   await window.getByRole('dialog').getByRole('textbox', { name: 'Next number' }).fill('5')
@@ -110,16 +105,16 @@ it('restarts and deletes a sequence, each after a question', async () => {
   await window.getByText('No sequence was used or defined in this namespace.').waitFor()
 })
 
-it('reserves, confirms and releases numbers of a gapless sequence', async () => {
-  const { url, ask } = await startService()
-  await ask(INVOICE)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'invoice' }))
+it('console, sequences: reserves, confirms and releases numbers of a gapless sequence', async () => {
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }), {
+    first: [INVOICE],
+  })
   await window.getByText('The API does not list those of others.').waitFor()
   for (const number of [1, 2]) {
     await button(window, 'Reserve').click()
     await window.getByRole('status').getByText(`INV-00${number}`).waitFor()
   }
+  await expectAccessible(window)
   const row = (number: number) =>
     window
       .getByRole('row')
@@ -138,11 +133,10 @@ it('reserves, confirms and releases numbers of a gapless sequence', async () => 
   await expect.poll(states).toEqual(['INV-002', 'INV-001'])
 })
 
-it('shows that a reservation has expired', async () => {
-  const { url, ask, target } = await startService()
-  await ask(INVOICE)
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'invoice' }))
+it('console, sequences: shows that a reservation has expired', async () => {
+  const { window, target } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }), {
+    first: [INVOICE],
+  })
   await button(window, 'Reserve').click()
   await window.getByText('Held until').waitFor()
   await expireAll(target)
@@ -150,10 +144,8 @@ it('shows that a reservation has expired', async () => {
   expect(await button(window, 'Confirm').count()).toBe(0)
 })
 
-it('offers reservations as soon as a sequence is gapless', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'invoice' }))
+it('console, sequences: offers reservations as soon as a sequence is gapless', async () => {
+  const { window } = await openPage(consolePath({ namespace: 'n', sequence: 'invoice' }))
   await edit(window)
   await window.getByRole('checkbox', { name: 'Gapless' }).check()
   await button(window, 'Save').click()

@@ -1,14 +1,11 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser } from '../support/browser/browser.ts'
-import { startService } from '../support/server/service.ts'
+import { openPage } from '../support/browser/browser.ts'
 
 it.each(['/shop', '/book?title=Bulldozer', '/board', '/hits', '/invoice'])(
-  'says that %s is a demo, and uses the width of the window',
+  'demos: says that %s is a demo, and uses the width of the window',
   async (path) => {
-    const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow(url + path, { viewport: { width: 1280, height: 800 } })
+    const { window } = await openPage(path, { viewport: { width: 1280, height: 800 } })
     await window.locator('main').getByText('Demo', { exact: true }).waitFor()
     await window.locator('#app .card').first().waitFor()
     const rights = (selector: string) =>
@@ -24,19 +21,16 @@ it.each(['/shop', '/book?title=Bulldozer', '/board', '/hits', '/invoice'])(
   },
 )
 
-it('says of no tool that it is a demo', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/console`)
+it('demos: says of no tool that it is a demo', async () => {
+  const { window } = await openPage('/console')
   await window.getByRole('heading', { name: 'Your first counter' }).waitFor()
   expect(await window.locator('main').getByText('Demo', { exact: true }).count()).toBe(0)
 })
 
-it('has charts that look like charts, whose bars the keyboard selects', async () => {
-  const { url, ask } = await startService()
-  await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/book?title=Bulldozer`)
+it('demos: has charts that look like charts, whose bars the keyboard selects', async () => {
+  const { window } = await openPage('/book?title=Bulldozer', {
+    first: ['mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'],
+  })
   const slider = window.locator('#hours').getByRole('slider')
   await slider.waitFor()
   const chart = window.locator('#hours svg')

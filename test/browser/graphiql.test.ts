@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
 import { axeFindings } from '../support/browser/axe.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -43,12 +43,8 @@ const enterKey = async (window: Window, key: string) => {
 
 const selected = (window: Window) => window.locator('.graphiql-tab [aria-current=true]').textContent()
 
-it('opens with prepared tabs that run one after another, without any outside address', {
-  tags: 'quick',
-}, async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/graphql`)
+it('GraphiQL: opens with prepared tabs that run one after another, without any outside address', async () => {
+  const { window } = await openPage('/graphql')
   await allTabs(window).first().waitFor()
   expect(await allTabs(window).count()).toBe(tabs.length)
   await hint(window).waitFor()
@@ -81,7 +77,7 @@ it('opens with prepared tabs that run one after another, without any outside add
   expect(window.complaints).toEqual([])
 })
 
-it('keeps its tabs and the selected one over a reload, and reads the schema again with another key', async () => {
+it('GraphiQL: keeps its tabs and the selected one over a reload, and reads the schema again with another key', async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
@@ -119,7 +115,7 @@ it('keeps its tabs and the selected one over a reload, and reads the schema agai
   await answers(window, '"name": "not sold yet"')
 })
 
-it('asks for a key before anything fails, and shows no error any more once the key is valid', async () => {
+it('GraphiQL: asks for a key before anything fails, and shows no error any more once the key is valid', async () => {
   const { url } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
@@ -146,10 +142,8 @@ it('asks for a key before anything fails, and shows no error any more once the k
   await answers(window, '"name": "not sold yet"')
 })
 
-it('shows why the schema cannot be read, and its description when it can', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+it('GraphiQL: shows why the schema cannot be read, and its description when it can', async () => {
+  const { window, url } = await openPage('about:blank')
   await window.route(/graphql$/, (route) =>
     route.request().method() === 'POST' ? route.abort() : route.continue(),
   )
@@ -159,11 +153,14 @@ it('shows why the schema cannot be read, and its description when it can', async
   await window.getByRole('button', { name: 'Re-fetch GraphQL schema' }).click()
   await hint(window).waitFor()
   expect(await window.locator('.result-window').textContent()).not.toContain('Failed')
+  // The editor has colours of its own, and takes those of the dark a moment after the page.
+  const isOfEditor = (finding: string) => /color-contrast(-enhanced)?: .*(\.mtk|\.line-numbers)/.test(finding)
+  expect((await axeFindings(window)).filter((finding) => !isOfEditor(finding))).toEqual([])
   await window.getByRole('button', { name: 'Show Documentation Explorer' }).click()
   await window.getByText('adds 1 to a counter and returns your own number').waitFor()
 })
 
-it('runs a subscription with the key of its tab, until it is stopped', async () => {
+it('GraphiQL: runs a subscription with the key of its tab, until it is stopped', async () => {
   const { url, admin } = await startProtected()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
@@ -179,7 +176,7 @@ it('runs a subscription with the key of its tab, until it is stopped', async () 
   await window.getByRole('button', { name: /execute query/i }).waitFor()
 })
 
-it('opens the operation of a link in a tab of its own, once', async () => {
+it('GraphiQL: opens the operation of a link in a tab of its own, once', { tags: 'quick' }, async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const query = 'query FromALink($name: String!) { counter(name: $name) { name } }'
@@ -195,10 +192,8 @@ it('opens the operation of a link in a tab of its own, once', async () => {
   expect([await allTabs(window).count(), await selected(window)]).toEqual([tabs.length + 1, 'FromALink'])
 })
 
-it('transfers little more than 1 MB before somebody uses it, and nothing of it twice', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
+it('GraphiQL: transfers little more than 1 MB before somebody uses it, and nothing of it twice', async () => {
+  const { window, url } = await openPage('about:blank')
   const session = await window.context().newCDPSession(window)
   await session.send('Network.enable')
   let bytes = 0
@@ -228,7 +223,7 @@ it('transfers little more than 1 MB before somebody uses it, and nothing of it t
   await expect.poll(() => workers.join()).toContain('graphql.worker')
 })
 
-it('lets proxies and browsers keep its files, whatever they can decompress, and forbids foreign scripts', async () => {
+it('GraphiQL: lets proxies and browsers keep its files, whatever they can decompress, and forbids foreign scripts', async () => {
   const { url } = await startService()
   const page = await fetch(`${url}/graphql`, { headers: { accept: 'text/html' } })
   expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'self'; style-src/)
@@ -246,7 +241,7 @@ it('lets proxies and browsers keep its files, whatever they can decompress, and 
     expect((await fetch(`${url}/graphiql/${path}`)).status).toBe(404)
 })
 
-it('keeps its tabs on one line with the selected one in sight, and shows the title and the welcome whole', async () => {
+it('GraphiQL: keeps its tabs on one line with the selected one in sight, and shows the title and the welcome whole', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   for (const width of [1280, 1024]) {
@@ -278,9 +273,7 @@ it('keeps its tabs on one line with the selected one in sight, and shows the tit
 })
 
 it('can be used on a phone: tabs scroll, and the answer stands below the operation', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/graphql`, { viewport: { width: 375, height: 740 } })
+  const { window } = await openPage('/graphql', { viewport: { width: 375, height: 740 } })
   await select(window, 'ListWhatIsThere')
   await run(window)
   await answers(window, '"nodes"')
@@ -299,17 +292,7 @@ it('can be used on a phone: tabs scroll, and the answer stands below the operati
   expect(await window.evaluate('document.documentElement.scrollWidth')).toBe(375)
 })
 
-it('has nothing that axe finds wrong', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/graphql`)
-  await window.locator('.graphiql-query-editor .view-line').first().waitFor()
-  // The editor has colours of its own, and takes those of the dark a moment after the page.
-  const isOfEditor = (finding: string) => /color-contrast(-enhanced)?: .*(\.mtk|\.line-numbers)/.test(finding)
-  expect((await axeFindings(window)).filter((finding) => !isOfEditor(finding))).toEqual([])
-})
-
-it('ends with a tab that changes nothing', { tags: 'quick' }, () => {
+it('GraphiQL: ends with a tab that changes nothing', { tags: 'quick' }, () => {
   expect(tabs.at(-1)).toMatch(/^query /)
 })
 

@@ -3,10 +3,10 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openPage, type Window } from '../support/browser/browser.ts'
 import { upTo } from '../support/client/client.ts'
 import { compile } from '../support/client/clientsPage.ts'
-import { startService } from '../support/server/service.ts'
 
 const buy = (window: Window) => window.getByRole('button', { name: /^Buy/ }).click()
 const says = (window: Window, text: string) => window.getByText(text).waitFor()
@@ -15,13 +15,10 @@ const plate = (window: Window) => window.locator('.plate .number').textContent()
 const sell = (name: string, delta: number) =>
   `mutation { incrementBy(name: "${name}", delta: ${delta}, namespace: "booksales") { value } }`
 
-it('gives a visitor a number of their own, and shows what others buy meanwhile', {
+it('home page: gives a visitor a number of their own, and shows what others buy meanwhile', {
   tags: 'quick',
 }, async () => {
-  const { url, ask } = await startService()
-  await ask(sell('Red Horse Hill', 4216))
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const { window, ask } = await openPage('/', { first: [sell('Red Horse Hill', 4216)] })
   await window.getByRole('heading', { name: 'Every caller gets a number of their own.' }).waitFor()
   await says(window, '4,216 sold so far')
   await says(window, 'Nobody else has bought one yet.')
@@ -43,10 +40,8 @@ it('gives a visitor a number of their own, and shows what others buy meanwhile',
   await expect.poll(() => plate(window)).toBe('No. 4\u2009217')
 })
 
-it('lists no copy of the visitor among those of others', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+it('home page: lists no copy of the visitor among those of others', async () => {
+  const { window, ask } = await openPage('/')
   await says(window, '0 sold so far')
   // The event of the purchase arrives before its answer.
   await loseAnswers(window, 'mutation Buy', 1)
@@ -55,12 +50,11 @@ it('lists no copy of the visitor among those of others', async () => {
   await ask(sell('Red Horse Hill', 1))
   const others = window.getByRole('region', { name: 'Sold to others just now' }).getByRole('listitem')
   await expect.poll(() => others.allTextContents()).toEqual(['No. 2 Red Horse Hill'])
+  await expectAccessible(window)
 })
 
-it('shows requests that work as they are copied', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url, { permissions: ['clipboard-read', 'clipboard-write'] })
+it('home page: shows requests that work as they are copied', async () => {
+  const { window, url, ask } = await openPage('/', { permissions: ['clipboard-read', 'clipboard-write'] })
   const copied = async (way: string): Promise<string> => {
     await window.getByRole('radio', { name: way }).check()
     await window.getByRole('button', { name: 'Copy', exact: true }).click()
@@ -77,10 +71,8 @@ it('shows requests that work as they are copied', async () => {
   expect(await compile({ 'Buy.tsx': component })).toHaveProperty('Buy.js')
 })
 
-it('changes the way to send the request by keyboard', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+it('home page: changes the way to send the request by keyboard', async () => {
+  const { window } = await openPage('/')
   await window.getByRole('radio', { name: 'GraphQL' }).focus()
   await window.keyboard.press('ArrowRight')
   expect(await window.getByRole('radio', { name: 'curl' }).isChecked()).toBe(true)
@@ -88,10 +80,8 @@ it('changes the way to send the request by keyboard', async () => {
   await window.getByText('![Red Horse Hill]').waitFor()
 })
 
-it.each([1280, 375])('moves nothing when a number arrives, at a width of %i', async (width) => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url, { viewport: { width, height: 800 } })
+it.each([1280, 375])('home page: moves nothing when a number arrives, at a width of %i', async (width) => {
+  const { window, ask } = await openPage('/', { viewport: { width, height: 800 } })
   await says(window, '0 sold so far')
   const place = () => window.getByRole('heading', { name: 'Four demos to try' }).boundingBox()
   const before = await place()

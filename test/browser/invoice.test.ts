@@ -1,6 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { loseAnswers, refuseAll } from '../support/browser/answers.ts'
+import { holdBack, loseAnswers, refuseAll } from '../support/browser/answers.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
 import { openBrowser, type Window } from '../support/browser/browser.ts'
 import { expireAll, numbersIn } from '../support/client/invoices.ts'
 import { query } from '../support/database/database.ts'
@@ -21,29 +22,32 @@ async function startInvoices() {
   return { target, openInvoice: (options = {}) => openWindow(`${url}/invoice`, options) }
 }
 
-it('takes no number before an invoice is begun', async () => {
+it('invoice: takes no number before an invoice is begun', async () => {
   const { target, openInvoice } = await startInvoices()
   const windows = [await openInvoice(), await openInvoice(), await openInvoice()]
   for (const window of windows) await window.reload()
   const [window = await openInvoice()] = windows
   expect(await window.getByRole('textbox').count()).toBe(0)
+  await expectAccessible(window)
   await begin(window)
   await shows(window, '00001')
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
 })
 
-it('keeps the number of an invoice when the page is reloaded in the middle', async () => {
+it('invoice: keeps the number of an invoice when the page is reloaded in the middle', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
   await shows(window, '00001')
   await window.getByRole('textbox').fill('Ada Lovelace')
+  await expectAccessible(window)
   await window.reload()
   await shows(window, '00001')
   expect(await window.getByRole('textbox').inputValue()).toBe('Ada Lovelace')
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
   await button(window, 'Issue invoice').click()
   await window.getByText('Issued to Ada Lovelace.').waitFor()
+  await expectAccessible(window)
   await window.reload()
   await window.getByText('Issued to Ada Lovelace.').waitFor()
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
@@ -53,7 +57,7 @@ it('keeps the number of an invoice when the page is reloaded in the middle', asy
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('gives a discarded number to the next invoice, whichever window that is in', async () => {
+it('invoice: gives a discarded number to the next invoice, whichever window that is in', async () => {
   const { target, openInvoice } = await startInvoices()
   const [low, high] = [await openInvoice(), await openInvoice()]
   await begin(low)
@@ -70,7 +74,7 @@ it('gives a discarded number to the next invoice, whichever window that is in', 
   expect(await numbersIn(target)).toEqual({ confirmed: [2], open: [1], free: [] })
 })
 
-it('reports when the time is over, and then issues nothing', async () => {
+it('invoice: reports when the time is over, and then issues nothing', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
@@ -79,6 +83,7 @@ it('reports when the time is over, and then issues nothing', async () => {
   await window.getByRole('textbox').fill('Too late')
   await button(window, 'Issue invoice').click()
   await window.getByText('The time is over: another invoice may have this number.').waitFor()
+  await expectAccessible(window)
   await button(window, 'Next invoice').click()
   await window.getByText(/^Yours until/).waitFor()
   await shows(window, '00001')
@@ -88,7 +93,7 @@ it('reports when the time is over, and then issues nothing', async () => {
   ])
 })
 
-it('reports without a click that the time is over', async () => {
+it('invoice: reports without a click that the time is over', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await window.clock.install()
@@ -110,20 +115,23 @@ it('reports without a click that the time is over', async () => {
 it.each([
   ['de-DE', /^Yours until \d\d:\d\d\.$/],
   ['en-US', /^Yours until \d{1,2}:\d\d\s[AP]M\.$/],
-])('says the time as it is written in %s', async (locale, text) => {
+])('invoice: says the time as it is written in %s', async (locale, text) => {
   const { openInvoice } = await startInvoices()
   const window = await openInvoice({ locale })
   await begin(window)
   await window.getByText(text).waitFor()
 })
 
-it('tries again to get the same number when it got no answer', async () => {
+it('invoice: tries again to get the same number when it got no answer, also after a reload', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   const lost = await refuseAll(window, 'mutation Reserve', { code: 'OUTCOME_UNKNOWN' }, (route) =>
     route.fetch(),
   )
   await begin(window)
+  await window.getByRole('alert').getByText('There is no number now: Try later.').waitFor()
+  await expectAccessible(window)
+  await window.reload()
   await window.getByRole('alert').getByText('There is no number now: Try later.').waitFor()
   lost.release()
   await button(window, 'Try again').click()
@@ -132,7 +140,7 @@ it('tries again to get the same number when it got no answer', async () => {
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
 })
 
-it('issues an invoice once, also when the answer is lost', { tags: 'quick' }, async () => {
+it('invoice: issues an invoice once, also when the answer is lost', { tags: 'quick' }, async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
@@ -147,7 +155,21 @@ it('issues an invoice once, also when the answer is lost', { tags: 'quick' }, as
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
 })
 
-it('says that an invoice was not issued, and issues it on a second request', async () => {
+it('invoice: leaves the focus where it is when an invoice gets its number', async () => {
+  const { openInvoice } = await startInvoices()
+  const window = await openInvoice()
+  const numbers = await holdBack(window, 'mutation Reserve')
+  await begin(window)
+  await expect.poll(numbers.count).toBe(1)
+  // The person's own click leads to the field.
+  expect(await window.evaluate('document.activeElement.id')).toBe('customer')
+  await window.getByRole('link', { name: 'Tickets' }).focus()
+  numbers.release()
+  await window.getByText(/^Yours until/).waitFor()
+  expect(await window.evaluate('document.activeElement.textContent')).toBe('Tickets')
+})
+
+it('invoice: says that an invoice was not issued, and issues it on a second request', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
@@ -156,6 +178,7 @@ it('says that an invoice was not issued, and issues it on a second request', asy
   await window.getByRole('textbox').fill('Ada Lovelace')
   await button(window, 'Issue invoice').click()
   await window.getByRole('alert').getByText('Not done: Try later.').waitFor()
+  await expectAccessible(window)
   refused.release()
   await button(window, 'Issue invoice').click()
   await window.getByText('Issued to Ada Lovelace.').waitFor()

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
-import { openBrowser } from '../support/browser/browser.ts'
+import { openBrowser, openPage } from '../support/browser/browser.ts'
 import { startService } from '../support/server/service.ts'
 
 /** A server before Nth that answers a request when a test says so, and never opens a WebSocket. */
@@ -40,11 +40,6 @@ async function startSlow(url: string) {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     /** One round trip: waits until just these are requested, and answers them. */
     async trip(...paths: string[]): Promise<void> {
-      console.log(
-        'TRIP',
-        paths,
-        held.map(({ path }) => path),
-      )
       await expect.poll(() => held.map(({ path }) => path)).toEqual(paths)
       for (const { answer } of held.splice(0)) answer()
     },
@@ -63,7 +58,7 @@ it.each([
   ['/console', '1,234', 2],
   [COUNTER, '1,234', 2],
 ] as const)(
-  'shows a skeleton at once, and numbers after three round trips, on %s',
+  'pages: shows a skeleton at once, and numbers after three round trips, on %s',
   async (path, shown, reads) => {
     const { url, ask } = await startService()
     await ask('mutation { incrementBy(name: "visitors", delta: 1234, namespace: "n") { value } }')
@@ -85,10 +80,8 @@ it.each([
   },
 )
 
-it('has no skeleton without scripts', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`, { javaScriptEnabled: false })
+it('pages: has no skeleton without scripts', async () => {
+  const { window } = await openPage('/shop', { javaScriptEnabled: false })
   expect(await window.locator('.skeleton').isVisible()).toBe(false)
   expect(await window.getByRole('link', { name: 'how this page works' }).isVisible()).toBe(true)
 })

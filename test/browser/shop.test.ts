@@ -1,7 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers } from '../support/browser/answers.ts'
-import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { expectAccessible } from '../support/browser/axe.ts'
+import { openBrowser, openPage, type Window } from '../support/browser/browser.ts'
 import { recordTexts } from '../support/browser/texts.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { startRelay } from '../support/client/relay.ts'
@@ -14,13 +15,12 @@ const HELD = 'Night Train North, one of ten'
 
 const buy = (window: Window, title: string) => window.getByRole('button', { name: `Buy ${title}` }).click()
 
-it('shows seven books and what was sold of each', { tags: 'quick' }, async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
-  )
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+it('shop: shows seven books and what was sold of each', { tags: 'quick' }, async () => {
+  const { window } = await openPage('/shop', {
+    first: [
+      'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
+    ],
+  })
   await window.getByText('1,234 copies sold').waitFor()
   expect(await window.getByRole('heading', { level: 2 }).allTextContents()).toEqual([
     'Red Horse Hill',
@@ -36,7 +36,7 @@ it('shows seven books and what was sold of each', { tags: 'quick' }, async () =>
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('shows every buyer in many windows which copy is theirs', async () => {
+it('shop: shows every buyer in many windows which copy is theirs', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const windows = await Promise.all(upTo(5).map(() => openWindow(`${url}/shop`)))
@@ -67,20 +67,16 @@ it('shows every buyer in many windows which copy is theirs', async () => {
   expect(counters).toEqual([{ value: 15 }])
 })
 
-it('shows a purchase at once, without reading again', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`, { hasSockets: false })
+it('shop: shows a purchase at once, without reading again', async () => {
+  const { window } = await openPage('/shop', { hasSockets: false })
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   await cutOff(window, 'Sales')
   await buy(window, 'Bulldozer')
   await book(window, 'Bulldozer').getByText('1 copy sold').waitFor()
 })
 
-it('can be used with the keyboard only', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+it('shop: can be used with the keyboard only', async () => {
+  const { window } = await openPage('/shop')
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   // The first link skips the navigation. To each book leads a link, too.
   await window.keyboard.press('Tab')
@@ -93,7 +89,29 @@ it('can be used with the keyboard only', async () => {
   await expect.poll(() => window.evaluate('document.activeElement.ariaLabel')).toBe('Buy Bulldozer')
 })
 
-it('says how few copies of an edition are left, and sells none beyond them', async () => {
+it('shop: leaves the focus where it is when a purchase is answered', async () => {
+  const { window } = await openPage('/shop', {
+    first: [
+      'mutation { defineCounter(name: "Bulldozer", namespace: "booksales", definition: { maxValue: 2 }) { id } }',
+    ],
+  })
+  const focused = () =>
+    window.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent.trim()')
+  const purchases = await holdBack(window, 'mutation Buy')
+  await buy(window, 'Bulldozer')
+  await expect.poll(purchases.count).toBe(1)
+  await window.getByRole('link', { name: 'GraphiQL' }).focus()
+  purchases.release()
+  await window.getByText('You just bought copy 1 of Bulldozer').waitFor()
+  expect(await focused()).toBe('GraphiQL')
+  // On the button itself, too, also when it has nothing more to sell.
+  await window.getByRole('button', { name: 'Buy Bulldozer' }).focus()
+  await window.keyboard.press('Enter')
+  await window.getByText('You just bought copy 2 of Bulldozer').waitFor()
+  expect(await focused()).toBe('Sold out Bulldozer')
+})
+
+it('shop: says how few copies of an edition are left, and sells none beyond them', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const relay = await startRelay(url)
@@ -114,6 +132,7 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
     await book(one, EDITION).getByText('97 of 100 copies sold').waitFor()
     await book(one, EDITION).getByText('Only 3 left').waitFor()
   }
+  await expectAccessible(window)
   // This window doesn't learn that the others are sold, until it tries.
   relay.hold()
   await sell(2)
@@ -133,7 +152,7 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
   expect(counter).toEqual({ value: 100, maxValue: 100 })
 })
 
-it('holds a copy while its buyer pays, gives it back if they cancel or never do, and says why there is none', async () => {
+it('shop: holds a copy while its buyer pays, gives it back if they cancel or never do, and says why there is none', async () => {
   const { url, ask, target } = await startService()
   const { openWindow } = await openBrowser()
   const [window, other] = [await openWindow(`${url}/shop`), await openWindow(`${url}/shop`)]
@@ -144,6 +163,7 @@ it('holds a copy while its buyer pays, gives it back if they cancel or never do,
   await shows(window, '8 of 10 copies sold')
   for (const one of [window, other]) await button(one, 'Buy').click()
   for (const one of [window, other]) await shows(one, 'Reserved for you until')
+  await expectAccessible(window)
   const third = await openWindow(`${url}/shop`)
   await button(third, 'Being paid for').waitFor()
   await button(window, 'Pay').click()
@@ -165,10 +185,8 @@ it('holds a copy while its buyer pays, gives it back if they cancel or never do,
   })
 })
 
-it('buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+it('shop: buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {
+  const { window, ask } = await openPage('/shop')
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
   const lost = await loseAnswers(window, 'mutation Buy', 2)
   await buy(window, 'Bulldozer')
@@ -181,10 +199,8 @@ it('buys one copy for one click, also when the answer is lost', { tags: 'quick' 
   })
 })
 
-it('shows the present sales, not those at the first attempt, when a retry gets the answer', async () => {
-  const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/shop`)
+it('shop: shows the present sales, not those at the first attempt, when a retry gets the answer', async () => {
+  const { window, ask } = await openPage('/shop')
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   const sell = (delta: number) =>
     ask(`mutation { incrementBy(name: "${EDITION}", delta: ${delta}, namespace: "booksales") { value } }`)
@@ -199,45 +215,4 @@ it('shows the present sales, not those at the first attempt, when a retry gets t
   retry.release()
   await window.getByText('You just bought copy 97 of').waitFor()
   expect(await sold()).toEqual([])
-})
-
-it('shows no older sales of a book when an event arrives late', async () => {
-  const { url, ask } = await startService()
-  const relay = await startRelay(url)
-  const { openWindow } = await openBrowser()
-  const [window, other] = [await openWindow(`${relay.url}/shop`), await openWindow(`${url}/shop`)]
-  await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
-  relay.hold()
-  await ask('mutation { incrementBy(name: "Bulldozer", delta: 5, namespace: "booksales") { value } }')
-  await book(other, 'Bulldozer').getByText('5 copies sold').waitFor()
-  await buy(window, 'Bulldozer')
-  await book(window, 'Bulldozer').getByText('6 copies sold').waitFor()
-  const sold = await recordTexts(window, 'li:nth-child(3) .sold')
-  await ask(
-    'mutation { incrementBy(name: "Sparkplug of the Hornets", delta: 3, namespace: "booksales") { value } }',
-  )
-  relay.release()
-  await book(window, 'Sparkplug').getByText('3 copies sold').waitFor()
-  expect(await sold()).toEqual([])
-})
-
-it('shows a purchase in other windows, also while they are hidden and shown again', async () => {
-  const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const [window, other] = [await openWindow(`${url}/shop`), await openWindow(`${url}/shop`)]
-  for (const one of [window, other]) await book(one, 'Bulldozer').getByText('0 copies sold').waitFor()
-  await buy(window, 'Bulldozer')
-  await book(other, 'Bulldozer').getByText('1 copy sold').waitFor()
-  const setHidden = (isHidden: boolean) =>
-    other.evaluate(`
-      Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true })
-      document.dispatchEvent(new Event('visibilitychange'))
-    `)
-  await setHidden(true)
-  const sold = await recordTexts(other, '.sold')
-  await buy(window, 'Bulldozer')
-  await book(window, 'Bulldozer').getByText('2 copies sold').waitFor()
-  expect(await sold()).toEqual([])
-  await setHidden(false)
-  await book(other, 'Bulldozer').getByText('2 copies sold').waitFor()
 })

@@ -97,7 +97,7 @@ function countSubscriptions(window: Window): () => number {
   return () => ids.size
 }
 
-it('counts a double click once, shows it at once, and its number only when it was answered', async () => {
+it('useCount: counts a double click once, shows it at once, and its number only when it was answered', async () => {
   const { window, show, states, shown, add, total } = await openCounters()
   await add('c')
   await show({ name: 'c', period: 'MONTH' })
@@ -121,7 +121,7 @@ it('counts a double click once, shows it at once, and its number only when it wa
   expect(window.complaints).toEqual([])
 })
 
-it('shows the value without an increment again that was refused, and why', async () => {
+it('useCount: shows the value without an increment again that was refused, and why', async () => {
   const { window, show, states, ask } = await openCounters()
   await ask('mutation { defineCounter(name: "c", definition: { maxValue: 0 }) { id } }')
   await show({ name: 'c' })
@@ -134,7 +134,7 @@ it('shows the value without an increment again that was refused, and why', async
   await expect.poll(states).toEqual([{ ...live, error: 'LIMIT_REACHED' }])
 })
 
-it('follows another counter when its options change, where no earlier answer arrives, and none when it is unmounted', async () => {
+it('useCount: follows another counter when its options change, where no earlier answer arrives, and none when it is unmounted', async () => {
   const { window, show, states, shown, add } = await openCounters()
   const subscriptions = countSubscriptions(window)
   await show({ name: 'c' })
@@ -160,7 +160,7 @@ it('follows another counter when its options change, where no earlier answer arr
   await expect.poll(subscriptions).toBe(0)
 })
 
-it('waits while its connection is made again, and then shows what has changed', async () => {
+it('useCount: waits while its connection is made again, and then shows what has changed', async () => {
   const { show, states, add, relay } = await openCounters()
   await show({ name: 'c', initial: 7 })
   await expect.poll(async () => (await states())[0]).toMatchObject({ value: 0, status: 'live' })
@@ -171,7 +171,7 @@ it('waits while its connection is made again, and then shows what has changed', 
   await expect.poll(async () => (await states())[0]).toMatchObject({ value: 1, status: 'live', error: null })
 })
 
-it('repeats a doubtful increment in every component and after a reload, until one has its number', async () => {
+it('useCount: repeats a doubtful increment in every component and after a reload, until one has its number', async () => {
   const { window, show, states, total } = await openCounters()
   const both = () => show({ name: 'c' }, { name: 'c' })
   await both()

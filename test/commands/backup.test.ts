@@ -1,7 +1,8 @@
-import { once } from 'node:events'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { run as runBackup } from '../../src/commands/backup.ts'
+import { run as runRestore } from '../../src/commands/restore.ts'
 import { upTo } from '../support/client/client.ts'
 import { startProtected } from '../support/client/keys.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -13,7 +14,7 @@ import { MICROSECONDS_A_DAY } from '../support/model/revisions.ts'
 import { createRandom } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
-import { fileWith, type Line, runCommand, startCommand } from '../support/server/transfer.ts'
+import { failureOf, fileWith, type Line, runCommand } from '../support/server/transfer.ts'
 
 stopClock()
 
@@ -37,7 +38,7 @@ const ADD = (key: string) =>
 const CART = `mutation { incrementMany(namespace: "shop", changes: [{ name: "x", delta: 2 }, { name: "y", delta: 3 }],
   idempotencyKey: "cart") { counter { name value } } }`
 
-it('restores everything, with API keys and idempotency keys', async () => {
+it('nth restore: restores everything, with API keys and idempotency keys', async () => {
   const before = await freshDatabase()
   await fillWithAnything(before, createRandom(7))
   // Ids are part of the identity that idempotency keys belong to.
@@ -101,7 +102,7 @@ it('restores everything, with API keys and idempotency keys', async () => {
   expect(copy.faults).toEqual([])
 })
 
-it('advances numbers once past those that were issued after the backup, and lists the others', {
+it('nth restore --advance: moves numbers on once past those that were issued after the backup, and lists the others', {
   tags: 'slow',
 }, async () => {
   const before = await freshDatabase()
@@ -170,7 +171,9 @@ it('advances numbers once past those that were issued after the backup, and list
   expect((await copy.counters.read(counter('buyers'))).value).toBe(156)
 })
 
-it('restores revisions above those of the backup, though a clock was put back', async () => {
+it('nth restore: restores revisions above those of the backup, though a clock was put back', {
+  tags: 'slow',
+}, async () => {
   const before = await freshDatabase()
   const key = { namespace: 'n', name: 'c' }
   const numbered = { namespace: 'n', sequence: 's', group: 'g' }
@@ -213,7 +216,7 @@ it('restores revisions above those of the backup, though a clock was put back', 
   }
 })
 
-it('restores only into an empty database that nobody uses, unless --continue is given', {
+it('nth restore: restores only into an empty database that nobody uses, unless --continue is given', {
   tags: 'slow',
 }, async () => {
   const before = await freshDatabase()
@@ -246,91 +249,39 @@ it('restores only into an empty database that nobody uses, unless --continue is 
   ])
 })
 
-it('ends in the same state if a restore is killed in the middle again and again', {
-  tags: 'slow',
-}, async () => {
-  const before = await freshDatabase()
-  const { counters: sold, sequences } = openTestNth(before)
-  await Promise.all(
-    upTo(3000).flatMap((n) => [
-      sold.incrementBy({ namespace: 'shop', name: `c${n}` }, n),
-      sequences.next({ namespace: 'shop', sequence: 's', group: `g${n}` }, n),
-    ]),
-  )
-  const directory = await backedUp(before)
-  const after = await freshDatabase()
-  const random = createRandom()
-  let hits = 0
-  for (const _ of upTo(8)) {
-    const { child, ended } = startCommand(after, ['restore', directory, '--continue', '--advance', '10'])
-    const closed = once(child, 'close')
-    let isOver = false
-    closed.then(() => {
-      isOver = true
-    })
-    const goal = random.below(6000)
-    while (!isOver) {
-      const [row] = await query(
-        after,
-        `select (select count(*) from counter) + (select count(*) from idempotency_key) as count`,
-      )
-      if (Number(row?.count) > goal) break
-    }
-    child.kill('SIGKILL')
-    if ((await ended).code === 'SIGKILL') hits++
-  }
-  expect(hits).toBeGreaterThan(3)
-  const { code, output, errors } = await restored(after, directory, '--continue', '--advance', '10')
-  expect([code, errors]).toEqual([0, expect.stringMatching(/^Counters: (\d+ created)?(, )?(\d+ kept)?\.$/m)])
-  const [, ...counts] = MOVED.exec(output) ?? []
-  const [counters = 0, groups = 0, countersBefore = 0, groupsBefore = 0] = counts.map((count) =>
-    Number(count ?? 0),
-  )
-  expect([counters + countersBefore, groups + groupsBefore]).toEqual([3000, 3000])
-  const [sums] = await query(
-    after,
-    `select (select sum(value) from counter_value) as counters, (select sum(value) from sequence_value) as numbers`,
-  )
-  const total = (3000 * 3001) / 2 + 10 * 3000
-  expect([Number(sums?.counters), Number(sums?.numbers)]).toEqual([total, total])
-})
-
-const MOVED =
-  /Moved on by 10: (\d+) counters, (\d+) sequence groups(?:; (\d+) counters and (\d+) groups had been moved on before)?\.\n$/
-
-it.each([
-  [['backup'], 'Give the directory of the backup; see --help.'],
-  [['backup', 'a', 'b'], 'Unexpected argument "b".'],
-  [['restore'], 'Give the directory of a backup, or the file of an export; see --help.'],
-  [['restore', 'a', 'b'], 'Unexpected argument "b".'],
-  ...['/nowhere', '/nowhere/', 'nowhere.jsonl'].map((path): [string[], string] => [
-    ['restore', path],
+it.each<[string, string[], string]>([
+  ['backup', [], 'Give the directory of the backup; see --help.'],
+  ['backup', ['a', 'b'], 'Unexpected argument "b".'],
+  ['restore', [], 'Give the directory of a backup, or the file of an export; see --help.'],
+  ['restore', ['a', 'b'], 'Unexpected argument "b".'],
+  ...['/nowhere', '/nowhere/', 'nowhere.jsonl'].map((path): [string, string[], string] => [
+    'restore',
+    [path],
     `There is no file ${path}.`,
   ]),
-  [['restore', '/proc/self'], 'There is no file /proc/self/nth.jsonl.'],
-  ...['0', '-1', '1.5', 'many', '1000001', ''].map((text): [string[], string] => [
-    ['restore', `--advance=${text}`],
+  ['restore', ['/proc/self'], 'There is no file /proc/self/nth.jsonl.'],
+  ...['0', '-1', '1.5', 'many', '1000001', ''].map((text): [string, string[], string] => [
+    'restore',
+    [`--advance=${text}`],
     `--advance must be a whole number from 1 to 1000000; it is "${text}".`,
   ]),
-])('says what is wrong with %j', { tags: 'slow' }, async (args, message) => {
-  const { code, errors } = await runCommand(
-    { host: '127.0.0.1', port: 1, user: 'u', password: '', database: 'd' },
-    args,
-  )
-  expect([code, errors]).toEqual([1, `${message}\n`])
+])('nth %s: says what is wrong with %j', async (command, args, message) => {
+  expect(await failureOf(command === 'backup' ? runBackup : runRestore, args)).toBe(message)
 })
 
-it.each([
-  ['', 'Line 1 is not the first line of an export of Nth.'],
-  ['name,value\na,1\n', 'Line 1 is not the first line of an export of Nth.'],
-  ['{"type":"counter"}\n', 'Line 1 is not the first line of an export of Nth.'],
-])('says what is wrong with a file: %j', async (text, message) => {
+/** Why the file of a backup is refused. */
+async function refusalOf(text: string): Promise<string> {
   const directory = await temporaryDirectory()
-  const path = join(directory, 'nth.jsonl')
-  await writeFile(path, text)
-  const { code, errors } = await restored(await freshDatabase(), directory)
-  expect([code, errors]).toEqual([1, `${path}: ${message}\n`])
-})
+  await writeFile(join(directory, 'nth.jsonl'), text)
+  return (await failureOf(runRestore, [directory])).replace(join(directory, 'nth.jsonl'), 'file')
+}
+
+it.each(['', 'name,value\na,1\n', '{"type":"counter"}\n'])(
+  'nth restore: says that a file is not that of an export: %j',
+  async (text) => {
+    expect(await refusalOf(text)).toBe('file: Line 1 is not the first line of an export of Nth.')
+  },
+)
 
 const TIME = '2026-11-20T00:00:00.000Z'
 const keyLine = (fields: object = {}) => ({
@@ -357,13 +308,6 @@ const idempotencyLine = (results: unknown) => ({
   results,
 })
 
-async function restoredLines(...lines: Line[]) {
-  const target = await freshDatabase()
-  const directory = await temporaryDirectory()
-  await writeFile(join(directory, 'nth.jsonl'), fileWith(lines))
-  return { target, ...(await restored(target, directory)) }
-}
-
 it.each([
   [keyLine({ id: 2 ** 53 - 1 }), 'id'],
   [keyLine({ id: 0 }), 'id'],
@@ -374,7 +318,6 @@ it.each([
   ...[[null], ['x'], [{ value: 'evil' }], [2 ** 53], [[1]], [{ kind: 'evil' }]].map(
     (results): [Line, string] => [idempotencyLine(results), 'results'],
   ),
-])('refuses a line of a key that is wrong, and names it: %#', { tags: 'slow' }, async (line, field) => {
-  const { code, errors } = await restoredLines(line)
-  expect([code, errors]).toEqual([1, expect.stringMatching(new RegExp(`^Line 2: ${field}`, 'm'))])
+])('nth restore: refuses a line of a key that is wrong, and names it: %#', async (line, field) => {
+  expect(await refusalOf(fileWith([line]))).toMatch(new RegExp(`^Line 2: ${field}`, 'm'))
 })

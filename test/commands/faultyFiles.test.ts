@@ -142,14 +142,14 @@ it.each<[string | Buffer, ...string[]]>([
     fileWith([counterLine('a', 1), counterLine('b', 1)]).replace(/.*"a".*\n/, ''),
     'Line 3: the export wrote 2 lines between the first and this one, but the file has 1.',
   ],
-])('says what is wrong with a file: %#', async (text, ...faults) => {
+])('nth import: says what is wrong with a file, %#', async (text, ...faults) => {
   const source = await openFile(await fileOf(text))
   onTestFinished(source.close)
   const last = `Nothing was applied. Faults: ${faults.length}.`
   await expect(checkAll(source)).rejects.toThrow(new Error([...faults, last].join('\n')))
 })
 
-it('finds a name of a long file that occurs twice', async () => {
+it('nth import: finds a name of a long file that occurs twice', async () => {
   const rows = upTo(100_000).map((n) => `c${n},${n}\n`)
   const source = await openFile(await fileOf(`name,value\n${rows.join('')}c7,1\nc99999,1\n`))
   onTestFinished(source.close)
@@ -159,7 +159,7 @@ it('finds a name of a long file that occurs twice', async () => {
   )
 })
 
-it('applies nothing of a long file whose end is wrong or missing', async () => {
+it('nth import: applies nothing of a long file whose end is wrong or missing', async () => {
   const target = await freshDatabase()
   const rows = upTo(1301).map((n) => `c${n},${n}\n`)
   expect(await imported(target, `name,value\n${rows.join('')}c,x\n`)).toMatchObject({
@@ -177,7 +177,7 @@ it('applies nothing of a long file whose end is wrong or missing', async () => {
   expect(await countersIn(target)).toEqual([])
 })
 
-it('lists the first twenty faults, and counts all', async () => {
+it('nth import: lists the first twenty faults, and counts all', async () => {
   const target = await freshDatabase()
   const rows = upTo(1000).map((n) => (n % 2 ? `c${n},${n}` : `c${n},x`))
   const { code, errors } = await imported(target, ['name,value', ...rows].join('\n'))
@@ -187,7 +187,7 @@ it('lists the first twenty faults, and counts all', async () => {
   expect(await countersIn(target)).toEqual([])
 })
 
-it('refuses a directory, a file that is not there, and what is no text or too long, in a sentence', async () => {
+it('nth import: refuses a directory, a file that is not there, and what is no text or too long, in a sentence', async () => {
   const target = await freshDatabase()
   const directory = await temporaryDirectory()
   const run = async (...args: string[]) => {
@@ -210,7 +210,7 @@ it('refuses a directory, a file that is not there, and what is no text or too lo
   )
 })
 
-it('keeps the standard input in a private file, which is removed however the process ends', async () => {
+it('nth import: keeps the standard input in a private file, which is removed however the process ends', async () => {
   const target = await freshDatabase()
   const directory = join(await temporaryDirectory(), 'spool')
   await mkdir(directory)

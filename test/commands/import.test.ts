@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/settings.ts'
+import { run as runImport } from '../../src/commands/import.ts'
 import { periodKeyOf } from '../../src/rules/calendar.ts'
 import { grantOf } from '../../src/rules/rights.ts'
 import { upTo } from '../support/client/client.ts'
@@ -9,6 +9,7 @@ import { openTestNth } from '../support/server/nth.ts'
 import {
   counterLine,
   exported,
+  failureOf,
   fileWith,
   imported,
   type Line,
@@ -39,7 +40,7 @@ const groupLine = (lastValue: number | null, fields: object = {}): Line => ({
   ...fields,
 })
 
-it('sets a counter to the greater of present and given, as reset does', async () => {
+it('nth import: sets a counter to the greater of present and given, as reset does', async () => {
   const { counters, printed } = await open()
   const steps: [number, number, string][] = [
     [-7, -7, '1 created'],
@@ -59,7 +60,7 @@ it('sets a counter to the greater of present and given, as reset does', async ()
   expect(await counters.read({ ...a, name: 'zero' })).toMatchObject({ value: 0, updatedAt: expect.any(Date) })
 })
 
-it('changes no total of a period, and counts on from the raised value', async () => {
+it('nth import: changes no total of a period, and counts on from the raised value', async () => {
   const { counters, printed } = await open()
   await counters.incrementBy(a, 4)
   const today = `${new Date().toISOString().slice(0, 10)}T00:00:00Z`
@@ -69,7 +70,7 @@ it('changes no total of a period, and counts on from the raised value', async ()
   expect([change.value, change.valuesIn?.DAY]).toEqual([51, 5])
 })
 
-it('raises the sum of all slots', async () => {
+it('nth import: raises the sum of all slots', async () => {
   const { counters, printed } = await open()
   await counters.define(a, { slots: 16 })
   for (const _ of upTo(40)) await counters.incrementBy(a, 1)
@@ -79,7 +80,7 @@ it('raises the sum of all slots', async () => {
   expect((await counters.read(a)).value).toBe(90)
 })
 
-it('defines counters and sequences that do not exist as in the file, and leaves those that do as they are', async () => {
+it('nth import: defines counters and sequences that do not exist as in the file, and leaves those that do as they are', async () => {
   const [from, to] = [await open(), await open()]
   await from.namespaces.define('n', { timeZone: 'Asia/Tokyo', periods: [{ period: 'DAY' }] })
   await from.counters.reset(a, 40)
@@ -120,7 +121,7 @@ it('defines counters and sequences that do not exist as in the file, and leaves 
   expect((await to.counters.read(a)).definition?.maxValue).toBe(60)
 })
 
-it('changes nothing in a dry run of numbers that exist', async () => {
+it('nth import: changes nothing in a dry run of numbers that exist', async () => {
   const { counters, sequences, target, printed } = await open()
   await counters.incrementBy(a, 2)
   await counters.define({ ...a, name: 'slots' }, { slots: 4 })
@@ -135,7 +136,7 @@ it('changes nothing in a dry run of numbers that exist', async () => {
   expect((await counters.read(a)).value).toBe(9)
 })
 
-it('refuses what is outside of bounds, and applies the rest', async () => {
+it('nth import: refuses what is outside of bounds, and applies the rest', async () => {
   const { counters, sequences, printed } = await open()
   await counters.define(a, { maxValue: 20 })
   await sequences.define(NAME, { maxValue: 9 })
@@ -149,7 +150,7 @@ Counters: 1 created, 1 refused.\nSequence groups: 1 refused.\n1`
   expect((await counters.readMany([a, { ...a, name: 'b' }])).map(({ value }) => value)).toEqual([0, 3])
 })
 
-it('never steps back in a sequence, whatever its direction, nor repeats a number', async () => {
+it('nth import: never steps back in a sequence, whatever its direction, nor repeats a number', async () => {
   const { sequences, printed } = await open()
   await sequences.define(NAME, { step: -2, startValue: 100 })
   await sequences.next(KEY, 11)
@@ -164,7 +165,7 @@ it('never steps back in a sequence, whatever its direction, nor repeats a number
   expect((await sequences.next(KEY, 1)).issued.value).toBe(40)
 })
 
-it('gives the same with a definition before or after a CSV', async () => {
+it('nth import: gives the same with a definition before or after a CSV', async () => {
   const [before, after] = [await open(), await open()]
   const csv = 'type,name,group,value\nsequenceGroup,s,,41\nsequenceGroup,s,g,7\n'
   const definition = { gapless: true, format: 'INV-{group}/{value:4}', startValue: 1000 }
@@ -200,7 +201,7 @@ it('gives the same with a definition before or after a CSV', async () => {
   }
 })
 
-it('raises a gapless group in a new period, after others have issued numbers', async () => {
+it('nth import: raises a gapless group in a new period, after others have issued numbers', async () => {
   const { sequences, printed, target } = await open()
   await sequences.define(NAME, { gapless: true, restartEvery: 'YEAR', format: '{yyyy}-{value}' })
   await sequences.reserve(KEY, 1000)
@@ -215,7 +216,7 @@ it('raises a gapless group in a new period, after others have issued numbers', a
   expect((await sequences.reserve(KEY, 1000)).formatted).toBe(`${year}-7`)
 })
 
-it('raises a group in the period that its line names: the present one or a later one', async () => {
+it('nth import: raises a group in the period that its line names: the present one or a later one', async () => {
   const { sequences, printed, target } = await open()
   await sequences.define(NAME, { restartEvery: 'MONTH', format: '{yyyy}-{MM}-{value}' })
   const present = periodKeyOf('MONTH', 'UTC', new Date())
@@ -243,7 +244,7 @@ it('raises a group in the period that its line names: the present one or a later
   expect((await sequences.read({ ...NAME, name: 't' })).definition).toBeUndefined()
 })
 
-it('exports a line of CSV for the present period, and one for the latest if that is later', async () => {
+it('nth export --format csv: has a line for the present period, and one for the latest if that is later', async () => {
   const { sequences, target } = await open()
   const present = periodKeyOf('MONTH', 'UTC', new Date())
   await sequences.define(NAME, { restartEvery: 'MONTH', format: '{yyyy}{MM}-{group}/{value}' })
@@ -273,7 +274,7 @@ it('exports a line of CSV for the present period, and one for the latest if that
   )
 })
 
-it('does not let a later format repeat texts of formats that were used elsewhere', async () => {
+it('nth import: does not let a later format repeat texts of formats that were used elsewhere', async () => {
   const [from, to] = [await open(), await open()]
   await from.sequences.define(NAME, { format: 'A{value}' })
   await from.sequences.next(KEY, 5)
@@ -286,7 +287,7 @@ it('does not let a later format repeat texts of formats that were used elsewhere
   expect((await to.sequences.next(KEY, 1)).issued.value).toBe(7)
 })
 
-it('logs what it has raised, and nothing of a dry run', async () => {
+it('nth import: logs what it has raised, and nothing of a dry run', async () => {
   const { target } = await open()
   const file = fileWith([counterLine('a', 1), counterLine('b', 2)])
   expect((await imported(target, file, '--dry-run')).audit).toEqual([])
@@ -295,7 +296,7 @@ it('logs what it has raised, and nothing of a dry run', async () => {
   ])
 })
 
-it('counts what stays behind of a backup', async () => {
+it('nth import: counts what stays behind of a backup', async () => {
   const [from, to] = [await open(), await open()]
   await from.counters.countOnce(a, 'ann')
   await from.counters.countOnce(a, 'ben')
@@ -327,7 +328,7 @@ it('counts what stays behind of a backup', async () => {
   expect(await to.counters.read(a)).toMatchObject({ value: 2, held: 0 })
 })
 
-it('raises no counter whose value is missing, and says so', async () => {
+it('nth import: raises no counter whose value is missing, and says so', async () => {
   const { counters, sequences, printed, target } = await open()
   await counters.incrementBy(a, 7)
   await sequences.next(KEY, 7)
@@ -337,7 +338,7 @@ it('raises no counter whose value is missing, and says so', async () => {
   expect(errors).toContain('The last number of this sequence group is missing in the database.')
 })
 
-it('refuses --overwrite, and sizes, before anything is read', async () => {
+it('nth import: refuses wrong arguments, --overwrite, and sizes, before anything is read', async () => {
   const target = await freshDatabase()
   const run = async (...args: string[]) => {
     const { code, errors } = await runCommand(
@@ -348,26 +349,17 @@ it('refuses --overwrite, and sizes, before anything is read', async () => {
     expect(code).toBe(1)
     return errors
   }
-  expect(await run('/nowhere', '--overwrite')).toMatch(
-    /^--overwrite is gone: nth import only raises numbers\. /,
-  )
-  expect(await run('-', '--max-size', '0')).toBe(
-    '--max-size must be a whole number from 1 to 9999999; it is "0".\n',
-  )
+  for (const [args, message] of [
+    [[], 'Give the file to import; see --help.'],
+    [['a', 'b'], 'Unexpected argument "b".'],
+    [
+      ['/nowhere', '--overwrite'],
+      expect.stringMatching(/^--overwrite is gone: nth import only raises numbers\. /),
+    ],
+    [['-', '--max-size', '0'], '--max-size must be a whole number from 1 to 9999999; it is "0".'],
+  ] as const)
+    expect(await failureOf(runImport, args)).toEqual(message)
   expect(await run('-', '--max-size', '1')).toBe(
     'The input is larger than 1 MiB. Give a file, or a larger --max-size.\n',
   )
-})
-
-it('lets running processes and their caches continue from raised numbers', async () => {
-  const target: Target = await freshDatabase()
-  const { counters, sequences } = openTestNth(target)
-  await counters.incrementBy(a, 1)
-  await sequences.next(KEY, 1)
-  const before = (await counters.read(a)).revision
-  await imported(target, 'type,name,value\ncounter,a,41\nsequenceGroup,s,70\ncounter,b,3\n')
-  expect((await counters.read(a)).revision).toBeGreaterThan(before)
-  expect((await counters.incrementBy(a, 1, { withRevision: true })).value).toBe(42)
-  expect((await sequences.next(KEY, 1)).issued.value).toBe(71)
-  expect((await counters.incrementBy({ ...a, name: 'b' }, 1)).value).toBe(4)
 })

@@ -20,7 +20,7 @@ function groupLine(group: string): Line {
   return { type: 'sequenceGroup', namespace: 'n', sequence: 's', group, latest, periods: [period] }
 }
 
-it('takes the past formats of a file of an earlier version, and exports them as skeletons', async () => {
+it('nth restore: takes the past formats of a file of an earlier version, and exports them as skeletons', async () => {
   const past = {
     format: 'RE-{value}',
     restartEvery: null,
@@ -45,7 +45,7 @@ it('takes the past formats of a file of an earlier version, and exports them as 
   }
 })
 
-it('lets named groups of an earlier version go on, whose format does not show them', async () => {
+it('nth restore: lets named groups of an earlier version go on, whose format does not show them', async () => {
   const target = await freshDatabase()
   const file = fileWith([sequenceLine({ format: 'X-{value}' }), groupLine('a')])
   expect(await restored(target, file)).toMatchObject({ code: 0 })
@@ -59,7 +59,7 @@ it('lets named groups of an earlier version go on, whose format does not show th
   }
 })
 
-it('takes a definition whose groups could issue the same text, as an earlier version has it', async () => {
+it('nth restore: takes a definition whose groups could issue the same text, as an earlier version has it', async () => {
   const target = await freshDatabase()
   const definition = { format: 'INV{group}{value:4}' }
   expect(await restored(target, fileWith([sequenceLine(definition), groupLine('1')]))).toMatchObject({
@@ -70,7 +70,7 @@ it('takes a definition whose groups could issue the same text, as an earlier ver
   expect((await sequences.next(named, 1)).issued.value).toBe(1)
 })
 
-it('refuses a file with a past format that is none', async () => {
+it('nth restore: refuses a file with a past format that is none', async () => {
   const past = { format: '{value', restartEvery: null, isDescending: false, isSigned: false, isMixed: false }
   const groups = { isNamed: false, isUnnamed: true }
   const { code, errors } = await restored(

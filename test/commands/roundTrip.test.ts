@@ -18,7 +18,7 @@ stopClock()
 const ALL = [...NAMESPACES, 'empty']
 
 it.each(upTo(runSize(1, 3)))(
-  'answers the same after an export and a restore, whatever there was (%i)',
+  'nth export and restore: answers the same after an export and a restore, whatever there was (%i)',
   async (stream) => {
     const [before, after] = [await freshDatabase(), await freshDatabase()]
     const tokens = await fillWithAnything(before, createRandom(stream))
@@ -60,7 +60,9 @@ it.each(upTo(runSize(1, 3)))(
   },
 )
 
-it('exports the same lines from the copy, in the same order', { tags: 'slow' }, async () => {
+it('nth export and restore: exports the same lines from the copy, in the same order', {
+  tags: 'slow',
+}, async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   await fillWithAnything(before, createRandom(4))
   const text = await exported(before)
@@ -68,7 +70,7 @@ it('exports the same lines from the copy, in the same order', { tags: 'slow' }, 
   expect(entriesIn(await exported(after))).toEqual(entriesIn(text))
 })
 
-it('leaves out holds with a counter that was deleted, or lost its value, as their rest could be confirmed', async () => {
+it('nth export and restore: leaves out holds with a counter that was deleted, or lost its value, as their rest could be confirmed', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   const { counters, holds } = openTestNth(before)
   const hold = (...names: string[]) =>
@@ -98,14 +100,14 @@ it('leaves out holds with a counter that was deleted, or lost its value, as thei
   ])
 })
 
-it('exports nothing of holds where there are none, which earlier versions would refuse', async () => {
+it('nth export and restore: exports nothing of holds where there are none, which earlier versions would refuse', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.define({ namespace: 'n', name: 'a' }, { maxValue: 9 })
   expect(await exported(target)).not.toMatch(/hold|held|maxIn/i)
 })
 
-it('carries over which leaderboards a namespace has, and places what was added in past periods, too', async () => {
+it('nth export and restore: carries over which leaderboards a namespace has, and places what was added in past periods, too', async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   let now = Date.now()
   const { counters, namespaces } = openTestNth(before, { now: () => new Date(now) })

@@ -13,7 +13,7 @@ stopClock()
 
 const inDefault = (name: string) => ({ namespace: 'default', name })
 
-it('exports a consistent snapshot while callers count: counters that are equal at each commit are equal in it', {
+it('nth export: is a consistent snapshot while callers count: counters that are equal at each commit are equal in it', {
   tags: 'slow',
 }, async () => {
   const target = await freshDatabase()
@@ -50,7 +50,9 @@ it('exports a consistent snapshot while callers count: counters that are equal a
   expect(load.refused).toEqual([])
 })
 
-it('issues no number twice while it imports the history of the same counter', { tags: 'slow' }, async () => {
+it('nth import: issues no number twice while it imports the history of the same counter', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.define(inDefault('slots'), { slots: 3 })
@@ -79,7 +81,7 @@ it('issues no number twice while it imports the history of the same counter', { 
   }
 })
 
-it('loses nothing that others count while it imports, and both see what was imported at once', async () => {
+it('nth import: loses nothing that others count while it imports, and both see what was imported at once', async () => {
   const target = await freshDatabase()
   const { counters, sequences } = openTestNth(target)
   const names = upTo(60).map((number) => `c${number}`)
@@ -125,7 +127,7 @@ it('loses nothing that others count while it imports, and both see what was impo
   expect(Math.max(...issued)).toBeGreaterThan(base)
 })
 
-it('lets a running server and its caches continue from what was imported', async () => {
+it('nth import: lets a running server and its caches continue from what was imported', async () => {
   const target = await freshDatabase()
   const { ask, send } = await startService({ target })
   const count = `mutation { increment(name: "a") { value valueIn(period: DAY) } x: increment(name: "b") { value }

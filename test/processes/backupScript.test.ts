@@ -63,7 +63,7 @@ async function age(path: string, ageS: number): Promise<void> {
   await utimes(path, at, at)
 }
 
-it('keeps the newest whole backups, and deletes none of them for broken ones, or if it fails', async () => {
+it('deploy/backup.sh: keeps the newest whole backups, and deletes none of them for broken ones, or if it fails', async () => {
   const target = await freshDatabase()
   const backups = await openBackups(target)
   const old = ['2026-01-01T02.17.00Z', '2026-01-02T02.17.00Z', '2026-01-03T02.17.00Z']
@@ -106,16 +106,19 @@ async function startUnfinished() {
   return { ...backups, ...script, urlOfDatabase: urlOf(database) }
 }
 
-it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('removes its partial backup on %s', async (signal) => {
-  const { child, ended, list, killAll } = await startUnfinished()
-  child.kill(signal)
-  expect(await ended).toBe(1)
-  expect(await list()).toEqual(['2026-01-01T02.17.00Z'])
-  // It has ended its command, too.
-  expect(killAll).toThrow('ESRCH')
-})
+it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  'deploy/backup.sh: removes its partial backup on %s',
+  async (signal) => {
+    const { child, ended, list, killAll } = await startUnfinished()
+    child.kill(signal)
+    expect(await ended).toBe(1)
+    expect(await list()).toEqual(['2026-01-01T02.17.00Z'])
+    // It has ended its command, too.
+    expect(killAll).toThrow('ESRCH')
+  },
+)
 
-it('does not count the partial backup of a script that was killed, and deletes it after an hour', async () => {
+it('deploy/backup.sh: does not count the partial backup of a script that was killed, and deletes it after an hour', async () => {
   const { directory, ended, killAll, list, run, urlOfDatabase } = await startUnfinished()
   killAll()
   expect(await ended).toBe('SIGKILL')
@@ -132,13 +135,17 @@ it('does not count the partial backup of a script that was killed, and deletes i
   expect(names).not.toContain(partial)
 })
 
-it.runIf(OWN_MOUNTS)('deletes no whole backup on a full disk, and leaves no partial one', async () => {
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target)
-  await Promise.all(upTo(500).map((index) => counters.incrementBy({ namespace: 'n', name: `c${index}` }, 1)))
-  const { directory, environment } = await openBackups(target)
-  const old = '2026-01-01T02.17.00Z'
-  const commands = `
+it.runIf(OWN_MOUNTS)(
+  'deploy/backup.sh: deletes no whole backup on a full disk, and leaves no partial one',
+  async () => {
+    const target = await freshDatabase()
+    const { counters } = openTestNth(target)
+    await Promise.all(
+      upTo(500).map((index) => counters.incrementBy({ namespace: 'n', name: `c${index}` }, 1)),
+    )
+    const { directory, environment } = await openBackups(target)
+    const old = '2026-01-01T02.17.00Z'
+    const commands = `
     mount -t tmpfs -o size=16k none ${directory}
     mkdir ${directory}/${old}
     printf '${WHOLE.replaceAll('\n', '\\n')}' > ${directory}/${old}/${FILE}
@@ -146,9 +153,10 @@ it.runIf(OWN_MOUNTS)('deletes no whole backup on a full disk, and leaves no part
       if sh ${SCRIPT} ${directory} 1; then exit 9; fi
       ls ${directory}
     done`
-  const [program = '', ...args] = OWN_MOUNTS ?? []
-  const child = spawn(program, [...args, 'sh', '-ec', commands], { env: environment })
-  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)])
-  expect(output).toBe(`${old}\n`.repeat(4))
-  expect(errors.match(/ENOSPC/g)?.length).toBe(4)
-})
+    const [program = '', ...args] = OWN_MOUNTS ?? []
+    const child = spawn(program, [...args, 'sh', '-ec', commands], { env: environment })
+    const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)])
+    expect(output).toBe(`${old}\n`.repeat(4))
+    expect(errors.match(/ENOSPC/g)?.length).toBe(4)
+  },
+)

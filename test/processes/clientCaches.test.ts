@@ -1,9 +1,7 @@
+// @module-tag slow
 import { type ApolloClient, gql } from '@apollo/client/core'
 import type { Client as UrqlClient } from '@urql/core'
-import type { GraphQLClient } from 'graphql-request'
-import type { NthClient } from 'nth-counters/client'
 import {
-  commitMutation,
   createOperationDescriptor,
   type Environment,
   type GraphQLTaggedNode,
@@ -17,14 +15,12 @@ import { stopClock } from '../support/model/periods.ts'
 
 stopClock()
 
-const CACHING = ['Apollo Client', 'urql', 'Relay'] as const
-
 const SOLD = `query Sold($name: String!) {
   counter(name: $name, namespace: "booksales") { id revision value thisMonth: valueIn(period: MONTH) }
 }`
 
 /** Buys with a client, reads the counter, and looks what its cache has of it. */
-async function openCache(name: (typeof CACHING)[number], load: <T>(name: string) => Promise<T>) {
+async function openCache(name: 'Apollo Client' | 'urql' | 'Relay', load: <T>(name: string) => Promise<T>) {
   const variables = { name: TITLE }
   const { buy } = await load<Example>(CLIENTS[name])
   switch (name) {
@@ -65,21 +61,9 @@ async function openCache(name: (typeof CACHING)[number], load: <T>(name: string)
   }
 }
 
-it.each(CACHING)('keeps the present numbers in the cache of %s, beside those of the buyer', async (name) => {
-  const { load } = await startExamples()
-  const { buy, sold, cached } = await openCache(name, load)
-  await sold()
-  expect(cached()).toMatchObject({ value: 0, thisMonth: 0 })
-  await buy(TITLE, 'first')
-  await buy(TITLE, 'second')
-  // The first call again: its own numbers, and the counter of now.
-  expect(await buy(TITLE, 'first')).toMatchObject({ value: 1, thisMonth: 1 })
-  expect(cached()).toMatchObject({ value: 2, thisMonth: 2 })
-})
-
 /** The states that a cache goes through when the answers to a read and to a change come after that to a later change. */
 async function statesWithLateAnswers(
-  name: (typeof CACHING)[number],
+  name: 'Apollo Client' | 'urql' | 'Relay',
   changed: Files = {},
 ): Promise<unknown[]> {
   const { load } = await startExamples(changed)
@@ -94,6 +78,9 @@ async function statesWithLateAnswers(
   states.push(cached())
   expect(await lateChange()).toMatchObject({ value: 1, thisMonth: 1 })
   states.push(cached())
+  // The first call again: its own numbers, and the counter of now.
+  expect(await buy(TITLE, 'first')).toMatchObject({ value: 1, thisMonth: 1 })
+  expect(cached()).toMatchObject({ value: 2, thisMonth: 2 })
   return states
 }
 
@@ -102,12 +89,15 @@ it.each([
   // Graphcache gives way to a change while a read is under way, but not to another change.
   ['urql', [2, 2, 1]],
   ['Relay', [2, 0, 1]],
-] as const)('leaves the cache of %s at the newest state when two answers are late', async (name, without) => {
-  const newest = { value: 2, thisMonth: 2 }
-  expect(await statesWithLateAnswers(name)).toMatchObject([newest, newest, newest])
-  const changed = { 'nth.js': 'export const nth = { fetch: (...request) => fetch(...request) }' }
-  expect(await statesWithLateAnswers(name, changed)).toMatchObject(without.map((value) => ({ value })))
-})
+] as const)(
+  'client caches: leaves the cache of %s at the newest state when two answers are late',
+  async (name, without) => {
+    const newest = { value: 2, thisMonth: 2 }
+    expect(await statesWithLateAnswers(name)).toMatchObject([newest, newest, newest])
+    const changed = { 'nth.js': 'export const nth = { fetch: (...request) => fetch(...request) }' }
+    expect(await statesWithLateAnswers(name, changed)).toMatchObject(without.map((value) => ({ value })))
+  },
+)
 
 const NAMES = `query($prefix: String!, $orderBy: CounterOrder!, $after: String) {
   namespace(name: "booksales") {
@@ -135,29 +125,32 @@ function reader(client: ApolloClient | UrqlClient) {
   }
 }
 
-it.each(['apollo', 'urql'])('joins the pages of a list in the cache of %s, and no others', async (name) => {
-  const { load, ask } = await startExamples()
-  const changes = '[{ name: "a1" }, { name: "a2" }, { name: "a3" }, { name: "b1" }, { name: "b2" }]'
-  await ask(`mutation { incrementMany(namespace: "booksales", changes: ${changes}) { value } }`)
-  const { client } = await load<{ client: ApolloClient | UrqlClient }>(name)
-  if ('stop' in client) onTestFinished(() => client.stop())
-  const read = reader(client)
-  const namesOf = (list: Awaited<ReturnType<typeof read>>) => list?.edges.map(({ node }) => node.name)
-  const all = { prefix: '', orderBy: 'NAME_ASC' }
-  const first = await read(all)
-  expect(namesOf(first)).toEqual(['a1', 'a2'])
-  // Of other lists: these would follow the first page, or take its place.
-  const others = [
-    { ...all, prefix: 'b' },
-    { ...all, orderBy: 'UPDATED_AT_DESC' },
-  ]
-  for (const other of others) await read(other)
-  expect(namesOf(await read({ ...all, prefix: 'b' }))).toEqual(['b1', 'b2'])
-  const second = await read({ ...all, after: first?.pageInfo.endCursor })
-  expect(namesOf(second)).toEqual(['a1', 'a2', 'a3', 'b1'])
-})
+it.each(['apollo', 'urql'])(
+  'client caches: joins the pages of a list in the cache of %s, and no others',
+  async (name) => {
+    const { load, ask } = await startExamples()
+    const changes = '[{ name: "a1" }, { name: "a2" }, { name: "a3" }, { name: "b1" }, { name: "b2" }]'
+    await ask(`mutation { incrementMany(namespace: "booksales", changes: ${changes}) { value } }`)
+    const { client } = await load<{ client: ApolloClient | UrqlClient }>(name)
+    if ('stop' in client) onTestFinished(() => client.stop())
+    const read = reader(client)
+    const namesOf = (list: Awaited<ReturnType<typeof read>>) => list?.edges.map(({ node }) => node.name)
+    const all = { prefix: '', orderBy: 'NAME_ASC' }
+    const first = await read(all)
+    expect(namesOf(first)).toEqual(['a1', 'a2'])
+    // Of other lists: these would follow the first page, or take its place.
+    const others = [
+      { ...all, prefix: 'b' },
+      { ...all, orderBy: 'UPDATED_AT_DESC' },
+    ]
+    for (const other of others) await read(other)
+    expect(namesOf(await read({ ...all, prefix: 'b' }))).toEqual(['b1', 'b2'])
+    const second = await read({ ...all, after: first?.pageInfo.endCursor })
+    expect(namesOf(second)).toEqual(['a1', 'a2', 'a3', 'b1'])
+  },
+)
 
-it('lets Graphcache keep all that the API answers', async () => {
+it('client caches: lets Graphcache keep all that the API answers', async () => {
   const { load } = await startExamples()
   const { client } = await load<{ client: UrqlClient }>('urql')
   const warnings = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
@@ -189,92 +182,3 @@ it('lets Graphcache keep all that the API answers', async () => {
   })
   expect(warnings.mock.calls).toEqual([])
 })
-
-const TWO = 'mutation { a: increment(name: "a") { value } b: increment(name: "full") { value } }'
-
-/** What relay-compiler would make of it. */
-const RELAY_TWO = relayMutation([
-  ['a', 'a'],
-  ['b', 'full'],
-])
-
-function relayMutation(fields: [alias: string, counter: string][]): GraphQLTaggedNode {
-  const selections = fields.map(([alias, counter]) => ({
-    kind: 'LinkedField',
-    alias,
-    name: 'increment',
-    args: [{ kind: 'Literal', name: 'name', value: counter }],
-    concreteType: 'CounterChange',
-    plural: false,
-    selections: [{ kind: 'ScalarField', alias: null, name: 'value', args: null, storageKey: null }],
-    storageKey: `increment(name:"${counter}")`,
-  }))
-  const document = { argumentDefinitions: [], name: 'TwoMutation', selections }
-  // The types of its parts are not exported.
-  return {
-    kind: 'Request',
-    fragment: { ...document, kind: 'Fragment', metadata: null, type: 'Mutation', abstractKey: null },
-    operation: { ...document, kind: 'Operation' },
-    params: {
-      cacheID: 'two',
-      id: null,
-      metadata: {},
-      name: 'TwoMutation',
-      operationKind: 'mutation',
-      text: TWO,
-    },
-  } as unknown as GraphQLTaggedNode
-}
-
-it.each([
-  [
-    'nth',
-    ({ nth }: { nth: NthClient }) =>
-      nth
-        .mutate(TWO, {}, { idempotencyKey: null })
-        .catch(({ data, extensions }) => ({ data, errors: [{ extensions }] })),
-  ],
-  [
-    'graphqlRequest',
-    ({ client }: { client: GraphQLClient }) => client.rawRequest(TWO).catch(({ response }) => response),
-  ],
-  [
-    'apollo',
-    async ({ client }: { client: ApolloClient }) => {
-      onTestFinished(() => client.stop())
-      const { data, error } = await client.mutate({ mutation: gql(TWO), errorPolicy: 'all' })
-      // CombinedGraphQLErrors, as the file itself finds out.
-      return { data, ...(error as unknown as { errors: object[] }) }
-    },
-  ],
-  [
-    'urql',
-    async ({ client }: { client: UrqlClient }) => {
-      const { data, error } = await client.mutation(TWO, {})
-      return { data, errors: error?.graphQLErrors }
-    },
-  ],
-  [
-    'relay',
-    ({ environment }: { environment: Environment }) =>
-      new Promise((resolve, reject) => {
-        commitMutation(environment, {
-          mutation: RELAY_TWO,
-          variables: {},
-          onCompleted: (data, errors) => resolve({ data, errors }),
-          onError: reject,
-        })
-      }),
-  ],
-  // Each takes what its own file has.
-] as [string, (example: unknown) => Promise<object>][])(
-  'gives what has counted beside what was refused with %s',
-  async (name, run) => {
-    const { load, ask } = await startExamples()
-    await ask('mutation { defineCounter(name: "full", definition: { maxValue: 0 }) { id } }')
-    expect(await run(await load(name))).toMatchObject({
-      data: { a: { value: 1 }, b: null },
-      errors: [{ extensions: { code: 'LIMIT_REACHED', limit: 0 } }],
-    })
-  },
-)

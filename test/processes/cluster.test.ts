@@ -1,6 +1,5 @@
 // @module-tag slow
 // @module-tag random
-import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
 import { Hosts } from '../../src/mysql/hosts.ts'
 import { untilReady } from '../../src/mysql/ready.ts'
@@ -42,7 +41,7 @@ async function cluster(): Promise<[Target, Target]> {
   return [first, second]
 }
 
-it('issues a different number to each caller, whichever of two nodes it is counted through', async () => {
+it('Galera cluster: issues a different number to each caller, whichever of two nodes it is counted through', async () => {
   const targets = await cluster()
   const nths = targets.map((target) => openTestNth(target))
   const [first] = nths
@@ -94,43 +93,7 @@ it('issues a different number to each caller, whichever of two nodes it is count
   }
 })
 
-it('shows that a transaction of several statements is not all or nothing there without its guard', async () => {
-  const [first, second] = await cluster()
-  await query(
-    first,
-    'create table hits (id int primary key, value bigint not null)',
-    'insert into hits values (1, 0)',
-  )
-  await query(first, 'insert into fence (id, touched_at) values (1, now()), (2, now())')
-  await expect.poll(() => query(second, 'select id from fence').catch(() => [])).toHaveLength(2)
-  let isOver = false
-  const returned: number[] = []
-  const count = async (target: Target, writer: number) => {
-    const connection = await createConnection({ ...target, multipleStatements: true })
-    for (let seq = 0; !isOver; ) {
-      try {
-        const raise = `update fence set seq = ${seq + 1} where id = ${writer} and seq = ${seq}`
-        const [answers] = await connection.query(
-          `start transaction; ${raise}; update hits set value = last_insert_id(value) + 1 where id = 1`,
-        )
-        const [, raised, hit] = Object(answers)
-        await connection.query(`update hits set value = value where id = 1; commit`)
-        if (raised.affectedRows === 1) returned.push(hit.insertId)
-      } catch {
-        await connection.query('rollback')
-      }
-      const [[row]] = Object(await connection.query(`select seq from fence where id = ${writer}`))
-      seq = Number(row.seq)
-    }
-    await connection.end()
-  }
-  const counting = [count(first, 1), count(second, 2)]
-  await expect.poll(() => returned.length - new Set(returned).size).toBeGreaterThan(0)
-  isOver = true
-  await Promise.all(counting)
-})
-
-it('leaves no transaction open at a node while nobody counts', async () => {
+it('Galera cluster: leaves no transaction open at a node while nobody counts', async () => {
   const [target] = await cluster()
   const { counters, sequences } = openTestNth(target)
   await counters.incrementBy(counter('c'), 1)
@@ -151,7 +114,7 @@ it('leaves no transaction open at a node while nobody counts', async () => {
   ).toEqual([])
 })
 
-it('issues by a new definition from its answer on, at the other node too', async () => {
+it('Galera cluster: issues by a new definition from its answer on, at the other node too', async () => {
   const [first, second] = (await cluster()).map((target) => openTestNth(target).sequences)
   await first?.next(group('s', 'old'), 1)
   for (const version of upTo(99)) {
@@ -162,7 +125,7 @@ it('issues by a new definition from its answer on, at the other node too', async
   }
 })
 
-it('answers at one node by all that was answered at the other before', async () => {
+it('Galera cluster: answers at one node by all that was answered at the other before', async () => {
   const [target, other] = await cluster()
   const [first, second] = [openTestNth(target), openTestNth(other)]
   const full = counter('full')
@@ -189,7 +152,7 @@ it('answers at one node by all that was answered at the other before', async () 
   expect(stale).toEqual([])
 })
 
-it('waits for other nodes with each connection, or not with those that read, if they may be eventual', async () => {
+it('Galera cluster: waits for other nodes with each connection, or not with those that read, if they may be eventual', async () => {
   const [target] = await cluster()
   const waiting = async (eventualReads: boolean) => {
     const connections = { all: new Set<number>(), writing: new Set<number>(), waiting: new Set<number>() }
@@ -211,7 +174,7 @@ it('waits for other nodes with each connection, or not with those that read, if 
   expect(eventual.all.size).toBeGreaterThan(1)
 })
 
-it('warns at the start if callers wait for a shorter time than a failover, or a lock, takes', async () => {
+it('Galera cluster: warns at the start if callers wait for a shorter time than a failover, or a lock, takes', async () => {
   const [target] = await cluster()
   const warnings = async (writeTimeoutMs: number) => {
     const said: string[] = []
@@ -238,7 +201,7 @@ it('warns at the start if callers wait for a shorter time than a failover, or a 
   await query(target, 'set global innodb_lock_wait_timeout = 2')
 })
 
-it('refuses to change the definition of a sequence there that has more groups than one transaction can write', async () => {
+it('Galera cluster: refuses to change the definition of a sequence there that has more groups than one transaction can write', async () => {
   const [target] = await cluster()
   const { sequences } = openTestNth(target)
   await sequences.next(group('s', 'g'), 1)
@@ -254,7 +217,7 @@ it('refuses to change the definition of a sequence there that has more groups th
   expect((await sequences.next(group('s', 'g'), 1)).issued.value).toBe(2)
 })
 
-it('imports at one node a counter that is changed at another all the time', async () => {
+it('Galera cluster: imports at one node a counter that is changed at another all the time', async () => {
   const [first, second] = await cluster()
   const { counters } = openTestNth(second)
   const load = startLoad(16, async () => (await counters.incrementBy(counter('hot'), 1)).value)

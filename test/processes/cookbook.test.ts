@@ -85,7 +85,7 @@ const SILENT = [
   ...['tickets.sh', 'move.sh', 'backup.sh'],
 ]
 
-it('prints what its page shows', { tags: 'quick' }, async () => {
+it('cookbook.md: prints what its page shows', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   const { directory, recipes } = await saveRecipes(url)
   expect(recipes.filter(({ output }) => output === undefined).map(({ file }) => file)).toEqual(SILENT)
@@ -132,7 +132,7 @@ async function download(directory: string, ask: Client['ask']): Promise<void> {
   await closed
 }
 
-it('has recipes of less than forty lines', async () => {
+it('cookbook.md: has recipes of less than forty lines', async () => {
   for (const { file, code } of await readRecipes())
     expect([file, code.split('\n').length < 40]).toEqual([file, true])
 })
@@ -158,7 +158,7 @@ async function startSale() {
 
 const seatsOf = (numbers: number[]) => numbers.map((number) => `Seat ${number}`).toSorted()
 
-it('sells exactly 100 seats to many at once', async () => {
+it('cookbook.md: sells exactly 100 seats to many at once', async () => {
   const { sell, target } = await startSale()
   const results = await inParallel(30, 150, (index) =>
     sell({
@@ -178,7 +178,7 @@ it('sells exactly 100 seats to many at once', async () => {
   expect((await numbersIn(target)).confirmed).toEqual(upTo(100))
 })
 
-it('sells the seats of buyers again that died before they had paid, and takes no money for those', async () => {
+it('cookbook.md: sells the seats of buyers again that died before they had paid, and takes no money for those', async () => {
   const { sell, target } = await startSale()
   const dying: (() => void)[] = []
   let captured = 0
@@ -198,7 +198,7 @@ it('sells the seats of buyers again that died before they had paid, and takes no
   expect([captured, (await numbersIn(target)).confirmed]).toEqual([99, upTo(100)])
 })
 
-it('lets 50 orders use a voucher, each once', async () => {
+it('cookbook.md: lets 50 orders use a voucher, each once', async () => {
   const { url } = await startService()
   type Redeem = (order: string) => Promise<number | undefined>
   const { redeem } = await importRecipe<{ redeem: Redeem }>(url, 'voucher.mjs')
@@ -210,7 +210,7 @@ it('lets 50 orders use a voucher, each once', async () => {
   expect(sorted(uses.filter((use) => use !== undefined))).toEqual(upTo(50))
 })
 
-it('lets exactly one of 4 000 calls reach each goal', async () => {
+it('cookbook.md: lets exactly one of 4 000 calls reach each goal', async () => {
   const { url } = await startService()
   type Give = (amount: number, goals: number[]) => Promise<number[]>
   const { give } = await importRecipe<{ give: Give }>(url, 'goals.mjs')
@@ -220,7 +220,7 @@ it('lets exactly one of 4 000 calls reach each goal', async () => {
   expect(sorted(reached.flat())).toEqual(goals)
 })
 
-it('calls each number of a line once, by several clerks, and only those that were taken', async () => {
+it('cookbook.md: calls each number of a line once, by several clerks, and only those that were taken', async () => {
   const { url } = await startService()
   type Line = { take(visitor: string): Promise<number>; call(): Promise<number | undefined> }
   const { take, call } = await importRecipe<Line>(url, 'line.mjs')
@@ -238,7 +238,7 @@ it('calls each number of a line once, by several clerks, and only those that wer
   expect(await call()).toBeUndefined()
 })
 
-it('keeps a quota that many use at once, and one that was raised or lowered', async () => {
+it('cookbook.md: keeps a quota that many use at once, and one that was raised or lowered', async () => {
   const { url } = await startService()
   interface Quota {
     define(customer: string, quota: number): Promise<unknown>
@@ -279,7 +279,7 @@ async function startEdition() {
 
 const copiesOf = (texts: string[]) => sorted(texts.map((text) => Number(text.replace('Copy ', ''))))
 
-it('sells exactly 100 copies to those who pay, at once', async () => {
+it('cookbook.md: sells exactly 100 copies to those who pay, at once', async () => {
   const { sell, sellOne, settle, state } = await startEdition()
   const paid: string[] = []
   const results = await inParallel(30, 150, (index) =>
@@ -298,7 +298,7 @@ it('sells exactly 100 copies to those who pay, at once', async () => {
   expect(again.filter((text) => !copies.includes(text))).toEqual([])
 })
 
-it('sells what was abandoned to others, and refunds whoever pays too late', async () => {
+it('cookbook.md: sells what was abandoned to others, and refunds whoever pays too late', async () => {
   const { ask, target, sell, sellOne, settle, state } = await startEdition()
   const waiting: ((hasPaid: boolean) => void)[] = []
   const ids: string[] = []
@@ -327,7 +327,7 @@ it('sells what was abandoned to others, and refunds whoever pays too late', asyn
   expect([await sellOne(), await sellOne()]).toEqual(['Copy 101', 'Sold out'])
 })
 
-it('lets a person hold two tickets at a time, and others once they are confirmed or abandoned', async () => {
+it('cookbook.md: lets a person hold two tickets at a time, and others once they are confirmed or abandoned', async () => {
   const { url, ask, target } = await startService()
   interface Tickets {
     hold(person: string): Promise<string | undefined>
@@ -355,7 +355,7 @@ it('lets a person hold two tickets at a time, and others once they are confirmed
   ])
 })
 
-it('spends a budget that many hold the worst case of, and gives back what they did not use', async () => {
+it('cookbook.md: spends a budget that many hold the worst case of, and gives back what they did not use', async () => {
   const { url, ask, target } = await startService()
   interface Budget {
     define(team: string, budget: number): Promise<unknown>
@@ -383,7 +383,7 @@ it('spends a budget that many hold the worst case of, and gives back what they d
   expect(await state()).toEqual({ held: 0, limits: [{ used: used + 1 }] })
 })
 
-it('never lets a wallet pay more than it has, with what is held', async () => {
+it('cookbook.md: never lets a wallet pay more than it has, with what is held', async () => {
   const { url, ask, target } = await startService()
   interface Wallet {
     open(owner: string): Promise<unknown>
@@ -408,7 +408,7 @@ it('never lets a wallet pay more than it has, with what is held', async () => {
   })
 })
 
-it('counts one vote of each voter', async () => {
+it('cookbook.md: counts one vote of each voter', async () => {
   const { url } = await startService()
   const { vote } = await importRecipe<{ vote(choice: string, voter: string): Promise<string> }>(
     url,
@@ -419,7 +419,7 @@ it('counts one vote of each voter', async () => {
   expect(votes.filter((text) => text.endsWith('has voted before.'))).toHaveLength(40)
 })
 
-it('numbers each final document once and in order, though programs die before they have stored the number', async () => {
+it('cookbook.md: numbers each final document once and in order, though programs die before they have stored the number', async () => {
   const { url } = await startService()
   type NumberOf = (document: { id: string; date: string }) => Promise<string>
   const { numberOf } = await importRecipe<{ numberOf: NumberOf }>(url, 'invoice.mjs')
@@ -439,14 +439,14 @@ it('numbers each final document once and in order, though programs die before th
   expect([again.slice(60, 100), again.slice(100)]).toEqual([again.slice(20, 60), again.slice(20, 60)])
 })
 
-it('begins a fiscal year in April', async () => {
+it('cookbook.md: begins a fiscal year in April', async () => {
   const { url } = await startService()
   const { fiscalYear } = await importRecipe<{ fiscalYear(date: string): string }>(url, 'fiscalYear.mjs')
   const years = ['1999-04-01', '2000-03-31', '2009-12-01', '2099-04-01'].map(fiscalYear)
   expect(years).toEqual(['1999/00', '1999/00', '2009/10', '2099/00'])
 })
 
-it('sends an API key, if there is one', async () => {
+it('cookbook.md: sends an API key, if there is one', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['ADD'], namespace: 'shop' }])
   const { directory } = await saveRecipes(url)
@@ -460,7 +460,7 @@ it('sends an API key, if there is one', async () => {
   }
 })
 
-it.runIf(python)('counts once in Python, though answers are lost', async () => {
+it.runIf(python)('cookbook.md: counts once in Python, though answers are lost', async () => {
   const { url, ask } = await startService()
   let requests = 0
   const lossy = createServer(async (request, response) => {
@@ -485,7 +485,7 @@ it.runIf(python)('counts once in Python, though answers are lost', async () => {
   })
 })
 
-it.runIf(mysql)('brings numbers from tables', async () => {
+it.runIf(mysql)('cookbook.md: brings numbers from tables', async () => {
   const [target, shop] = [await freshDatabase(), await freshDatabase({ migrated: false })]
   await query(
     shop,
@@ -508,7 +508,7 @@ it.runIf(mysql)('brings numbers from tables', async () => {
 })
 
 it.runIf(jq)(
-  'brings counters from a service such as CountAPI, or nothing if it does not answer',
+  'cookbook.md: brings counters from a service such as CountAPI, or nothing if it does not answer',
   async () => {
     const target = await freshDatabase()
     const values: Record<string, number> = { '/get/my.site/visits': 41_872 }
@@ -541,7 +541,7 @@ it.runIf(jq)(
   },
 )
 
-it('backs up into an empty directory, and keeps what it has if it fails', async () => {
+it('cookbook.md: backs up into an empty directory, and keeps what it has if it fails', async () => {
   const target = await freshDatabase()
   const { directory, recipes } = await saveRecipes('http://127.0.0.1:4000')
   expect(recipes.map(({ file }) => file)).toContain('backup.sh')

@@ -14,8 +14,8 @@ async function refusal(directory: string): Promise<string> {
   return nth.errors()
 }
 
-it.each(['/proc/nth', '/proc/nth/deep/below', '/dev/null/nth'])(
-  'ends with a line that says why where no directory can be made: %s',
+it.each(['/proc/nth/deep/below', '/dev/null/nth'])(
+  'NTH_DATA_DIR: ends with a line that says why where no directory can be made: %s',
   async (directory) => {
     expect(await refusal(directory)).toMatch(
       new RegExp(
@@ -25,29 +25,36 @@ it.each(['/proc/nth', '/proc/nth/deep/below', '/dev/null/nth'])(
   },
 )
 
-it.each(['770', '707', '1777'])('refuses a directory that others may write to: mode %s', async (mode) => {
-  const directory = await dataDirectory()
-  const before = await readdir(directory)
-  await chmod(directory, Number.parseInt(mode, 8))
-  expect(await refusal(directory)).toContain(
-    `Other users can write to the data directory ${directory}. Remove that permission (chmod go-w ${directory})`,
-  )
-  // Nothing was left in it.
-  expect(await readdir(directory)).toEqual(before)
-})
+it.each(['770', '707', '1777'])(
+  'NTH_DATA_DIR: refuses a directory that others may write to, mode %s',
+  async (mode) => {
+    const directory = await dataDirectory()
+    const before = await readdir(directory)
+    await chmod(directory, Number.parseInt(mode, 8))
+    expect(await refusal(directory)).toContain(
+      `Other users can write to the data directory ${directory}. Remove that permission (chmod go-w ${directory})`,
+    )
+    // Nothing was left in it.
+    expect(await readdir(directory)).toEqual(before)
+  },
+)
 
 // Only root can give a directory away.
-it.skipIf(process.getuid?.() !== 0)('refuses a directory of another user', { tags: 'quick' }, async () => {
-  const directory = await dataDirectory()
-  const before = await readdir(directory)
-  await chown(directory, 65_534, 65_534)
-  expect(await refusal(directory)).toContain(
-    `The data directory ${directory} belongs to another user (id 65534;`,
-  )
-  expect(await readdir(directory)).toEqual(before)
-})
+it.skipIf(process.getuid?.() !== 0)(
+  'NTH_DATA_DIR: refuses a directory of another user',
+  { tags: 'quick' },
+  async () => {
+    const directory = await dataDirectory()
+    const before = await readdir(directory)
+    await chown(directory, 65_534, 65_534)
+    expect(await refusal(directory)).toContain(
+      `The data directory ${directory} belongs to another user (id 65534;`,
+    )
+    expect(await readdir(directory)).toEqual(before)
+  },
+)
 
-it('reports why a server could not create a database, with the server’s own message', {
+it('private server: reports why a server could not create a database, with the server’s own message', {
   tags: 'quick',
 }, async () => {
   const directory = await temporaryDirectory()
@@ -73,7 +80,7 @@ const HIDING = 'mount -t proc -o hidepid=invisible proc /proc && exec "$@"'
 
 // Only root can choose users, and mount. A right that the other one lacks makes the first one invisible to it.
 it.skipIf(process.getuid?.() !== 0)(
-  'is not taken over by a process from which its own is hidden',
+  'NTH_DATA_DIR: is not taken over by a process from which its own is hidden',
   async () => {
     const directory = await dataDirectory()
     await chown(directory, 10_001, 10_001)

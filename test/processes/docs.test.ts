@@ -3,7 +3,7 @@ import { access, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { readConfig } from '../../src/config.ts'
+import { readConfig, VARIABLES } from '../../src/config.ts'
 import { subscribe } from '../support/client/events.ts'
 import { fieldsWithRights } from '../support/fieldsWithRights.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
@@ -53,7 +53,7 @@ function isFirstCall({ language, text }: Block): boolean {
   return language === 'graphql' && text.includes('increment(name: "visitors", namespace: "tour")')
 }
 
-it('shows what its examples print, in any file, also when they are run once more', async () => {
+it('docs: shows what its examples print, in any file, also when they are run once more', async () => {
   const { url, send } = await startService()
   const blocks = (await docs()).flatMap(({ text }) => blocksOf(text))
   const examples = blocks.filter((block) => block.next && isResponse(block.next) && !isFirstCall(block))
@@ -71,7 +71,7 @@ it('shows what its examples print, in any file, also when they are run once more
   }
 })
 
-it('counts from 1 with the first call of the README, and then goes on', async () => {
+it('docs: counts from 1 with the first call of the README, and then goes on', async () => {
   const { send } = await startService()
   const { text = '', next } =
     blocksOf(await readFile(join(ROOT, 'README.md'), 'utf8')).find(isFirstCall) ?? {}
@@ -79,7 +79,7 @@ it('counts from 1 with the first call of the README, and then goes on', async ()
   expect(await send(text.trimEnd())).toEqual({ data: { increment: { value: 2, valueIn: 2 } } })
 })
 
-it('shows no GraphQL that the server rejects, unless with its error', async () => {
+it('docs: shows no GraphQL that the server rejects, unless with its error', async () => {
   const { url, ask } = await startService()
   const operations = (await docs())
     .flatMap(({ text }) => blocksOf(text))
@@ -91,7 +91,7 @@ it('shows no GraphQL that the server rejects, unless with its error', async () =
   }
 })
 
-it('has links that lead somewhere, in the repository', async () => {
+it('docs: has links that lead somewhere, in the repository', async () => {
   const files = await docs(true)
   const headings = new Map(files.map(({ path, text }) => [path, headingsOf(text)]))
   const broken: string[] = []
@@ -111,7 +111,7 @@ it('has links that lead somewhere, in the repository', async () => {
   expect(broken).toEqual([])
 })
 
-it('is served as pages, whose links lead somewhere, to headings too', async () => {
+it('docs: is served as pages, whose links lead somewhere, to headings too', async () => {
   const { url } = await startService()
   const responses = new Map<string, { status: number; type: string | null; html: string }>()
   const get = async (path: string) => {
@@ -152,7 +152,7 @@ it('is served as pages, whose links lead somewhere, to headings too', async () =
   }
 })
 
-it('names the address of each link that has a name', async () => {
+it('docs: names the address of each link that has a name', async () => {
   const broken: string[] = []
   let found = 0
   for (const { path, text } of await docs()) {
@@ -181,7 +181,7 @@ function withoutBlocks(text: string): string {
   return text.replace(/^```[\s\S]*?^```$/gm, '')
 }
 
-it('explains messages as Nth writes them', async () => {
+it('docs: explains messages as Nth writes them', async () => {
   const text = await readFile(join(ROOT, 'docs/troubleshooting.md'), 'utf8')
   const symptoms = [...text.matchAll(/^\| (.+?) \| /gm)].flatMap(([, cell = '']) => [
     ...cell.matchAll(/`([^`]* [^`]*)`/g),
@@ -198,29 +198,21 @@ it('explains messages as Nth writes them', async () => {
   expect(unknown).toEqual([])
 })
 
-it('has a row for each variable of the configuration, with the default that it has', async () => {
-  const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
-  const rules = new Map(
-    [...source.matchAll(/variable\('([A-Z_]+)', (.+)\),$/gm)].map(([, name, rule]) => [name, rule]),
-  )
-  expect(rules.size).toBeGreaterThan(20)
+it('docs: has a row for each variable of the configuration, with the default that it has', async () => {
   const text = await readFile(join(ROOT, 'docs/configuration.md'), 'utf8')
   const rows = [...text.matchAll(/^\| `([A-Z_]+)` \| (.+?) \| (.+) \|$/gm)]
-  expect(rows.map(([, name]) => name).toSorted()).toEqual([...rules.keys()].toSorted())
+  expect(rows.map(([, name]) => name).toSorted()).toEqual([...VARIABLES.values()].toSorted())
   const unset = readConfig({})
-  for (const [, name = '', cell = ''] of rows) {
-    const value = /^`(.+)`$/.exec(cell)?.[1]
-    expect([name, readConfig({ [name]: value })]).toEqual([name, unset])
+  const settings = new Map<string, unknown>(Object.entries({ ...unset, ...unset.access }))
+  const cells = new Map(rows.map(([, name = '', cell = '']) => [name, /^`(.+)`$/.exec(cell)?.[1]]))
+  for (const [setting, name] of VARIABLES) {
+    expect([name, readConfig({ [name]: cells.get(name) })]).toEqual([name, unset])
     // Other defaults are said in words.
-    if (value === undefined)
-      expect([name, rules.get(name)]).toEqual([
-        name,
-        expect.stringMatching(/\.optional\(\)$|\.default\(\[\]\)$/),
-      ])
+    if (cells.get(name) === undefined) expect([undefined, []]).toContainEqual(settings.get(setting))
   }
 })
 
-it('has a README of at most 120 lines, with a page of at most 20 and a small picture', async () => {
+it('docs: has a README of at most 120 lines, with a page of at most 20 and a small picture', async () => {
   const text = await readFile(join(ROOT, 'README.md'), 'utf8')
   expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(120)
   const page = blocksOf(text).find(({ language }) => language === 'html')?.text ?? ''
@@ -245,7 +237,7 @@ it('docs/security.md: lists each mutation beside the scope that it requires', as
   expect(shown.toSorted()).toEqual(required.toSorted())
 })
 
-it('shows a change by the client that counts', async () => {
+it('docs: shows a change by the client that counts', async () => {
   const { url, ask } = await startService()
   const page = await readFile(join(ROOT, 'docs/exactly-once.md'), 'utf8')
   const example = blocksOf(page).find(({ language }) => language === 'js')?.text ?? ''

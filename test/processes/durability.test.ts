@@ -8,7 +8,7 @@ import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const { signal } = new AbortController()
 
-it('says at the start what a server can lose, and refuses one that could not take a change', async () => {
+it('durability: says at the start what a server can lose, and refuses one that could not take a change', async () => {
   const options = ['--log-bin=bin', '--server-id=1', '--sync-binlog=0']
   const target = { ...(await privateServerWith(await temporaryDirectory(), options)), database: 'nth' }
   const server = { ...target, database: 'mysql' }
@@ -49,7 +49,7 @@ it('says at the start what a server can lose, and refuses one that could not tak
   expect(await noticesWith("binlog_format = 'MIXED'")).toEqual([])
 })
 
-it('says of a server without a binary log only what is its own, and on a cluster what all nodes can lose', () => {
+it('durability: says of a server without a binary log only what is its own, and on a cluster what all nodes can lose', () => {
   const careless = { innodb_flush_log_at_trx_commit: '2', sync_binlog: '0', binlog_format: 'STATEMENT' }
   const risksOf = (others: Record<string, string>) =>
     durabilityRisks(new Map(Object.entries({ ...careless, ...others })))

@@ -6,7 +6,7 @@ import { migrate } from '../../src/repository/migrate.ts'
 import type { Nth } from '../../src/repository/nth.ts'
 import type { CounterKey } from '../../src/rules/counter.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
-import { upTo } from '../support/client/client.ts'
+import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { type Load, startLoad } from '../support/client/load.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { privateServer, signalServer } from '../support/database/privateServer.ts'
@@ -49,7 +49,7 @@ it.each([
   ['', runSize(1, 5), hammer],
   [', with keys and a bound', runSize(1, 3), hammerWithKeys],
 ])(
-  'counts exactly, without an error for anybody, while its database is killed again and again, and hours begin%s',
+  'increment: counts exactly, without an error for anybody, while its database is killed again and again, and hours begin%s',
   async (_, kills, startHammer) => {
     const directory = await dataDirectory()
     let restarts = 0
@@ -71,7 +71,7 @@ it.each([
   },
 )
 
-it('counts exactly, without an error for anybody, while its connections are cut again and again, and hours begin', async () => {
+it('increment: counts exactly, without an error for anybody, while its connections are cut again and again, and hours begin', async () => {
   const CUTS = runSize(20, 40)
   const random = createRandom()
   let cuts = 0
@@ -95,7 +95,7 @@ it('counts exactly, without an error for anybody, while its connections are cut 
   await expectExact(nth, target, load)
 })
 
-it('counts exactly, without an error for anybody, while its connections are killed again and again', async () => {
+it('increment: counts exactly, without an error for anybody, while its connections are killed again and again', async () => {
   const target = await freshDatabase()
   const nth = openTestNth(target)
   const load = hammer(nth)
@@ -123,4 +123,24 @@ it('counts exactly, without an error for anybody, while its connections are kill
   await load.afterMore(1000)
   await load.end()
   await expectExact(nth, target, load)
+})
+
+it('countOnce: counts each of 200 subjects once, with 50 calls each, while the database of two processes is killed', {
+  tags: 'slow',
+}, async () => {
+  const SUBJECTS = 200
+  const directory = await dataDirectory()
+  const { target } = await privateServer(directory)
+  await migrate(target)
+  const processes = [openTestNth(target), openTestNth(target)]
+  const kills = new Set([2000, 6000])
+  const numbers = new Map<string, Set<number>>(upTo(SUBJECTS).map((n) => [`subject ${n}`, new Set()]))
+  await inParallel(400, SUBJECTS * 50, async (index) => {
+    if (kills.has(index)) await signalServer(directory, 'SIGKILL')
+    const subject = `subject ${(index % SUBJECTS) + 1}`
+    numbers.get(subject)?.add((await (processes[index % 2] as Nth).counters.countOnce(key, subject)).value)
+  })
+  // Each subject has one number, and together they have the first ones.
+  expect(sorted([...numbers.values()].flatMap((own) => [...own]))).toEqual(upTo(SUBJECTS))
+  expect(await processes[0]?.counters.read(key)).toMatchObject({ value: SUBJECTS })
 })

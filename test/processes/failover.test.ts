@@ -51,7 +51,7 @@ async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnT
   expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(2)
 }
 
-it('counts in rows of their own after a failover to a server that gave the lost ids to others', {
+it('failover: counts in rows of their own after a failover to a server that gave the lost ids to others', {
   tags: 'quick',
 }, async () => {
   const { nth, replica, switchTo } = await aheadOfReplica()
@@ -60,13 +60,13 @@ it('counts in rows of their own after a failover to a server that gave the lost 
   expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('another database server'))
 })
 
-it('leaves the old server with its readers, too, once a writer has reached another one', async () => {
+it('failover: leaves the old server with its readers, too, once a writer has reached another one', async () => {
   const { nth, replica, switchTo } = await aheadOfReplica()
   switchTo(replica, 'writers')
   await expectOwnNumbers(replica, nth)
 })
 
-it('counts in rows of their own after a restore that lost them, on a connection that goes on', {
+it('failover: counts in rows of their own after a restore that lost them, on a connection that goes on', {
   tags: 'quick',
 }, async () => {
   const target = await freshDatabase()
@@ -89,7 +89,7 @@ it('counts in rows of their own after a restore that lost them, on a connection 
   expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('lacks changes'))
 })
 
-it('writes to no row that has the id of a lost one, even where nothing reports the loss', {
+it('failover: writes to no row that has the id of a lost one, even where nothing reports the loss', {
   tags: 'quick',
 }, async () => {
   const target = await freshDatabase()
@@ -102,7 +102,7 @@ it('writes to no row that has the id of a lost one, even where nothing reports t
   await expectOwnNumbers(target, nth)
 })
 
-it('says of a change that was being committed at a failover that its outcome is unknown, and sends it no more', {
+it('failover: says of a change that was being committed at a failover that its outcome is unknown, and sends it no more', {
   tags: 'quick',
 }, async () => {
   const [primary, replica] = [await server(), await server()]
@@ -134,7 +134,7 @@ async function copy(table: string, from: Target, to: Target): Promise<void> {
   }
 }
 
-it('reads its rows again when the server was restarted, and goes on where it was', async () => {
+it('failover: reads its rows again when the server was restarted, and goes on where it was', async () => {
   const directory = await dataDirectory()
   const first = await privateServer(directory)
   await migrate(first.target)
@@ -154,7 +154,7 @@ it('reads its rows again when the server was restarted, and goes on where it was
 /** What a database does that goes back by two transactions of each writer. */
 const GO_BACK = ['update fence set seq = seq - 2', 'update counter_value set value = 1']
 
-it('stops all processes once one of them notices that commits were lost, until that is accepted', async () => {
+it('failover: stops all processes once one of them notices that commits were lost, until that is accepted', async () => {
   const target = await freshDatabase()
   const [noticing, other, accepting] = [
     openTestNth(target, { timeoutMs: 1000 }),
@@ -195,7 +195,7 @@ it('stops all processes once one of them notices that commits were lost, until t
   expect((await noticing.counters.incrementBy(key('a'), 1)).value).toBe(4)
 })
 
-it('notes a loss as soon as the database can be written', async () => {
+it('failover: notes a loss as soon as the database can be written', async () => {
   const database = await freshDatabase()
   let isRefusing = true
   const target = await startProxy(database, (statement) =>
@@ -212,7 +212,7 @@ it('notes a loss as soon as the database can be written', async () => {
   expect(await noticing.checkDatabase().catch(() => 'stopped')).toBe('stopped')
 })
 
-it('refuses to start on a database that lost commits, and says how that is accepted', async () => {
+it('failover: refuses to start on a database that lost commits, and says how that is accepted', async () => {
   const target = await freshDatabase()
   // An hour: no call waits for it.
   const environment = { DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '3600000' }
@@ -253,7 +253,7 @@ it('refuses to start on a database that lost commits, and says how that is accep
   await startNth(environment)
 })
 
-it('issues nothing through a worker that replaces another one after a loss', async () => {
+it('failover: issues nothing through a worker that replaces another one after a loss', async () => {
   const target = await freshDatabase()
   const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '2000', WORKERS: '2' })
   const increment = 'mutation { increment(name: "a") { value } }'

@@ -16,7 +16,7 @@ import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const { signal } = new AbortController()
 
-it("fetches the distribution's server and runs it from where it was unpacked", async () => {
+it("private server: fetches the distribution's server and runs it from where it was unpacked", async () => {
   const directory = await temporaryDirectory()
   const root = join(directory, 'server')
   await fetchServer(root, signal)
@@ -32,7 +32,9 @@ it("fetches the distribution's server and runs it from where it was unpacked", a
   }
 })
 
-it('says which files a server lacks that comes without its system tables', { tags: 'quick' }, async () => {
+it('private server: says which files a server lacks that comes without its system tables', {
+  tags: 'quick',
+}, async () => {
   const directory = await temporaryDirectory()
   const program = {
     kind: 'mariadb' as const,
@@ -46,7 +48,7 @@ it('says which files a server lacks that comes without its system tables', { tag
   )
 })
 
-it('ends a fetch that is interrupted, and leaves nothing half done', async () => {
+it('private server: ends a fetch that is interrupted, and leaves nothing half done', async () => {
   const directory = await temporaryDirectory()
   const interruption = new AbortController()
   const fetching = fetchServer(join(directory, 'server'), interruption.signal)

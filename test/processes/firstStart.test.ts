@@ -7,7 +7,7 @@ import { expect, it } from 'vitest'
 import { privateServer } from '../support/database/privateServer.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
-it('says that it compiles before it does', async () => {
+it('first start: says that it compiles before it does', async () => {
   const { scripts } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'))
   const folder = await temporaryDirectory()
   for (const compiler of ['npm', 'tsc']) {
@@ -17,7 +17,7 @@ it('says that it compiles before it does', async () => {
   expect(stdout).toMatch(/^Compiling Nth\. .*\n\(it compiles\)\n$/)
 })
 
-it('says that it makes a database before it does, and only where there is none', async () => {
+it('first start: says that it makes a database before it does, and only where there is none', async () => {
   const directory = await temporaryDirectory()
   const said: { line: string; files: string[] }[] = []
   const say = (line: string) => said.push({ line, files: readdirSync(directory) })

@@ -34,7 +34,7 @@ it.each<[string, [Output, Output], string]>([
   ['the log', ['pipe', 'full'], '1'],
   ['the log of workers', ['pipe', 'full'], '2'],
   ['what it prints', ['full', 'pipe'], '1'],
-])('serves on when %s can not be written', async (_, outputs, workers) => {
+])('full output: serves on when %s can not be written', async (_, outputs, workers) => {
   const port = await freePort()
   const { child, closed } = await start(['start'], outputs, { PORT: String(port), WORKERS: workers })
   onTestFinished(async () => {
@@ -54,7 +54,7 @@ it.each<[string, [Output, Output], string]>([
 })
 
 it.each([[['--help']], [['check']], [['keys', 'create', '--label', 'x', '--allow', 'READ']], [['export']]])(
-  'says in one line that the output of %j could not be written',
+  'full output: says in one line that the output of %j could not be written',
   async (args) => {
     const { closed, errors } = await start(args, ['full', 'pipe'])
     expect(await closed).toEqual([1, null])
@@ -65,7 +65,9 @@ it.each([[['--help']], [['check']], [['keys', 'create', '--label', 'x', '--allow
   },
 )
 
-it('moves all numbers on although nobody reads what it prints', { tags: 'quick' }, async () => {
+it('nth restore --advance: moves all numbers on although nobody reads what it prints', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   for (const n of upTo(40)) {

@@ -7,14 +7,11 @@ import { SILENT } from '../../src/operations/log.ts'
 import { version } from '../../src/operations/process.ts'
 import type { Nth } from '../../src/repository/nth.ts'
 import { startProtected } from '../support/client/keys.ts'
-import { freshDatabase, query, urlOf } from '../support/database/database.ts'
-import { privateServer } from '../support/database/privateServer.ts'
-import { openSwitchboard } from '../support/database/switchboard.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { UNLIMITED } from '../support/server/front.ts'
 import { createGate } from '../support/server/gate.ts'
 import { openTestNth } from '../support/server/nth.ts'
-import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
-import { startService } from '../support/server/service.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 const increment = 'mutation { increment(name: "a") { value } }'
 
@@ -25,7 +22,7 @@ async function ask(url: string, path: string, options: RequestInit = {}) {
   return { status: response.status, ...rest, ...(error && { message: error.message }) }
 }
 
-it('says that it lives and is ready, to anyone', async () => {
+it('GET /health and /ready: say that it lives and is ready, to anyone', async () => {
   const { url } = await startProtected()
   const foreign = { headers: { origin: 'https://other.example', authorization: 'Bearer nth_wrong' } }
   for (const options of [{}, foreign]) {
@@ -54,7 +51,7 @@ async function openServer(nth: Nth) {
   return server
 }
 
-it('is not ready, but still counts, while it shuts down', async () => {
+it('GET /ready: is not ready, but still counts, while it shuts down', async () => {
   const { url, drain } = await openServer(openTestNth(await freshDatabase()))
   expect(await ask(url, '/ready')).toMatchObject({ status: 'ready' })
   drain()
@@ -71,7 +68,7 @@ it('is not ready, but still counts, while it shuts down', async () => {
   expect(counted).toMatchObject({ status: 200, data: { increment: { value: 1 } } })
 })
 
-it('ends each connection with its answer once it shuts down, so that the next request takes another one', async () => {
+it('shutdown: ends each connection with its answer, so that the next request takes another one', async () => {
   const gate = createGate()
   const { url, drain } = await openServer(gate.around(openTestNth(await freshDatabase())))
   const connectionOf = async (query: string) => {
@@ -90,40 +87,7 @@ it('ends each connection with its answer once it shuts down, so that the next re
   expect(await inFlight).toBe('close')
 })
 
-it('is not ready without its database, and again with it, without a request in between', async () => {
-  const database = await privateServer(await dataDirectory())
-  const switchboard = await openSwitchboard(database.target)
-  const { url } = await startService({ target: switchboard.target })
-  const { socketPath: _, ...nowhere } = database.target
-  switchboard.switchTo({ ...nowhere, host: '127.0.0.1', port: 1 })
-  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 503 })
-  expect(await ask(url, '/health')).toMatchObject({ status: 'ok' })
-  switchboard.switchTo(database.target)
-  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 'ready' })
-})
-
-it('is not ready once its database has refused a change, until that can be written again', async () => {
-  const database = await privateServer(await dataDirectory())
-  const root = { ...database.target, user: 'root' }
-  await query(
-    root,
-    "create user if not exists 'app'@'%'",
-    `grant all on ${database.target.database}.* to 'app'@'%'`,
-  )
-  const { url, send } = await startService({
-    target: { ...database.target, user: 'app' },
-    writeTimeoutMs: 500,
-  })
-  await send(increment)
-  await query(root, 'set global read_only = 1')
-  expect((await send(increment)).errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
-  expect((await send(increment)).errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
-  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 503 })
-  await query(root, 'set global read_only = 0')
-  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 'ready' })
-})
-
-it('fails its check of readiness for a while before it shuts down, with all workers', {
+it('NTH_DRAIN_DELAY_MS: is not ready for a while before it shuts down, with all workers', {
   tags: 'slow',
 }, async () => {
   const environment = {
@@ -141,7 +105,7 @@ it('fails its check of readiness for a while before it shuts down, with all work
   expect(performance.now() - began).toBeGreaterThan(3900)
 })
 
-it('gives up what keeps it from shutting down in time', async () => {
+it('NTH_SHUTDOWN_TIMEOUT_MS: gives up what keeps it from shutting down in time', async () => {
   const environment = { DATABASE_URL: urlOf(await freshDatabase()), NTH_SHUTDOWN_TIMEOUT_MS: '1000' }
   const { url, child, exited, errors } = await startNth(environment)
   // A request that never arrives as a whole.

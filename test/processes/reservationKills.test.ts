@@ -15,7 +15,9 @@ import { createRandom, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startNth } from '../support/server/nthProcess.ts'
 
-it('leaves no gap behind 40 callers whose server is killed again and again', { tags: 'slow' }, async () => {
+it('reserveInSequence: leaves no gap behind 40 callers whose server is killed again and again', {
+  tags: 'slow',
+}, async () => {
   const target = await freshDatabase()
   const DATABASE_URL = urlOf(target)
   let server = startNth({ DATABASE_URL })

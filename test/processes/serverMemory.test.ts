@@ -14,11 +14,14 @@ it.each([
   [2 * GB, 512, 64],
   [8 * GB, 2048, 256],
   [64 * GB, 4096, 512],
-])('gives the private server a quarter of %d bytes, within limits', (usable, memory, log) => {
-  expect([defaultMemoryMb(usable), logSizeMb(memory)]).toEqual([memory, log])
-})
+])(
+  'NTH_DATABASE_MEMORY_MB: gives the private server a quarter of %d bytes, within limits',
+  (usable, memory, log) => {
+    expect([defaultMemoryMb(usable), logSizeMb(memory)]).toEqual([memory, log])
+  },
+)
 
-it('uses the memory that it is given, and keeps its data when that changes, also after a crash', {
+it('NTH_DATABASE_MEMORY_MB: uses the memory that it is given, and keeps its data when that changes, also after a crash', {
   tags: 'slow',
 }, async () => {
   const directory = await dataDirectory()

@@ -54,7 +54,7 @@ async function server(): Promise<{ root: Target; app: Target }> {
 }
 
 it.each(FOREVER)(
-  'counts, lists and deletes right on a server that has everything else %s',
+  'session settings: counts, lists and deletes right on a server that has everything else %s',
   async (_, hostile) => {
     const { root, app } = await server()
     await query(root, ...hostile)
@@ -94,7 +94,7 @@ it.each(FOREVER)(
 )
 
 it.each(FOREVER)(
-  'reads and exports the same from a server that has everything else %s',
+  'session settings: reads and exports the same from a server that has everything else %s',
   async (_, hostile) => {
     const { root, app } = await server()
     await migrate(root)

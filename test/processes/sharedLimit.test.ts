@@ -4,7 +4,7 @@ import { upTo } from '../support/client/client.ts'
 import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { startNth } from '../support/server/nthProcess.ts'
 
-it('shares what an address may change among the workers of a server', async () => {
+it('NTH_ANONYMOUS_PER_MINUTE: shares what an address may change among the workers of a server', async () => {
   const nth = await startNth({
     DATABASE_URL: urlOf(await freshDatabase()),
     WORKERS: '2',

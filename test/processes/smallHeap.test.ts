@@ -60,7 +60,7 @@ const requests: Record<string, string> = {
   }),
 }
 
-it('survives the worst requests of up to 1 MB with a heap of 512 MB', async () => {
+it('small heap: survives the worst requests of up to 1 MB with a heap of 512 MB', async () => {
   const { lengthOf, ask } = await startSmall()
   for (const [what, body] of Object.entries(requests)) {
     expect([what, Buffer.byteLength(body) <= MB]).toEqual([what, true])
@@ -73,7 +73,7 @@ it('survives the worst requests of up to 1 MB with a heap of 512 MB', async () =
   }
 })
 
-it('survives many large requests at once with a heap of 512 MB, and does all or nothing of each', async () => {
+it('small heap: survives many large requests at once with a heap of 512 MB, and does all or nothing of each', async () => {
   const { lengthOf, ask } = await startSmall()
   const junk = Array.from({ length: 19_000 }, () => ({ ['x'.repeat(40)]: 1 }))
   const body = JSON.stringify({ query: 'mutation { increment(name: "c") { value } }', variables: { junk } })
@@ -84,7 +84,7 @@ it('survives many large requests at once with a heap of 512 MB, and does all or 
   expect((await ask('{ counter(name: "c") { value } }')).counter.value).toBe(done)
 })
 
-it('survives hundreds of pipelined requests with hundreds of fields each, with a heap of 512 MB', async () => {
+it('small heap: survives hundreds of pipelined requests with hundreds of fields each, with a heap of 512 MB', async () => {
   const { url, ask, target } = await startSmall()
   const body = JSON.stringify({
     query: `mutation { ${repeated(880, (index) => `a${index}:increment(name:"${index}"){value}`)} }`,

@@ -6,6 +6,7 @@ import { migrate } from '../../src/repository/migrate.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
+import { openOnce } from '../support/openOnce.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 import { exported, imported } from '../support/server/transfer.ts'
@@ -14,10 +15,20 @@ const PACKET = 65_536
 /** What else a packet has takes up to four bytes. */
 const LONGEST = PACKET - 8
 
-/** A server that takes only short statements, with the tables. */
-async function server(): Promise<Target> {
+let databases = 0
+
+/** A server that takes only short statements. */
+async function startServer(): Promise<Target> {
   const { target } = await privateServer(await temporaryDirectory())
   await query(target, `set global max_allowed_packet = ${PACKET}`)
+  return target
+}
+
+/** A database with the tables on that server, which is the same for all tests of this file. */
+async function server(): Promise<Target> {
+  const root = await openOnce(startServer)
+  const target = { ...root, database: `short${++databases}` }
+  await query(root, `create database ${target.database}`)
   await migrate(target)
   return target
 }
@@ -26,7 +37,7 @@ const longName = (index: number) => `${index}`.padStart(100, '0').padStart(191, 
 const NAMES = Array.from({ length: 500 }, (_, index) => longName(index))
 const KEYS = NAMES.map((name) => ({ namespace: 'n', name }))
 
-it('counts and reads many long names at once on a server that takes only short statements', async () => {
+it('max_allowed_packet: counts and reads many long names at once on a server that takes only short statements', async () => {
   const nth = openTestNth(await server())
   const { counters, sequences } = nth
   const first = await Promise.all(KEYS.map((key) => counters.incrementBy(key, 1)))
@@ -45,7 +56,7 @@ it('counts and reads many long names at once on a server that takes only short s
   expect(nth.faults).toEqual([])
 })
 
-it('refuses a request that is too large for such a server alone, and no other of the same flush', async () => {
+it('max_allowed_packet: refuses a request that is too large for such a server alone, and no other of the same flush', async () => {
   const nth = openTestNth(await server())
   const many = Array.from({ length: 1000 }, (_, index) => ({ name: `many ${index}`, delta: index + 1 }))
   const claim = (index: number) => ({ claim: claimOf('n', `key ${index}`, [index]) })
@@ -73,7 +84,7 @@ it('refuses a request that is too large for such a server alone, and no other of
   expect(nth.faults).toEqual([])
 })
 
-it('imports to such a server', async () => {
+it('max_allowed_packet: imports to such a server', async () => {
   const [before, after] = [await freshDatabase(), await server()]
   const { counters } = openTestNth(before)
   await Promise.all(KEYS.map((key, index) => counters.incrementBy(key, index)))
@@ -83,7 +94,7 @@ it('imports to such a server', async () => {
   expect(read.map(({ value }) => value)).toEqual(NAMES.map((_, index) => index))
 })
 
-it('sends the longest statement that the server takes, and no longer one', async () => {
+it('max_allowed_packet: sends the longest statement that the server takes, and no longer one', async () => {
   // Without a time limit, which would make it longer.
   const database = openTestDatabase(await server())
   const textOf = (length: number) =>

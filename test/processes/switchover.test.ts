@@ -1,6 +1,5 @@
 // @module-tag slow
 import { EventEmitter, once } from 'node:events'
-import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { ER } from '../../src/mysql/errors.ts'
 import { Hosts } from '../../src/mysql/hosts.ts'
@@ -12,6 +11,7 @@ import { startLoad } from '../support/client/load.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { privateServer } from '../support/database/privateServer.ts'
 import { startProxy } from '../support/database/proxy.ts'
+import { openOnce } from '../support/openOnce.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
@@ -42,7 +42,7 @@ async function switchable(errno: number, pattern = CHANGE) {
 }
 
 it.each(switchovers)(
-  'goes on with another server when the one before answers %s',
+  'switchover: goes on with another server when the one before answers %s',
   { tags: 'quick' },
   async (name) => {
     const { counters, namespaces, sequences, said, faults, switchOver } = await switchable(ER[name])
@@ -60,7 +60,7 @@ it.each(switchovers)(
   },
 )
 
-it('asks another server whether a COMMIT took effect that the previous one refused', {
+it('switchover: asks another server whether a COMMIT took effect that the previous one refused', {
   tags: 'quick',
 }, async () => {
   const { counters, said, switchOver } = await switchable(ER.OPTION_PREVENTS_STATEMENT, /;\ncommit$/)
@@ -70,7 +70,7 @@ it('asks another server whether a COMMIT took effect that the previous one refus
   expect(said).toEqual([])
 })
 
-it('uses no other connection of before a switchover, though it was answered after the first rejection', {
+it('switchover: uses no other connection of before a switchover, though it was answered after the first rejection', {
   tags: 'quick',
 }, async () => {
   const old = new Set<number>()
@@ -114,7 +114,7 @@ it('uses no other connection of before a switchover, though it was answered afte
   expect(rejections).toBe(1)
 })
 
-/** A server of its own, and a user that its `read_only` holds for, as it does not for those who may set it. */
+/** A server for these tests, and a user that its `read_only` holds for, as it does not for those who may set it. */
 async function ownServer() {
   const { target } = await privateServer(await temporaryDirectory())
   await migrate(target)
@@ -122,8 +122,8 @@ async function ownServer() {
   return { root: target, app: { ...target, user: 'app', password: 'old' } }
 }
 
-it('waits, or answers UNAVAILABLE, while its database is read-only, and says so once', async () => {
-  const { root, app } = await ownServer()
+it('switchover: waits, or answers UNAVAILABLE, while its database is read-only, and says so once', async () => {
+  const { root, app } = await openOnce(ownServer)
   const { counters, sequences, said, faults } = openTestNth(app, { timeoutMs: 2000 })
   await counters.incrementBy(key, 0)
   const load = startLoad(16, async () => (await counters.incrementBy(key, 1)).value)
@@ -153,51 +153,8 @@ it('waits, or answers UNAVAILABLE, while its database is read-only, and says so 
   if (doubtful.length === 0) expect(sorted(load.answered)).toEqual(upTo(value))
 })
 
-it('answers UNAVAILABLE while the server denies access, and says why', async () => {
-  const { root, app } = await ownServer()
-  const { counters, said, faults } = openTestNth(app, { timeoutMs: 2000 })
-  await counters.incrementBy(key, 1)
-  const kills = (await query(root, "select id from information_schema.processlist where user = 'app'")).map(
-    ({ id }) => `kill ${id}`,
-  )
-  await query(root, "alter user app@localhost identified by 'new'", ...kills)
-  const unavailable = { code: 'UNAVAILABLE', details: { retryAfterMs: 1000 } }
-  await Promise.all([
-    expect(counters.incrementBy(key, 1)).rejects.toMatchObject(unavailable),
-    expect(counters.read(key)).rejects.toMatchObject(unavailable),
-  ])
-  await query(root, "alter user app@localhost identified by 'old'")
-  await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 2 })
-  expect((await counters.read(key)).value).toBe(2)
-  expect(said).toEqual([
-    expect.stringMatching(/^Database unavailable: access denied \(Access denied/),
-    'Database available again.',
-  ])
-  expect(faults).toEqual([])
-})
-
-it('answers UNAVAILABLE while a limit on connections is reached', async () => {
-  const { root, app } = await ownServer()
-  await query(root, 'alter user app@localhost with max_user_connections 1')
-  const other = await createConnection(app)
-  const { counters, said, faults } = openTestNth(app, { timeoutMs: 2000 })
-  const unavailable = { code: 'UNAVAILABLE', details: { retryAfterMs: 1000 } }
-  await Promise.all([
-    expect(counters.incrementBy(key, 1)).rejects.toMatchObject(unavailable),
-    expect(counters.read(key)).rejects.toMatchObject(unavailable),
-  ])
-  await other.end()
-  await query(root, 'alter user app@localhost with max_user_connections 0')
-  await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 1 })
-  expect(said).toEqual([
-    expect.stringMatching(/^Database unavailable: .*max_user_connections/),
-    'Database available again.',
-  ])
-  expect(faults).toEqual([])
-})
-
-it('does not report connections beyond the limit while the open ones suffice', async () => {
-  const { root, app } = await ownServer()
+it('switchover: does not report connections beyond the limit while the open ones suffice', async () => {
+  const { root, app } = await openOnce(ownServer)
   await query(root, 'alter user app@localhost with max_user_connections 2')
   const { counters, said, faults } = openTestNth(app)
   const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
@@ -212,7 +169,8 @@ it('does not report connections beyond the limit while the open ones suffice', a
 const FULL = [ER.DISK_FULL, ER.RECORD_FILE_FULL, ER.ERROR_ON_WRITE, ER.WRITE]
 
 // Each waits for ten seconds without such an error.
-it('says once that a disk is full, and goes on when there is room', () => Promise.all(FULL.map(fillDisk)))
+it('switchover: says once that a disk is full, and goes on when there is room', () =>
+  Promise.all(FULL.map(fillDisk)))
 
 async function fillDisk(errno: number): Promise<void> {
   let isFull = false

@@ -33,7 +33,7 @@ async function serverOf(host: string): Promise<number> {
 
 const urlAt = (port: number, parameters: string) => `mysql://nth:secret@localhost:${port}/nth?${parameters}`
 
-it('verifies with ssl-ca that a server has a certificate of that authority for its name', async () => {
+it('ssl-ca: verifies that a server has a certificate of that authority for its name', async () => {
   const [right, wrong, other] = [
     await serverOf('localhost'),
     await serverOf('db.example'),

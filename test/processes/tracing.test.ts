@@ -91,7 +91,7 @@ function attributesOf({ attributes }: SentSpan): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 }
 
-it('makes spans of a request, its operation, the flush and the statements, below that of the caller', {
+it('tracing: makes spans of a request, its operation, the flush and the statements, below that of the caller', {
   tags: 'quick',
 }, async () => {
   const { nth, collector, end } = await startTraced()
@@ -131,7 +131,7 @@ it('makes spans of a request, its operation, the flush and the statements, below
   expect(collector.text()).toContain('"nth"')
 })
 
-it('links a flush to the callers that it serves, names errors, and follows reads and other methods', async () => {
+it('tracing: links a flush to the callers that it serves, names errors, and follows reads and other methods', async () => {
   const { nth, end } = await startTraced()
   const query = 'mutation { increment(name: "hot") { value } }'
   await nth.send(query)
@@ -178,7 +178,7 @@ it('links a flush to the callers that it serves, names errors, and follows reads
   )
 })
 
-it('makes spans in every worker, and only of what callers record', async () => {
+it('tracing: makes spans in every worker, and only of what callers record', async () => {
   const { nth, end } = await startTraced({ WORKERS: '2', OTEL_TRACES_SAMPLER: 'parentbased_always_off' })
   const query = 'mutation { increment(name: "hot") { value } }'
   await Promise.all(
@@ -191,7 +191,7 @@ it('makes spans in every worker, and only of what callers record', async () => {
   expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE]))
 })
 
-it('makes a flush part of the trace of the first caller that is sampled, with links to the others', async () => {
+it('tracing: makes a flush part of the trace of the first caller that is sampled, with links to the others', async () => {
   const { nth, end } = await startTraced({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' })
   const query = 'mutation { increment(name: "hot") { value } }'
   const sampled = new Set([150, 160, 170, 180])
@@ -211,7 +211,7 @@ it('makes a flush part of the trace of the first caller that is sampled, with li
   expect(reached.toSorted()).toEqual(operations.toSorted())
 })
 
-it('makes no spans of what a subscription reads later, nor of copies to the leaderboard', async () => {
+it('tracing: makes no spans of what a subscription reads later, nor of copies to the leaderboard', async () => {
   const { nth, end } = await startTraced({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' })
   await nth.ask('mutation { increment(name: "hot") { value } }')
   const stream = await subscribe(nth.url, 'subscription { counters(names: ["hot"]) { value } }', {
@@ -237,7 +237,7 @@ it('makes no spans of what a subscription reads later, nor of copies to the lead
   }
 })
 
-it('gives a request no status whose client went away before its answer', async () => {
+it('tracing: gives a request no status whose client went away before its answer', async () => {
   const { nth, end } = await startTraced({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' })
   const headers = { 'content-type': 'application/json', 'content-length': '100', ...traceparent() }
   const sent = request(`${nth.url}/graphql`, { method: 'POST', headers, agent: false })
@@ -252,7 +252,7 @@ it('gives a request no status whose client went away before its answer', async (
   expect(span && attributesOf(span)).not.toHaveProperty('http.response.status_code')
 })
 
-it('subscribes to nothing unless a provider is registered', { tags: 'quick' }, async () => {
+it('tracing: subscribes to nothing unless a provider is registered', { tags: 'quick' }, async () => {
   const service = await startService()
   await openTracing('0').close()
   await service.ask('mutation { increment(name: "a") { value } }')

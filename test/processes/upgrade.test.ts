@@ -91,7 +91,7 @@ async function invoice({ ask }: Fleet, turn: { count: number }): Promise<number>
   }
 }
 
-it('upgrades from the first release under load, and goes back to it, without a wrong number', async () => {
+it('upgrade: upgrades from the first release under load, and goes back to it, without a wrong number', async () => {
   const target = await freshDatabase({ migrated: false })
   const first = await compileFirstRelease()
   const fleet = createFleet({ DATABASE_URL: urlOf(target) })
@@ -166,7 +166,7 @@ it('upgrades from the first release under load, and goes back to it, without a w
   expect(await query(target, 'select distinct added_later from counter_value')).toEqual([{ added_later: 7 }])
 })
 
-it('has grants that count once per subject refused by the first release', async () => {
+it('upgrade: has grants that count once per subject refused by the first release', async () => {
   const environment = {
     DATABASE_URL: urlOf(await freshDatabase({ migrated: false })),
     NTH_ADMIN_KEY: ADMIN_KEY,

@@ -1,12 +1,20 @@
 // @module-tag slow
-import { availableParallelism } from 'node:os'
+import { readdir } from 'node:fs/promises'
 import { expect, it } from 'vitest'
-import { readConfig } from '../../src/config.ts'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
-import { connectionsAt, workersOf } from '../support/server/processes.ts'
-import { increment, openConnection, reach, startTwo } from '../support/server/workers.ts'
+import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
+import { connectionsAt, databaseOf, isAlive, workersOf } from '../support/server/processes.ts'
+import {
+  increment,
+  openConnection,
+  openRequest,
+  reach,
+  startTwo,
+  untilRefused,
+} from '../support/server/workers.ts'
+import { soon } from '../support/soon.ts'
 
-it('shares one port among workers, each of which serves, and issues exact numbers', {
+it('WORKERS: shares one port among workers, each of which serves, and issues exact numbers', {
   tags: 'quick',
 }, async () => {
   const nth = await startTwo()
@@ -19,7 +27,7 @@ it('shares one port among workers, each of which serves, and issues exact number
   for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(8)
 })
 
-it('replaces a worker that is killed under load, while the others serve on', async () => {
+it('WORKERS: replaces a worker that is killed under load, while the others serve on', async () => {
   const nth = await startTwo()
   const [victim = 0, other = 0] = await workersOf(nth)
   const answered: number[] = []
@@ -52,7 +60,7 @@ it('replaces a worker that is killed under load, while the others serve on', asy
   expect(value).toBeLessThanOrEqual(answered.length + lost)
 })
 
-it('leaves no caller waiting whose connection was on its way to a worker that froze and died', async () => {
+it('WORKERS: leaves no caller waiting whose connection was on its way to a worker that froze and died', async () => {
   const nth = await startTwo()
   const [victim = 0] = await workersOf(nth)
   process.kill(victim, 'SIGSTOP')
@@ -67,7 +75,7 @@ it('leaves no caller waiting whose connection was on its way to a worker that fr
   expect(await nth.exited).toBe(0)
 })
 
-it('listens on its port again also when all workers end at once', async () => {
+it('WORKERS: listens on its port again also when all workers end at once', async () => {
   const nth = await startTwo()
   for (const pid of await workersOf(nth)) process.kill(pid, 'SIGKILL')
   // Many, so that one is assigned to a worker that does not yet know that it listens.
@@ -75,7 +83,7 @@ it('listens on its port again also when all workers end at once', async () => {
   expect(await increment(nth)).toBe(1)
 })
 
-it('waits longer each time before it replaces workers that do not live', async () => {
+it('WORKERS: waits longer each time before it replaces workers that do not live', async () => {
   const nth = await startTwo()
   /** Kills the youngest worker, and returns how long its replacement is put off. */
   const killYoungest = async (): Promise<number> => {
@@ -98,14 +106,48 @@ it('waits longer each time before it replaces workers that do not live', async (
   expect(await killYoungest()).toBe(4 * second)
 })
 
-it('starts the given number of workers, or one for each core', { tags: 'quick' }, () => {
-  expect(readConfig({}).workers).toBe(1)
-  expect(readConfig({ WORKERS: '' }).workers).toBe(1)
-  expect(readConfig({ WORKERS: '64' }).workers).toBe(64)
-  expect(readConfig({ WORKERS: 'auto' }).workers).toBe(Math.min(availableParallelism(), 64))
-  for (const WORKERS of ['0', '65', '-1', '1.5', 'two', '1e1']) {
-    expect(() => readConfig({ WORKERS })).toThrow(
-      'WORKERS must be a number of processes from 1 to 64, or auto for one per core.',
-    )
+it('WORKERS: answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', async () => {
+  const directory = await dataDirectory()
+  const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
+  const workers = await workersOf(nth)
+  const database = await databaseOf(directory)
+  const finish = await soon('requests are taken on', Promise.all(upTo(16).map(() => openRequest(nth))))
+  for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(0)
+  const comers = upTo(16).map(() => untilRefused(nth))
+  for (const pid of [...workers, nth.child.pid ?? 0]) process.kill(pid, 'SIGINT')
+  // As npm hands it on.
+  nth.child.kill('SIGINT')
+  // Each of them is answered or refused at once, though the workers wait for the others.
+  await soon('comers are refused', Promise.all(comers))
+  const numbers = await soon('requests are answered', Promise.all(finish.map((send) => send())))
+  expect(sorted(numbers)).toEqual(upTo(16))
+  expect(await soon('it ends', nth.exited)).toBe(0)
+  expect(nth.output()).not.toContain('ended')
+  expect(await Promise.all([...workers, database].map(isAlive))).toEqual([false, false, false])
+  expect(await readdir(directory)).not.toContain('nth.lock')
+})
+
+it('WORKERS: ends at once, workers too, on a second signal', async () => {
+  const nth = await startTwo()
+  const workers = await workersOf(nth)
+  await openRequest(nth)
+  let code: unknown
+  nth.exited.then((value) => {
+    code = value
+  })
+  const terminate = () => {
+    nth.child.kill('SIGTERM')
+    return code
   }
+  await expect.poll(terminate, { interval: 100 }).toBe(1)
+  expect(await Promise.all(workers.map(isAlive))).toEqual([false, false])
+})
+
+it('WORKERS: leaves no process when the one that holds the workers is killed', async () => {
+  const directory = await dataDirectory()
+  const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
+  await increment(nth)
+  const pids = [...(await workersOf(nth)), await databaseOf(directory)]
+  nth.child.kill('SIGKILL')
+  await expect.poll(() => Promise.all(pids.map(isAlive))).toEqual([false, false, false])
 })

@@ -1,6 +1,7 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
 import { onFinished, openOnce } from '../openOnce.ts'
+import { type Service, startService } from '../server/service.ts'
 import { PATIENCE_MS } from '../soon.ts'
 import { findChromium } from './chromium.mjs'
 
@@ -11,11 +12,35 @@ export interface Window extends Page {
   complaints: string[]
 }
 
+/** `hasSockets`: whether pages may open WebSockets (default); otherwise they have streams of events. */
+type WindowOptions = BrowserContextOptions & { hasSockets?: boolean }
+
+interface Windows {
+  openWindow(url: string, options?: WindowOptions): Promise<Window>
+}
+
+/**
+ * Opens a page of a service of its own.
+ *
+ * @param path of the page, or `about:blank`
+ * @param first operations that run before it is opened
+ */
+export async function openPage(
+  path: string,
+  { first = [], ...options }: WindowOptions & { first?: string[] } = {},
+): Promise<Service & Windows & { window: Window }> {
+  const service = await startService()
+  for (const operation of first) await service.ask(operation)
+  const { openWindow } = await openBrowser()
+  return {
+    ...service,
+    openWindow,
+    window: await openWindow(path.startsWith('/') ? service.url + path : path, options),
+  }
+}
+
 /** Opens windows, closed when the test has finished. Each is a person of their own, with a storage of their own. */
-export async function openBrowser(): Promise<{
-  /** `hasSockets`: whether pages may open WebSockets (default); otherwise they have streams of events. */
-  openWindow(url: string, options?: BrowserContextOptions & { hasSockets?: boolean }): Promise<Window>
-}> {
+export async function openBrowser(): Promise<Windows> {
   const browser = await openOnce(launchChromium)
   return {
     async openWindow(url, { hasSockets = true, ...options } = {}) {

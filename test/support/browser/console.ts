@@ -1,9 +1,9 @@
 import type { Service } from '../server/service.ts'
 import type { Window } from './browser.ts'
 
-/** The address of a view of the console. */
-export function consoleUrl(url: string, parts: Record<string, string> = {}): string {
-  return `${url}/console?${new URLSearchParams(parts)}`
+/** The path of a view of the console. */
+export function consolePath(parts: Record<string, string> = {}): string {
+  return `/console?${new URLSearchParams(parts)}`
 }
 
 /** Opens what changes the counter or the sequence itself: its definition, and what can't be undone. */

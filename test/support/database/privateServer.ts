@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished } from 'vitest'
+import { expect } from 'vitest'
 import {
   initialise,
   openPrivateDatabase,
@@ -10,6 +10,7 @@ import {
 } from '../../../src/mysql/privateServer.ts'
 import type { ServerProgram } from '../../../src/mysql/serverProgram.ts'
 import { SILENT } from '../../../src/operations/log.ts'
+import { onFinished } from '../openOnce.ts'
 
 const PROGRAMS = join(import.meta.dirname, '../../../.nth/server')
 
@@ -27,7 +28,7 @@ export async function privateServer(
     notices: { ...SILENT, info: say },
     signal: new AbortController().signal,
   })
-  onTestFinished(database.close)
+  onFinished(database.close)
   return database
 }
 
@@ -63,7 +64,7 @@ export async function privateServerWith(
     notices: SILENT,
     signal,
   })
-  onTestFinished(server.close)
+  onFinished(server.close)
   return server.target
 }
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { vi } from 'vitest'
 import type { Target } from '../../../src/mysql/settings.ts'
 import { urlOf } from '../database/database.ts'
 import { temporaryDirectory } from './nthProcess.ts'
@@ -18,14 +19,23 @@ export interface Ended {
 }
 
 /** Starts the built command on a database. */
-export function startCommand(
-  target: Target,
-  args: string[],
-  environment: Record<string, string> = {},
+export function startCommand(target: Target, args: string[], environment: Record<string, string> = {}) {
+  return spawnCommand(args, { DATABASE_URL: urlOf(target), ...environment })
+}
+
+function spawnCommand(
+  args: readonly string[],
+  environment: Record<string, string>,
+  directory = ROOT,
 ): { child: ChildProcess; ended: Promise<Ended> } {
   const child = spawn(process.execPath, ['dist/bundle/main.js', ...args], {
-    cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: urlOf(target), ...environment },
+    cwd: directory,
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      NTH_DATABASE_MEMORY_MB: '128',
+      ...environment,
+    },
   })
   const parts = { output: [] as Buffer[], errors: [] as Buffer[] }
   child.stdout.on('data', (chunk) => parts.output.push(chunk))
@@ -46,11 +56,44 @@ export function startCommand(
 }
 
 /** Runs the built command on a database, with a text as its standard input. */
-export function runCommand(target: Target, args: string[], input: string | Buffer = ''): Promise<Ended> {
-  const { child, ended } = startCommand(target, args)
+export function runCommand(
+  target: Target,
+  args: string[],
+  input: string | Buffer = '',
+  environment?: Record<string, string>,
+): Promise<Ended> {
+  const { child, ended } = startCommand(target, args, environment)
   child.stdin?.on('error', () => undefined)
   child.stdin?.end(input)
   return ended
+}
+
+/** Runs the built command with some variables, as it was built in a directory. */
+export function runNth(
+  args: readonly string[],
+  environment: Record<string, string> = {},
+  directory?: string,
+): Promise<Ended> {
+  const { child, ended } = spawnCommand(args, environment, directory)
+  child.stdin?.end()
+  return ended
+}
+
+/** Runs a command in this process, which takes a tenth of the time of another one, and returns why it fails. */
+export async function failureOf(
+  run: (args: string[]) => Promise<void>,
+  args: readonly string[],
+  target?: Target,
+): Promise<string> {
+  vi.stubEnv('DATABASE_URL', target ? urlOf(target) : 'mysql://nobody@127.0.0.1:1/nth')
+  try {
+    await run([...args])
+  } catch (error) {
+    return (error as Error).message
+  } finally {
+    vi.unstubAllEnvs()
+  }
+  throw new Error(`${args.join(' ')} did not fail`)
 }
 
 /** Exports a database. */
