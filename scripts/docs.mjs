@@ -12,20 +12,33 @@ const TARGET = new URL('dist/docs/', ROOT)
 /** The page that lists all others, in groups and in their order. */
 const INDEX = 'docs/README.md'
 
-const index = await readFile(new URL(INDEX, ROOT), 'utf8')
-const groups = groupsOf(index)
-const pages = groups.flatMap(({ pages }) => pages)
-const addresses = new Map([[INDEX, '/docs/'], ...pages.map(({ file, address }) => [file, address])])
-const files = [{ file: INDEX, title: 'Documentation', address: '/docs/' }, ...pages]
+/** The page that lists those of its folder, which stand below it. */
+const REFERENCE = 'docs/reference/README.md'
 
-/** The groups of the index, each with the pages that it lists. */
-function groupsOf(text) {
+const index = await readFile(new URL(INDEX, ROOT), 'utf8')
+const groups = groupsOf(index, INDEX)
+const pages = groups.flatMap(({ pages }) => pages)
+const reference = pages.find(({ file }) => file === REFERENCE)
+const below = groupsOf(await readFile(new URL(REFERENCE, ROOT), 'utf8'), REFERENCE).flatMap(
+  ({ pages }) => pages,
+)
+const first = { file: INDEX, title: 'Documentation', address: '/docs/' }
+/** The pages that follow one another. */
+const orders = [
+  [first, ...pages],
+  [reference, ...below],
+]
+const files = [first, ...pages, ...below]
+const addresses = new Map(files.map(({ file, address }) => [file, address]))
+
+/** The groups of an index, each with the pages that it lists. */
+function groupsOf(text, index) {
   const groups = []
   for (const token of lexer(text)) {
     if (token.type === 'heading' && token.depth === 2) groups.push({ title: token.text, pages: [] })
     const links = token.type === 'list' ? token.items.map(({ tokens }) => tokens[0].tokens[0]) : []
     for (const { href, text: title } of links) {
-      const file = posix.join(posix.dirname(INDEX), href)
+      const file = posix.join(posix.dirname(index), href)
       // Files beside `docs` are served below /docs/, too.
       const name = file.replace(/^docs\//, '').replace(/(\/README)?\.md$/, '')
       groups.at(-1).pages.push({ file, title, address: `/docs/${name.toLowerCase()}` })
@@ -111,7 +124,8 @@ const SEARCH = `<div class="search" role="search">
 
 /** The head and the main part of a page, which the server frames like all others. */
 function pageOf({ file, title }, html, sections) {
-  const position = files.findIndex((page) => page.file === file)
+  const pages = orders.find((pages) => pages.some((page) => page.file === file))
+  const position = pages.findIndex((page) => page.file === file)
   return `<title>${escaped(title)} · Nth</title>
 <link rel="stylesheet" href="/docs.css">
 <script type="module" src="/docs.js"></script>
@@ -121,8 +135,8 @@ ${file === INDEX ? '' : '<div class="to-pages"><a href="#pages">All pages, and t
 <article>
 ${html}
 <nav class="line ends" aria-label="Neighbours">
-${neighbour('prev', 'Previous', files[position - 1])}
-${neighbour('next', 'Next', files[position + 1])}
+${neighbour('prev', 'Previous', pages[position - 1])}
+${neighbour('next', 'Next', pages[position + 1])}
 </nav>
 <p class="hint"><a href="/${file}">This page as Markdown</a></p>
 </article>
@@ -152,6 +166,14 @@ function plain(html) {
     .trim()
 }
 
+/** A page of the reference is found as one, by what it does and its arguments: the rest is that of other pages, too. */
+function foundAsOne(html, { title, address }) {
+  const [text] = html.replace(/<h1.*?<\/h1>/, '').split('<h2 id="result"')
+  return { address, page: title, heading: title, text: plain(text) }
+}
+
+const CURRENT = ' aria-current="page"'
+
 /** Links to all pages, and to the sections of this one. */
 function navigation(file, sections) {
   const lists = groups.map((group) => groupHtml(group, file, sections))
@@ -159,13 +181,19 @@ function navigation(file, sections) {
 }
 
 function groupHtml({ title, pages }, file, sections) {
+  const links = sections.map(({ id, html }) => `<li><a href="#${id}">${html}</a></li>`)
+  const inside = links.length > 0 ? `\n<ul>\n${links.join('\n')}\n</ul>` : ''
   const items = pages.map((page) => {
+    const child = page === reference && below.find((child) => child.file === file)
+    if (child) return `<li>${linkTo(page)}\n<ul>\n<li>${linkTo(child, CURRENT)}${inside}</li>\n</ul></li>`
     const isHere = page.file === file
-    const links = sections.map(({ id, html }) => `<li><a href="#${id}">${html}</a></li>`)
-    const inside = isHere && links.length > 0 ? `\n<ul>\n${links.join('\n')}\n</ul>` : ''
-    return `<li><a href="${page.address}"${isHere ? ' aria-current="page"' : ''}>${escaped(page.title)}</a>${inside}</li>`
+    return `<li>${linkTo(page, isHere ? CURRENT : '')}${isHere ? inside : ''}</li>`
   })
   return `<h2>${escaped(title)}</h2>\n<ul>\n${items.join('\n')}\n</ul>`
+}
+
+function linkTo({ address, title }, attributes = '') {
+  return `<a href="${address}"${attributes}>${escaped(title)}</a>`
 }
 
 function neighbour(rel, label, page) {
@@ -178,17 +206,18 @@ function escaped(text) {
 }
 
 await rm(TARGET, { recursive: true, force: true })
-await mkdir(TARGET, { recursive: true })
+await mkdir(new URL('reference/', TARGET), { recursive: true })
 const found = await Promise.all(
   files.map(async (page) => {
     const { file, address } = page
     const text = file === INDEX ? index : await readFile(new URL(file, ROOT), 'utf8')
     const renderer = new PageRenderer(file)
     const html = parse(text, { renderer })
-    const name = posix.basename(address === '/docs/' ? '/index' : address)
+    const name = posix.relative('/docs', address) || 'index'
     await writeFile(new URL(`${name}.html`, TARGET), pageOf(page, html, renderer.sections))
     // What the index says is said by the pages themselves.
-    return file === INDEX ? [] : foundIn(html, page)
+    if (file === INDEX || file === REFERENCE) return []
+    return below.includes(page) && !file.endsWith('/types.md') ? foundAsOne(html, page) : foundIn(html, page)
   }),
 )
 

@@ -11,12 +11,12 @@ import { parseArgs } from 'node:util'
 
 const HELP = `Counts the function calls of some operations, and finds the files of Nth's functions that they execute. Fails if an
 operation makes over 3 % more calls than test/calls.json has, if an increment executes more files than it may, or
-functions of what it doesn't need, or if docs/architecture.md shows other files.
+functions of what it doesn't need, or if CONTRIBUTING.md shows other files.
 
   npm run check:calls -- [options]
 
   --trace          print the functions of each file
-  --record         lower the recorded numbers to the measured ones, and write the files to docs/architecture.md
+  --record         lower the recorded numbers to the measured ones, and write the files to CONTRIBUTING.md
   --why <reason>   with --record: raise the numbers that are exceeded, and record the reason
   --help           this text`
 
@@ -33,7 +33,7 @@ const MAX_FOLDERS = 7
 const NEEDLESS = /sequence|reservation|histor|slot/i
 
 const RECORD = new URL('calls.json', import.meta.url)
-const DOCS = new URL('../docs/architecture.md', import.meta.url)
+const DOCS = new URL('../CONTRIBUTING.md', import.meta.url)
 /** In the docs, the table of files is between these lines. */
 const [BEGIN, END] = [
   '<!-- npm run check:calls -- --record writes this table -->\n',
@@ -105,21 +105,18 @@ function faultsOf(files) {
 
 /** Compares the table in the docs with what was measured, or writes it. */
 async function faultsOfDocs(operations, isRecording) {
-  const columns = Object.entries(operations).filter(([, { isRequest }]) => isRequest)
-  const filesOf = ([, { files }]) => [...files.keys()]
-  const folders = [...new Set(columns.flatMap(filesOf).map(posix.dirname))].sort()
+  const requests = Object.values(operations).filter(({ isRequest }) => isRequest)
+  const [first, ...others] = requests.map(({ files }) => new Set(files.keys()))
+  // A file stands in the first column whose operations execute it.
+  const more = others.flatMap((files) => [...files]).filter((file) => !first.has(file))
+  const columns = [[...first], [...new Set(more)]]
+  const folders = [...new Set(columns.flat().map(posix.dirname))].sort()
   const rows = folders.map((folder) => {
-    const namesOf = (column) =>
-      filesOf(column)
-        .filter((file) => posix.dirname(file) === folder)
-        .map((file) => posix.basename(file, '.ts'))
-    return `| \`${folder}\` | ${columns.map((column) => namesOf(column).sort().join(', ')).join(' | ')} |`
+    const namesOf = (files) =>
+      files.filter((file) => posix.dirname(file) === folder).map((file) => posix.basename(file, '.ts'))
+    return `| \`${folder}\` | ${columns.map((files) => namesOf(files).sort().join(', ')).join(' | ')} |`
   })
-  const table = [
-    `| Files of | ${columns.map(([operation]) => `\`${operation}\``).join(' | ')} |`,
-    `|---|${'---|'.repeat(columns.length)}`,
-    ...rows,
-  ].join('\n')
+  const table = ['| Folder | `increment` | The others also |', '|---|---|---|', ...rows].join('\n')
   const docs = await readFile(DOCS, 'utf8')
   const [before, rest = ''] = docs.split(BEGIN)
   const [shown = '', after = ''] = rest.split(END)
@@ -131,7 +128,7 @@ async function faultsOfDocs(operations, isRecording) {
       return `${folder}: ${[...names].sort()}`
     })
   if (isRecording || namesIn(shown).join() === namesIn(table).join()) return []
-  return ['docs/architecture.md shows other files than those that are executed: --record writes them.']
+  return ['CONTRIBUTING.md shows other files than those that are executed: --record writes them.']
 }
 
 async function measureAll() {

@@ -22,7 +22,7 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
   NTH_ANONYMOUS              what callers without a key may do, such as READ,ADD (on loopback everything)
   NTH_ALLOWED_ORIGINS        origins allowed to call without a key, separated by commas, or * (none)
   NTH_ANONYMOUS_PER_MINUTE   maximum changes a minute from an address without a key (unlimited)
-  NTH_BROWSER_PER_MINUTE     the same with a page key that has no limit of its own (300)
+  NTH_BROWSER_PER_MINUTE     the same for each key for pages without a limit of its own (300)
   NTH_MAX_CONNECTIONS_PER_ADDRESS  maximum connections from an address (1000)
   NTH_MAX_STREAMS_PER_CLIENT  maximum streams and WebSockets of a key from an address (100)
   NTH_DOCUMENTS              trusted: only keys with ADMIN may run other than trusted documents (any)

@@ -364,4 +364,4 @@ function causeOf(error: unknown): unknown {
   return error instanceof FailedStatement ? error.cause : error
 }
 
-const FULL = 'The total of a current period would leave the safe integer range; nothing was changed.'
+export const FULL = 'The total of a current period would leave the safe integer range; nothing was changed.'

@@ -90,7 +90,7 @@ builder.objectField(Counter, 'changeOf', (t) =>
     nullable: true,
     extensions: { right: onSubject('ADD', ({ parent }) => parent) },
     description:
-      'What a repeated call of a subject would return now: its number. Null if it has not counted. A key for pages needs `onceOnly` for this, and reads only what pages counted. Not available in subscriptions.',
+      'The result of the first call of this subject. Null if it has not counted. A key for pages needs `onceOnly` for this, and reads only what pages counted. Not available in subscriptions.',
     args: { subject: requiredSubject('Who counted.') },
     async resolve(counter, { subject }, context, info) {
       await chargeSubject(context, info)
@@ -181,7 +181,7 @@ builder.mutationFields((t) => ({
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
-    extensions: { right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE') },
+    extensions: { right: toAdd('the name, for 1 to `maxDelta` in one request. Other amounts need WRITE') },
     description: 'Adds any number, which may be negative or 0.',
     args: {
       name,
@@ -194,7 +194,7 @@ builder.mutationFields((t) => ({
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
-    extensions: { right: toAdd('each name and delta, as in `incrementBy`') },
+    extensions: { right: toAdd('each name, for 1 to `maxDelta` in one request. Other amounts need WRITE') },
     description: 'Makes 1 to 1 000 additions, all or none, and returns their results in the same order.',
     args: {
       changes: t.arg({

@@ -16,32 +16,32 @@ import { errorOf } from '../rules/errors.ts'
 import { costOfText, fieldCount, fieldsIn, fragmentsOf, responseName, selectionDepth } from './selections.ts'
 
 /** Maximum tokens of a document: 600 fields with arguments. Some rules take time in proportion to its square. */
-const MAX_TOKENS = 10_000
+export const MAX_TOKENS = 10_000
 
 /** Maximum lines. graphql-js counts them again to locate each error: ten errors after 450 000 lines took 0.4 s. */
-const MAX_LINES = 10_000
+export const MAX_LINES = 10_000
 
 /** Maximum operations and fragments: each fragment is compared with each other one for conflicting fields. */
-const MAX_DEFINITIONS = 200
+export const MAX_DEFINITIONS = 200
 
 /** Maximum uses of a response name in a selection: each is compared with each other one. */
-const MAX_REPEATS = 50
+export const MAX_REPEATS = 50
 const REPEATED = 'The document selects the same field too many times.'
 
 /** Maximum reported errors of a document. Each is located by a search from the start. */
 const MAX_ERRORS = 10
 
 /** Maximum fields in an operation, with fragments counted at each use. */
-const MAX_FIELDS = 10_000
+export const MAX_FIELDS = 10_000
 
 /** Maximum levels of fields and fragments. A response with thousands could not be serialized as JSON. */
-const MAX_DEPTH = 100
+export const MAX_DEPTH = 100
 
 /** Maximum length of an alias, in characters. A list repeats it for each item. */
-const MAX_ALIAS_LENGTH = 255
+export const MAX_ALIAS_LENGTH = 255
 
 /** Maximum values returned by introspection. Tools request 4 000 of this schema. */
-const MAX_SCHEMA_VALUES = 20_000
+export const MAX_SCHEMA_VALUES = 20_000
 const TOO_MUCH_SCHEMA = `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
 
 /** Parses a document unless it is too large. */

@@ -45,7 +45,7 @@ export class FieldError extends Error implements GraphQLError {
 }
 
 /** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
-const MAX_ERRORS_BELOW = 200
+export const MAX_ERRORS_BELOW = 200
 
 /**
  * Stands for each error beyond that limit: the items of a list may have thousands, which nobody gets to see. A nullable

@@ -162,13 +162,13 @@ async function keyOn(
 }
 
 const extensions = { check: checks.leaderboard, right: toSeeOthers }
-const MAX_NEIGHBORS = 50
+export const MAX_NEIGHBORS = 50
 
 builder.objectFields(Counter, (t) => ({
   place: t.int({
     nullable: true,
     description:
-      'The place by value in its namespace, or by period total, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. It may be about a second behind. Null if the counter is not on that leaderboard: it was never changed or defined, or nothing was added in the period, or the namespace has no such leaderboard, or not with all counters yet. Not in subscriptions.',
+      'The place by value in its namespace, or by period total, starting at 1. Counters with the same value share a place: 1, 2, 2, 4. It may be about a second behind. Null if the counter is not on that leaderboard: it was never changed or defined, or nothing was added in the period, or the namespace has no such leaderboard, or not with all counters yet. Not available in subscriptions.',
     args: chosen,
     extensions,
     async resolve(counter, args, context, info) {
@@ -183,7 +183,7 @@ builder.objectFields(Counter, (t) => ({
     type: [CounterEdge],
     nullable: true,
     description:
-      'The counters around this one on the leaderboard, in its order, with this one. Null if the counter is not on it. Not in subscriptions.',
+      'The counters around this one on the leaderboard, in its order, with this one. Null if the counter is not on it. Not available in subscriptions.',
     args: {
       above: neighborCount('above it'),
       below: neighborCount('below it'),

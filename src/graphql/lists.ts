@@ -13,7 +13,7 @@ import type { Context } from './context.ts'
 import type { Right } from './rights.ts'
 import { charge, chargeList, room } from './selections.ts'
 
-const DEFAULT_PAGE_SIZE = 50
+export const DEFAULT_PAGE_SIZE = 50
 
 /** Cost of a page besides its items, counted in items: each page is a statement of its own. */
 export const STATEMENT_COST = 50

@@ -137,7 +137,7 @@ builder.queryFields((t) => ({
   }),
   namespaces: t.connection(
     {
-      ...listedByName(on('READ', 'any name; it lists the namespaces of the grants')),
+      ...listedByName(on('READ', 'any name. It lists the namespaces of the grants')),
       type: Namespace,
       description: 'Returns the namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {

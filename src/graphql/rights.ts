@@ -25,12 +25,13 @@ import { countSelected } from './selections.ts'
 
 /**
  * The right that a field requires, as its extension `right`: all fields of operations have one, and those below them that
- * lead to something else. A test requires that no field lacks one, and another that `docs/security.md` shows them.
+ * lead to something else. A test requires that no field lacks one, and another that `docs/security.md` shows the scope of each
+ * mutation. `docs/reference` shows the whole right.
  */
 export interface Right {
   /** Undefined: none of its own, as its object was reached with a right. */
   scope: Scope | undefined
-  /** What the right must cover, for the documentation. */
+  /** What the right must cover, and what else is needed: ends a sentence of the documentation. */
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
   check?(context: Context, call: FieldCall): Subject | undefined | Promise<Verdict>
@@ -95,17 +96,17 @@ export const onNames: Right = {
 
 export const onIds: Right = {
   scope: 'READ',
-  covers: 'the names in each id',
+  covers: 'the names in each id, as in `node`',
   checkEach: (context, _, id) => checkId(context, id),
 }
 
-export const PREFIXED = 'all names with the prefix; without one, all of the namespace'
+export const PREFIXED = 'all names with the prefix. Without a prefix, these are all names of the namespace'
 
 /** A right to read any name in a namespace, or another one on it. */
 export function toReadIn(namespaceOf: (call: FieldCall) => string, other?: Scope): Right {
   return {
     scope: 'READ',
-    covers: `any name in the namespace${other ? `; or ${other}` : ''}`,
+    covers: `any name in the namespace${other ? `, or ${other}` : ''}`,
     check({ caller }, call) {
       const target = { namespace: namespaceOf(call) }
       if (!other || !isAllowed(caller, other, target)) assertAllowed(caller, 'READ', target)
@@ -115,7 +116,8 @@ export function toReadIn(namespaceOf: (call: FieldCall) => string, other?: Scope
 
 export const onId: Right = {
   scope: 'READ',
-  covers: 'the names in the id; for a reservation, its sequence; for a hold, HOLD',
+  covers:
+    'the names in the id, or on the sequence of a reservation. A hold needs HOLD on each of its counters',
   check: (context, { args }) => checkId(context, args.id),
 }
 
@@ -127,7 +129,7 @@ export function toAdd(covers: string): Right {
 /** A right to hold additions. */
 export const toHold: Right = {
   scope: 'HOLD',
-  covers: 'each name, and the sum of its deltas; beyond `maxDelta`, or below 1, WRITE',
+  covers: 'each name, for 1 to `maxDelta` in one request. Other amounts need WRITE',
   check: (context, { args }) => add(context, args, undefined, 'HOLD'),
 }
 
@@ -135,7 +137,7 @@ export const toHold: Right = {
 export const toConfirm: Right = {
   scope: 'ADD',
   covers:
-    'each name of the hold; other amounts beyond `maxDelta`, or below 1, WRITE; no key for pages; otherwise NOT_FOUND',
+    'each name of the hold. Otherwise, the error is NOT_FOUND. Amounts that are not held need WRITE if they are below 1 or above `maxDelta`. A key for pages may not confirm',
   async check(context, { args: { id, changes } }) {
     const { caller } = context
     if (caller.key?.origins)
@@ -155,7 +157,7 @@ export const toConfirm: Right = {
 
 export const onHold: Right = {
   scope: 'HOLD',
-  covers: 'each name of the hold; otherwise NOT_FOUND',
+  covers: 'each name of the hold. Otherwise, the error is NOT_FOUND',
   async check(context, { args: { id } }) {
     await heldBy(context, 'HOLD', id)
     return undefined
@@ -182,7 +184,7 @@ function ownsHold(caller: Caller, scope: Scope, { deltas }: Pick<Hold, 'deltas'>
 /** A right to add 1 to a counter, also for a subject. */
 export const toIncrement: Right = {
   scope: 'ADD',
-  covers: 'the name, and the subject',
+  covers: 'the name, for up to `maxDelta` in one request. With `onceOnly`, it needs a subject',
   check(context, { args: { namespace, name, subject: named } }) {
     const subject = subjectFor(context.caller, 'ADD', { namespace, name }, named)
     add(context, { namespace, name, delta: 1 }, subject)
@@ -214,7 +216,7 @@ function add(context: Context, args: Arguments, subject?: string, scope: 'ADD' |
 
 export const toNumber: Right = {
   scope: 'NUMBER',
-  covers: 'the name, `count`, and the subject',
+  covers: 'the name, for 1 to `maxCount` numbers. With `onceOnly`, it needs a subject',
   check({ caller }, { args: { namespace, name, count, subject: named } }) {
     const subject = subjectFor(caller, 'NUMBER', { namespace, name }, named)
     const limit = limitFor(caller, 'NUMBER', { namespace, name }, subject)
@@ -227,7 +229,7 @@ export const toNumber: Right = {
 export function onSubject(scope: CountingScope, targetOf: (call: FieldCall) => GrantTarget): Right {
   return {
     scope,
-    covers: 'the name, and the subject; with a key for pages, `onceOnly`',
+    covers: 'the name. A key for pages needs a grant with `onceOnly`',
     check({ caller }, call) {
       return { subject: countedSubjectFor(caller, scope, targetOf(call), call.args.subject) }
     },
@@ -245,7 +247,7 @@ export const onItsSequence: Right = {
 
 export const onReservation: Right = {
   scope: 'NUMBER',
-  covers: 'the name of its sequence; otherwise NOT_FOUND',
+  covers: 'the name of its sequence. Otherwise, the error is NOT_FOUND',
   async check(context, { args: { id } }) {
     assertAllowed(context.caller, 'NUMBER')
     // The resolver rejects an invalid one.

@@ -267,7 +267,7 @@ export async function chargedList<Items>(
 }
 
 /** Values of a bucket with up to three fields. */
-const VALUES_OF_A_BUCKET = 2
+export const VALUES_OF_A_BUCKET = 2
 const FIELDS_OF_A_BUCKET = 3
 /** Work of a read besides its buckets, in values. */
 const VALUES_OF_A_READ = 20

@@ -16,7 +16,7 @@ import { on, onItsSequence, onName, onReservation, onSubject, toNumber } from '.
 import { charge, chargeSubject, costOfText, countSelected, room } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
-const MAX_TTL_S = 86_400
+export const MAX_TTL_S = 86_400
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
 const VALUES_OF_A_TEXT = 4
@@ -77,7 +77,7 @@ builder.objectField(SequenceGroup, 'numbersOf', (t) =>
     nullable: true,
     extensions: { right: onSubject('NUMBER', ({ parent }) => sequenceOf(parent)) },
     description:
-      'What a repeated call of a subject would return now: its number. Null if it has none. A key for pages needs `onceOnly` for this, and reads only the numbers of pages. Not available in subscriptions.',
+      'The result of the first call of this subject. Null if it has no number. A key for pages needs `onceOnly` for this, and reads only the numbers of pages. Not available in subscriptions.',
     args: { subject: requiredSubject('Whose number.') },
     async resolve(key, { subject }, context, info) {
       await chargeSubject(context, info)

@@ -28,7 +28,7 @@ export interface AccessSettings {
   trustedProxies?: readonly string[]
   /** Maximum changes a minute from one address, without credentials; undefined: unlimited. */
   anonymousPerMinute?: number | undefined
-  /** Maximum changes a minute with a browser key that has no limit of its own. */
+  /** Maximum changes a minute with a key for pages that has no limit of its own. */
   browserPerMinute?: number
   tokens?: TokenSettings | undefined
 }

@@ -27,7 +27,7 @@ const MAX_AGE_S = 60
 const MAX_IMAGES = 500
 
 /** Maximum UTF-16 units of a text in an image. Each takes up to 11 pixels. */
-const MAX_SHOWN = 64
+export const MAX_SHOWN = 64
 
 const VARY = ['vary', 'Origin, Authorization']
 

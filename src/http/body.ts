@@ -14,7 +14,7 @@ export const MAX_UNAUTHORIZED_BYTES = 16_000
  * Maximum members and items in the JSON of a body, as parsing can't be interrupted: this many take up to 30 ms, and a
  * million bytes of small objects 100 (Node 20). The longest lists that the API accepts have 30 000.
  */
-const MAX_VALUES = 40_000
+export const MAX_VALUES = 40_000
 
 /** Heap that a byte of JSON may need, in bytes. Measured on Node 20: 21, in a list of empty objects. */
 export const HEAP_BYTES_A_BYTE = 24
@@ -23,7 +23,7 @@ export const HEAP_BYTES_A_BYTE = 24
 export const BYTES_A_CHUNK = 250
 
 /** What a body must bring at least on average, in bytes per second, once its grace is over. */
-const MIN_BYTES_A_SECOND = 1000
+export const MIN_BYTES_A_SECOND = 1000
 
 /** A charset that a body may not have: another than UTF-8 and its subset ASCII. */
 const OTHER_CHARSET = /;\s*charset\s*=(?!\s*"?(?:utf-?8|us-ascii)"?\s*(?:;|$))/i

@@ -36,9 +36,9 @@ export interface SocketOptions extends Pick<GraphqlHandler, 'subscribe'>, Pick<C
   initMs: number
 }
 
-const MAX_OPERATIONS = 200
+export const MAX_OPERATIONS = 200
 /** Maximum length of an operation's id, in characters: each of its messages has it. */
-const MAX_ID_LENGTH = 256
+export const MAX_ID_LENGTH = 256
 /** Memory of a WebSocket whose client has not said who it is, in bytes. Later it is charged as a stream. */
 const BYTES_A_SOCKET = 16_000
 /** Pause before another operation may be begun, in milliseconds. */

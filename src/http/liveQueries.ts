@@ -63,7 +63,7 @@ const BYTES_A_VARIABLE_CHARACTER = 8
 type Compiled = CompiledOperation | undefined
 
 /** Maximum names that the streams of a client watch, each counted for itself: half of what a process may watch. */
-const MAX_NAMES = 10_000
+export const MAX_NAMES = 10_000
 const RETRY_AFTER_MS = 10_000
 
 export type LiveQueries = ReturnType<typeof openLiveQueries>

@@ -94,8 +94,8 @@ export async function readPages() {
     const script = `<script type="module" src="/pages/${page}.js"></script>`
     return [path, framed(path, script + (await text(name)))] as const
   })
-  const docs = (await readdir(DOCS)).filter(isPage).map(async (name) => {
-    const path = name === 'index.html' ? '/docs' : `/docs/${basename(name, '.html')}`
+  const docs = (await readdir(DOCS, { recursive: true })).filter(isPage).map(async (name) => {
+    const path = name === 'index.html' ? '/docs' : `/docs/${name.replace(/\.html$/, '')}`
     return [path, framed('/docs/', await readFile(new URL(name, DOCS), 'utf8'))] as const
   })
   const pages = new Map(await Promise.all([...files, ...html, ...docs, ...(await graphiqlFiles())]))
@@ -153,7 +153,8 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
   const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(svg|ico)$/.test(name))
   const bundles = (await readdir(BUNDLES)).filter((name) => name.endsWith('.js'))
-  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => /\.(md|webp)$/.test(name))
+  const texts = await readdir(new URL('docs/', ROOT), { recursive: true })
+  const docs = texts.filter((name) => /\.(md|webp)$/.test(name))
   const within = (folder: URL, paths: string[]) =>
     paths.map((path): [string, URL] => [`/${path}`, new URL(path, folder)])
   return [

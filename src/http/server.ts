@@ -42,15 +42,15 @@ const IDLE_CHECK_MS = 20
 const KEEP_ALIVE_MS = 75_000
 
 /** Addresses of subscriptions may have 16 kB. */
-const MAX_HEADER_BYTES = 32_768
+export const MAX_HEADER_BYTES = 32_768
 
 /** Shares of the heap for requests in flight, for what streams keep, and for unread responses. */
-const REQUESTS_SHARE = 1 / 2
-const STREAMS_SHARE = 1 / 4
-const UNREAD_SHARE = 1 / 8
+export const REQUESTS_SHARE = 1 / 2
+export const STREAMS_SHARE = 1 / 4
+export const UNREAD_SHARE = 1 / 8
 
 /** Limits, unless others are set. */
-const LIMITS = {
+export const LIMITS = {
   /** Pause after which a stream gets a heartbeat. Proxies close connections after 30 to 60 s without data. */
   heartbeatMs: 12_000,
   /**

@@ -15,7 +15,7 @@ import { GraphqlSocket, type SocketOptions } from './graphqlSocket.ts'
 /** Why a request may not open a WebSocket; undefined: it may. */
 type Refuse = (request: IncomingMessage) => HttpError | undefined
 
-const MAX_FRAGMENTS = 256
+export const MAX_FRAGMENTS = 256
 /** Time for a client to answer that it closes, too. */
 const LINGER_MS = 1000
 

@@ -43,7 +43,7 @@ const RETRY_MS = 10_000
  */
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
-const MAX_LENGTH = 8_000
+export const MAX_LENGTH = 8_000
 /** Maximum length of an issuer's answer: a thousand keys. */
 const MAX_ANSWER_BYTES = 1_000_000
 /** The last one that a Date can hold. */

@@ -15,7 +15,7 @@ import {
 import { type Fault, faultAt } from '../rules/names.ts'
 
 /** Maximum items in all lists in the variables of one request. */
-const MAX_ITEMS = 10_000
+export const MAX_ITEMS = 10_000
 
 /** Maximum length of a message, which may contain a long value. */
 const MAX_MESSAGE_LENGTH = 300

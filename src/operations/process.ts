@@ -1,9 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 
-const { version: text } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+const { version: release } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+/** Written by a build in a clone; the package and the sources have none. */
+const commitFile = new URL('../commit.txt', import.meta.url)
 
-export const version: string = text
+/** Of the release, such as `0.3.0`, and in a build from a clone of its commit as well: `0.3.0+1a2b3c4`. */
+export const version: string = existsSync(commitFile)
+  ? `${release}+${readFileSync(commitFile, 'utf8').trim()}`
+  : release
 
 /**
  * Disables the pretenuring of V8: it allocates objects that it predicts to be long-lived in the old generation, where

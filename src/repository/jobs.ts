@@ -188,7 +188,7 @@ function executeAll(connection: PooledConnection, statements: readonly string[])
 }
 
 /** How long holds are kept after they have expired, or would have. */
-const HOLDS_KEPT_MS = 30 * DAY_MS
+export const HOLDS_KEPT_MS = 30 * DAY_MS
 /** Parts of holds that one transaction deletes at most: as many as a hold can have. */
 const PARTS = 1000
 
@@ -336,7 +336,7 @@ function deleteIn(context: JobContext, table: keyof typeof KEYS, condition: stri
 }
 
 /** Retention of released and expired reservations without a number of their own, in days. */
-const KEPT_DAYS = 30
+export const KEPT_DAYS = 30
 
 /**
  * Deletes the rows of deleted sequences, reservations that ended long ago without a number of their own, and the subjects

@@ -88,7 +88,7 @@ type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
 const KINDS = ['counter', 'sequenceGroup', 'reservation'] as const
 type BatchedKind = (typeof KINDS)[number]
 /** Maximum topics of a process. A leaderboard counts as many. */
-const MAX_TOPICS = 20_000
+export const MAX_TOPICS = 20_000
 /** Time from one read of a leaderboard to the next. */
 const LEADERBOARD_MS = 1000
 /** Maximum keys of one read. */

@@ -257,7 +257,7 @@ async function hasRow(connection: Connection, statement: string): Promise<boolea
 }
 
 /** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
-const MOST_GROUPS = 10_000
+export const MOST_GROUPS = 10_000
 
 /**
  * Makes a change of a definition conflict with flushes on other nodes of a cluster, where this node's locks have no

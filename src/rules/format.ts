@@ -13,9 +13,9 @@ type Part =
 
 type DateField = keyof typeof dateFields
 
-const MAX_FORMAT_LENGTH = 191
+export const MAX_FORMAT_LENGTH = 191
 /** Digits of the longest number. */
-const MAX_DIGITS = 16
+export const MAX_DIGITS = 16
 const GROUP = '{group}'
 
 /** Date fields, and how they are formatted. The length of each is fixed. */

@@ -23,7 +23,7 @@ export interface EarlierResults extends StoredResults {
   ageMs: number
 }
 
-const MAX_KEY_LENGTH = 255
+export const MAX_KEY_LENGTH = 255
 
 const PRINTABLE = /^[\x20-\x7e]*$/
 

@@ -1,7 +1,7 @@
 import { NthError } from './errors.ts'
 
 /** Maximum length of a name, in characters (Unicode code points). */
-const MAX_NAME_LENGTH = 191
+export const MAX_NAME_LENGTH = 191
 
 const CONTROL_CHARACTER = /\p{Cc}/u
 

@@ -50,8 +50,8 @@ export interface GrantTarget {
 export const ALL_NAMES: GrantTarget = { namespace: '', prefix: '' }
 
 export const MAX_GRANTS = 100
-const MAX_NAMES = 100
-const MAX_ORIGINS = 100
+export const MAX_NAMES = 100
+export const MAX_ORIGINS = 100
 
 /** A grant of scopes on every name. */
 export function grantOf(...granted: readonly Scope[]): Grant {
@@ -254,10 +254,10 @@ function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget, subject
 }
 
 /** What the subjects of pages are stored with, so that visitors don't reach what servers counted for the ids of users. */
-const PAGE_PREFIX = 'page:'
+export const PAGE_PREFIX = 'page:'
 
 /** Whoever can name a subject can count for it. A length is no secret: it only keeps pages from sending the ids of users. */
-const MIN_SUBJECT_LENGTH = 16
+export const MIN_SUBJECT_LENGTH = 16
 
 /** Whether a caller may count on a target, but only for a subject. */
 export function isOnceOnly(caller: Caller, scope: CountingScope, target: GrantTarget): boolean {

@@ -83,7 +83,7 @@ export function isDescending({ step }: SequenceDefinition): boolean {
 }
 
 /** Maximum skeletons of past formats. */
-const MAX_PAST_FORMATS = 100
+export const MAX_PAST_FORMATS = 100
 
 /**
  * A definition after a change; an error if it is invalid, or could issue a text again. These rules keep the texts of all

@@ -13,6 +13,7 @@ export interface NewDocument {
 }
 
 const SHA_256 = 'sha256:'
+export const MAX_DOCUMENT_ID_LENGTH = 255
 
 /** The ID of a document without the prefix that GraphQL over HTTP gives to a SHA-256. */
 export function plainDocumentId(id: string): string {
@@ -27,6 +28,8 @@ export function hashFault(id: string, text: string): string | undefined {
 
 /** Why a text is not the ID of a document, with or without that prefix; undefined: it is one. */
 export function documentIdFault(id: string): Fault | undefined {
-  if (/^[\x21-\x7e]{1,255}$/.test(plainDocumentId(id))) return undefined
-  return { message: 'must have 1 to 255 printable ASCII characters without spaces', limit: 255 }
+  const plain = plainDocumentId(id)
+  if (/^[\x21-\x7e]+$/.test(plain) && plain.length <= MAX_DOCUMENT_ID_LENGTH) return undefined
+  const message = `must have 1 to ${MAX_DOCUMENT_ID_LENGTH} printable ASCII characters without spaces`
+  return { message, limit: MAX_DOCUMENT_ID_LENGTH }
 }

@@ -48,6 +48,16 @@ it('docs pages: scrolls a wide table in itself, by keyboard too, and never the p
   expect(window.complaints).toEqual([])
 })
 
+it('docs pages: lists a page of the reference below its index, and leads to the next one', async () => {
+  const { url, window } = await openPage('/docs/reference')
+  await window.getByRole('article').getByRole('link', { name: 'increment', exact: true }).click()
+  const present = window.getByRole('navigation', { name: 'Documentation' }).locator('[aria-current=page]')
+  expect(await present.allTextContents()).toEqual(['increment'])
+  await window.getByRole('link', { name: /^Next/ }).click()
+  await window.waitForURL(`${url}/docs/reference/uncount`)
+  await expectAccessible(window)
+})
+
 it('docs pages: leads to the sections of a page, to its neighbours and to all pages', async () => {
   const { window } = await openPage('/docs/')
   await window.getByRole('article').getByRole('link', { name: 'Configuration' }).click()
@@ -122,6 +132,7 @@ it('docs pages: finds sections by keyboard, and loads the search only when someb
   expect(await first.first().locator('strong').textContent()).toBe('Limits')
   expect(await first.first().locator('p mark').first().textContent()).toMatch(/^rate$/i)
   await expectAccessible(window)
+  expect(await resultsOf(window).first().getAttribute('href')).toBe('/docs/errors#rate_limited')
   await window.keyboard.press('ArrowDown')
   await window.keyboard.press('ArrowDown')
   const second = await resultsOf(window).nth(1).getAttribute('href')
@@ -129,8 +140,8 @@ it('docs pages: finds sections by keyboard, and loads the search only when someb
   await window.keyboard.press('ArrowUp')
   await window.keyboard.press('ArrowUp')
   await window.keyboard.press('Enter')
-  await window.waitForURL(`${url}/docs/security#limits`)
-  const heading = window.getByRole('heading', { name: 'Limits', exact: true })
+  await window.waitForURL(`${url}/docs/errors#rate_limited`)
+  const heading = window.getByRole('heading', { name: 'RATE_LIMITED', exact: true })
   await expect.poll(async () => (await heading.boundingBox())?.y).toBeLessThan(800)
 
   // Parts of words, and this server's address.

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { gatewayTo } from '../../examples/gateway/gateway.js'
 import { startProtected } from '../support/client/keys.ts'
 
-it('numbers a buyer through a gateway, beside the fields of another service', async () => {
+it('gateway: numbers a buyer, beside the fields of another service', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ', 'ADD'], namespace: 'booksales' }])
   const schema = await gatewayTo(url, secret)

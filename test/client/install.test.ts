@@ -22,7 +22,7 @@ async function blocksOf(url: string): Promise<(start: string) => string> {
   }
 }
 
-it('installs the client in an empty folder as the page says, and the page’s own code counts', async () => {
+it('client.tgz: is installed in an empty folder as the page says, and the page’s own code counts', async () => {
   const { url, ask } = await startService()
   const block = await blocksOf(url)
   const cwd = await temporaryDirectory()

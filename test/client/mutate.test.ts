@@ -2,8 +2,15 @@ import { createClient, NthError } from 'nth-counters/client'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { startProtected } from '../support/client/keys.ts'
-import { startLossyLine } from '../support/client/lossyLine.ts'
-import { bought, clientWith, lost, refused, unavailable } from '../support/client/scriptedFetch.ts'
+import { startRelay } from '../support/client/relay.ts'
+import {
+  bought,
+  clientWith,
+  lost,
+  refused,
+  stopTimers,
+  unavailable,
+} from '../support/client/scriptedFetch.ts'
 import { createRandom, runSize } from '../support/random.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -24,27 +31,18 @@ async function failureOf(promise: Promise<unknown>): Promise<NthError> {
   return error
 }
 
-/** Lets timers run when a test says so, and has pauses be their longest. */
-function stopTheClock() {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] })
-  vi.spyOn(Math, 'random').mockReturnValue(0.999_999)
-  onTestFinished(() => {
-    vi.useRealTimers()
-    vi.restoreAllMocks()
-  })
-}
-
-it('counts every call once, and returns its number, over a line that loses requests and answers', async () => {
+it('mutate: counts every call once, and returns its number, over a line that loses requests and answers', async () => {
   const { url, ask } = await startService()
-  // Of each call at most four, so that every one succeeds before the client gives up.
+  // Of each call at most two, so that every one succeeds before the client gives up.
   const random = createRandom()
   const lost = new Map<string | undefined, number>()
-  const line = await startLossyLine(url, (key) => {
+  const isLost = (key: string | undefined) => {
     const before = lost.get(key) ?? 0
-    if (before === 4 || random.fraction() > 0.3) return false
+    if (before === 2 || random.fraction() > 0.3) return false
     lost.set(key, before + 1)
     return true
-  })
+  }
+  const line = await startRelay(url, { isLost })
   const client = createClient({ url: `${line.url}/graphql`, retryMs: 300_000, timeoutMs: 300_000 })
   const calls = runSize(30, 60)
   const answers = await inParallel(20, calls, () => client.mutate<Bought>(INCREMENT, { name: 'c' }))
@@ -53,7 +51,7 @@ it('counts every call once, and returns its number, over a line that loses reque
   expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: calls } })
 })
 
-it('repeats a call with the same key, and creates another one for the next call', async () => {
+it('mutate: repeats a call with the same key, and creates another one for the next call', async () => {
   const { client, requests } = clientWith([
     lost(),
     unavailable(),
@@ -61,7 +59,7 @@ it('repeats a call with the same key, and creates another one for the next call'
     bought(1),
     bought(2),
   ])
-  stopTheClock()
+  stopTimers()
   const first = client.mutate(BUY)
   await vi.runAllTimersAsync()
   expect(await first).toEqual({ increment: { value: 1 } })
@@ -72,15 +70,8 @@ it('repeats a call with the same key, and creates another one for the next call'
   expect(keys[4]).not.toBe(keys[0])
 })
 
-it('does the same again when it is given the key of an earlier call', async () => {
-  const { url } = await startService()
-  const client = createClient({ url: `${url}/graphql` })
-  const buy = () => client.mutate(INCREMENT, { name: 'c' }, { idempotencyKey: 'mine' })
-  expect([await buy(), await buy()]).toEqual([{ increment: { value: 1 } }, { increment: { value: 1 } }])
-})
-
-it('waits longer after each attempt, by a random part, and gives up in time', async () => {
-  stopTheClock()
+it('mutate: waits longer after each attempt, by a random part, and gives up in time', async () => {
+  stopTimers()
   const { client, requests } = clientWith(Array.from({ length: 20 }, lost))
   const failure = failureOf(client.mutate(BUY))
   await vi.runAllTimersAsync()
@@ -110,8 +101,8 @@ it.each([
         headers: { 'retry-after': new Date(Date.now() + 4_900).toUTCString() },
       }),
   ],
-])('waits as long as the server asks for %s', async (_, answer) => {
-  stopTheClock()
+])('mutate: waits as long as the server asks for %s', async (_, answer) => {
+  stopTimers()
   const { client, requests } = clientWith([answer(), bought(1)])
   const result = client.mutate(BUY)
   await vi.runAllTimersAsync()
@@ -121,8 +112,8 @@ it.each([
   expect(waitedMs).toBeLessThan(5_000)
 })
 
-it('ends an attempt that nobody answers, and starts another one', async () => {
-  stopTheClock()
+it('mutate: ends an attempt that nobody answers, and starts another one', async () => {
+  stopTimers()
   const { client, requests } = clientWith(['silence', bought(1)])
   const result = client.mutate(BUY)
   await vi.advanceTimersByTimeAsync(11_900)
@@ -131,35 +122,24 @@ it('ends an attempt that nobody answers, and starts another one', async () => {
   expect(await result).toEqual({ increment: { value: 1 } })
 })
 
-it('says that the outcome is unknown where an answer was lost, and every retry was refused', async () => {
-  const { client, requests } = clientWith([lost(), unavailable({ retryAfterMs: 60_000 })])
-  expect(await failureOf(client.mutate(BUY))).toMatchObject({
-    code: 'NO_ANSWER',
-    isOutcomeUnknown: true,
-    retryable: true,
-  })
-  expect(requests).toHaveLength(2)
-})
-
-it.each(['UNAUTHENTICATED', 'FORBIDDEN', 'INTERNAL_SERVER_ERROR'])(
-  'says of %s after a lost answer that the outcome is unknown',
-  async (code) => {
-    const { client } = clientWith([lost(), refused(code)])
-    expect(await failureOf(client.mutate(BUY))).toMatchObject({ code, isOutcomeUnknown: true })
-    const { client: other } = clientWith([refused(code)])
-    expect(await failureOf(other.mutate(BUY))).toMatchObject({ code, isOutcomeUnknown: false })
+it.each<[string, () => Response, isOutcomeUnknown: boolean]>([
+  ['NO_ANSWER', () => unavailable({ retryAfterMs: 60_000 }), true],
+  ['UNAUTHENTICATED', () => refused('UNAUTHENTICATED'), true],
+  ['FORBIDDEN', () => refused('FORBIDDEN'), true],
+  ['INTERNAL_SERVER_ERROR', () => refused('INTERNAL_SERVER_ERROR'), true],
+  // It is about the change itself.
+  ['LIMIT_REACHED', () => refused('LIMIT_REACHED'), false],
+])(
+  'mutate: after a lost answer, %s says whether the outcome is unknown',
+  async (code, answer, isOutcomeUnknown) => {
+    const { client } = clientWith([lost(), answer()])
+    expect(await failureOf(client.mutate(BUY))).toMatchObject({ code, isOutcomeUnknown })
+    const { client: other } = clientWith([answer()])
+    expect(await failureOf(other.mutate(BUY))).toMatchObject({ isOutcomeUnknown: false })
   },
 )
 
-it('knows that a refusal of the change itself after a lost answer is its outcome', async () => {
-  const { client } = clientWith([lost(), refused('LIMIT_REACHED')])
-  expect(await failureOf(client.mutate(BUY))).toMatchObject({
-    code: 'LIMIT_REACHED',
-    isOutcomeUnknown: false,
-  })
-})
-
-it('throws a refusal at once, with its details', async () => {
+it('mutate: throws a refusal at once, with its details', async () => {
   const { url, ask } = await startService()
   await ask('mutation { defineCounter(name: "c", definition: { maxValue: 0 }) { maxValue } }')
   const send = vi.fn(fetch)
@@ -177,7 +157,7 @@ it('throws a refusal at once, with its details', async () => {
   expect(send).toHaveBeenCalledTimes(1)
 })
 
-it('sends no key where the options say so, and then repeats only what was certainly not applied', async () => {
+it('mutate: with idempotencyKey null, sends no key, and repeats only what was certainly not applied', async () => {
   const { client, requests } = clientWith([unavailable(), lost()])
   const error = await failureOf(
     client.mutate('mutation { deleteCounter(name: "c") }', {}, { idempotencyKey: null }),
@@ -186,7 +166,7 @@ it('sends no key where the options say so, and then repeats only what was certai
   expect(requests.map(({ headers }) => headers.has('idempotency-key'))).toEqual([false, false])
 })
 
-it('returns the data of a change after which something could not be read', async () => {
+it('mutate: returns the data of a change after which something could not be read', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['ADD'] }])
   const client = createClient({ url: `${url}/graphql`, key: secret })
@@ -195,7 +175,7 @@ it('returns the data of a change after which something could not be read', async
   })
 })
 
-it('asks for the key before each attempt', async () => {
+it('key: is asked for before each attempt', async () => {
   const keys = ['first', undefined, 'third']
   const key = vi.fn(async () => keys.shift())
   const { client, requests } = clientWith([lost(), lost(), bought(1)], {
@@ -211,8 +191,8 @@ it('asks for the key before each attempt', async () => {
   expect(requests.map(({ headers }) => headers.get('x-shop'))).toEqual(['north', 'north', 'north'])
 })
 
-it('repeats when the key could not be read, which leaves nothing open', async () => {
-  stopTheClock()
+it('key: leaves nothing open if it could not be read, which is repeated', async () => {
+  stopTimers()
   const key = vi.fn(async () => Promise.reject(new Error('The session is over.')))
   const { client, requests } = clientWith([], { key })
   const failure = failureOf(client.mutate(BUY))
@@ -226,7 +206,7 @@ it('repeats when the key could not be read, which leaves nothing open', async ()
   expect(requests).toEqual([])
 })
 
-it('takes no other server for Nth', async () => {
+it('mutate: does not take another server for Nth', async () => {
   const page = () =>
     new Response('<p>Not found</p>', { status: 404, headers: { 'content-type': 'text/html' } })
   const { client } = clientWith([page(), Response.json({ message: 'Not found' }, { status: 404 })])
@@ -238,8 +218,8 @@ it('takes no other server for Nth', async () => {
     })
 })
 
-it('repeats when a proxy answers, or an answer is broken off', async () => {
-  stopTheClock()
+it('mutate: repeats when a proxy answers, or an answer is broken off', async () => {
+  stopTimers()
   const part = new Response('{"data":{"incr', { headers: { 'content-type': 'application/json' } })
   const { client } = clientWith([new Response('<p>Bad gateway</p>', { status: 502 }), part, bought(1)])
   const result = client.mutate(BUY)
@@ -247,7 +227,7 @@ it('repeats when a proxy answers, or an answer is broken off', async () => {
   expect(await result).toEqual({ increment: { value: 1 } })
 })
 
-it('ends with the reason of its signal: before an attempt, while it waits for an answer, and in a pause', async () => {
+it('signal: ends a call with its reason: before an attempt, while it waits for an answer, and in a pause', async () => {
   const reason = new Error('The page is left.')
   const { client, requests } = clientWith([bought(1), 'silence', lost()])
   await expect(client.mutate(BUY, {}, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
@@ -288,7 +268,7 @@ it.each([
         })
     },
   ],
-])('repeats a remembered action until it has a result, and then does another: in %s', async (_, prepare) => {
+])('remember: repeats an action until it has a result, and then does another: in %s', async (_, prepare) => {
   prepare()
   const expired = () => refused('UNAUTHENTICATED')
   const { client, requests } = clientWith([lost(), expired(), expired(), bought(1), bought(2)])
@@ -308,7 +288,7 @@ it.each([
   expect(keys[4]).not.toBe(keys[0])
 })
 
-it('repeats a remembered action after a reload, at the same server only', async () => {
+it('remember: repeats an action after a reload, at the same server only', async () => {
   const { values } = stubStorage()
   const before = clientWith([lost(), refused('FORBIDDEN')])
   await failureOf(before.client.mutate(BUY, {}, { remember: 'buy' }))
@@ -320,7 +300,7 @@ it('repeats a remembered action after a reload, at the same server only', async 
   expect([...values]).toEqual([])
 })
 
-it('forgets an action that was refused, and keeps one that may succeed later', async () => {
+it('remember: forgets an action that was refused, and keeps one that may succeed later', async () => {
   const { client } = clientWith([refused('LIMIT_REACHED'), unavailable({ retryAfterMs: 60_000 })])
   await failureOf(client.mutate(BUY, {}, { remember: 'buy' }))
   expect(client.remembered('buy')).toBe(false)
@@ -328,7 +308,7 @@ it('forgets an action that was refused, and keeps one that may succeed later', a
   expect(client.remembered('buy')).toBe(true)
 })
 
-it('makes one change of two calls of a remembered action at once, such as of a double click', async () => {
+it('remember: makes one change of two calls at once, such as of a double click', async () => {
   const { url } = await startService()
   const client = createClient({ url: `${url}/graphql` })
   const buy = () => client.mutate(BUY, {}, { remember: 'buy' })
@@ -339,7 +319,7 @@ it('makes one change of two calls of a remembered action at once, such as of a d
   expect(await buy()).toEqual({ increment: { value: 2 } })
 })
 
-it('keeps an action that was begun while an earlier one of the same name was still being answered', async () => {
+it('remember: keeps an action that began while an earlier one of its name was being answered', async () => {
   let answerSecond: (response: Response) => void = () => undefined
   const answers = [
     Promise.resolve(bought(1)),

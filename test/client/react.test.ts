@@ -17,7 +17,7 @@ function rendered(options: CountOptions): Count | undefined {
   return count
 }
 
-it('shows the number that a server knows, or none, and connects nowhere there', () => {
+it('useCount: shows the number that a server knows, or none, and connects nowhere there', () => {
   const loading = { value: null, valueIn: null, mine: null, status: 'loading', error: null }
   expect(rendered({ name: 'c' })).toMatchObject(loading)
   expect(rendered({ name: 'c', initial: 0 })).toMatchObject({ ...loading, value: 0 })
@@ -25,7 +25,7 @@ it('shows the number that a server knows, or none, and connects nowhere there', 
   expectTypeOf<Count['mine']>().toEqualTypeOf<number | null>()
 })
 
-it('adds less than 1.5 kB to the client, of which it has no copy', async () => {
+it('react.js: adds less than 1.5 kB to the client, of which it has no copy', async () => {
   const file = await readFile(fileURLToPath(import.meta.resolve('nth-counters/react')), 'utf8')
   expect(gzipSync(file).length).toBeLessThan(1_500)
   const imports = [...file.matchAll(/from"([^"]+)"/g)].map(([, name]) => name)

@@ -1,10 +1,9 @@
-import { createServer, request as forward, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { createClient, type NthError } from 'nth-counters/client'
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { WebSocket } from 'ws'
 import { upTo } from '../support/client/client.ts'
 import { startProtected } from '../support/client/keys.ts'
+import { startRelay } from '../support/client/relay.ts'
 import { startFront } from '../support/server/front.ts'
 
 const WATCH = 'subscription ($names: [String!]!) { counters(names: $names) { id revision name value } }'
@@ -42,58 +41,10 @@ function watch(client: Pick<ReturnType<typeof createClient>, 'subscribe'>, name:
   return { ...subscription, values, errors, states, latest: () => values.at(-1) }
 }
 
-/** A proxy that counts what is open through it. `refuses`: whether it lets no WebSocket through. */
-async function startProxy(url: string, refuses = false) {
-  const { port: target } = new URL(url)
-  const open = { sockets: 0, streams: 0, mostStreams: 0, refused: 0 }
-  const server = createServer((request, response) => {
-    const { method, headers, url: path } = request
-    const sent = forward({ port: target, method, headers, path }, (answer: IncomingMessage) => {
-      response.writeHead(answer.statusCode ?? 0, answer.headers)
-      answer.pipe(response)
-    })
-    sent.on('error', () => response.destroy())
-    request.pipe(sent)
-    if (headers.accept !== 'text/event-stream') return
-    open.streams += 1
-    open.mostStreams = Math.max(open.mostStreams, open.streams)
-    response.on('close', () => {
-      open.streams -= 1
-      sent.destroy()
-    })
-  })
-  server.on('upgrade', (request, socket) => {
-    if (refuses) {
-      open.refused += 1
-      return void socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n')
-    }
-    open.sockets += 1
-    const sent = forward({ port: target, headers: request.headers, path: request.url })
-    sent.end()
-    sent.on('upgrade', (answer, upstream) => {
-      const lines = Object.entries(answer.headers).map(([name, value]) => `${name}: ${value}`)
-      socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`)
-      upstream.pipe(socket).pipe(upstream)
-      upstream.on('error', () => socket.destroy())
-    })
-    socket.on('error', () => sent.destroy())
-    socket.on('close', () => {
-      open.sockets -= 1
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  // It listens at a port.
-  return { open, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/graphql` }
-}
-
-it('has one connection for all subscriptions, which is closed after the last', async () => {
+it('WebSockets: one carries all subscriptions, and is closed after the last', async () => {
   const { url, ask } = await startFront()
-  const proxy = await startProxy(url)
-  const client = createClient({ url: proxy.url })
+  const proxy = await startRelay(url)
+  const client = createClient({ url: `${proxy.url}/graphql` })
   const live = upTo(30).map((index) => watch(client, `c${index}`))
   await expect.poll(() => live.map(({ latest }) => latest())).toEqual(Array(30).fill(0))
   expect(proxy.open).toMatchObject({ sockets: 1, mostStreams: 0 })
@@ -112,7 +63,7 @@ it('has one connection for all subscriptions, which is closed after the last', a
   expect([...live, again].flatMap(({ errors }) => errors)).toEqual([])
 })
 
-it('comes back after the server, with the newest numbers', async () => {
+it('WebSockets: one opens again after the server was away, with the newest numbers', async () => {
   const first = await startFront()
   const { port } = new URL(first.url)
   const live = watch(createClient({ url: `${first.url}/graphql` }), 'c')
@@ -124,11 +75,11 @@ it('comes back after the server, with the newest numbers', async () => {
   await expect.poll(live.latest).toBe(1)
 })
 
-it('reads from time to time where no WebSocket opens, at most two at once, and says so once', async () => {
+it('WebSockets: where none opens, values are read from time to time, at most two at once, with one warning', async () => {
   const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined)
   const { url, ask } = await startFront()
-  const proxy = await startProxy(url, true)
-  const client = createClient({ url: proxy.url })
+  const proxy = await startRelay(url, { refusesSockets: true })
+  const client = createClient({ url: `${proxy.url}/graphql` })
   const live = upTo(8).map((index) => watch(client, `c${index}`))
   await expect.poll(() => live.map(({ latest }) => latest())).toEqual(Array(8).fill(0))
   await ask('mutation { increment(name: "c3") { value } }')
@@ -139,11 +90,11 @@ it('reads from time to time where no WebSocket opens, at most two at once, and s
   // What has not changed is not passed on again.
   expect(live[0]?.values).toEqual([0])
   expect(warn.mock.calls).toEqual([[expect.stringContaining('no WebSocket opens')]])
-  expect(proxy.open.refused).toBe(1)
+  expect(proxy.refused()).toBe(1)
   expect(live.flatMap(({ errors }) => errors)).toEqual([])
 })
 
-it('reports what is refused, on the connection and of a subscription', async () => {
+it('WebSockets: what is refused is reported, on the connection and of a subscription', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], names: ['mine'] }])
   const denied = watch(createClient({ url: `${url}/graphql`, key: 'nth_wrong' }), 'c')
@@ -159,12 +110,12 @@ it('reports what is refused, on the connection and of a subscription', async () 
   expect(mine.states.at(-1)).toBe('open')
 })
 
-it('serves streams of other clients, too', async () => {
+it('WebSockets: streams of other clients use one, too', async () => {
   const { url, ask } = await startFront()
-  const proxy = await startProxy(url)
-  const client = createClient({ url: proxy.url })
+  const proxy = await startRelay(url)
+  const client = createClient({ url: `${proxy.url}/graphql` })
   const controller = new AbortController()
-  const response = await client.fetch(proxy.url, {
+  const response = await client.fetch(`${proxy.url}/graphql`, {
     method: 'POST',
     headers: { accept: 'text/event-stream', 'content-type': 'application/json' },
     body: JSON.stringify({ query: WATCH, variables: { names: ['c'] } }),
@@ -179,12 +130,12 @@ it('serves streams of other clients, too', async () => {
   await expect.poll(() => proxy.open.sockets).toBe(0)
 })
 
-it('opens another connection with another key, and leaves that of others as it is', async () => {
+it('WebSockets: another key opens another one, and leaves the first as it is', async () => {
   const { url, createKey } = await startProtected()
-  const proxy = await startProxy(url)
+  const proxy = await startRelay(url)
   const { secret } = await createKey([{ scopes: ['READ'] }])
   let key: string | undefined = secret
-  const client = createClient({ url: proxy.url, key: () => key })
+  const client = createClient({ url: `${proxy.url}/graphql`, key: () => key })
   const first = watch(client, 'a')
   await expect.poll(first.latest).toBe(0)
   key = undefined

@@ -8,7 +8,7 @@ import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
-import { startProxy } from '../support/database/proxy.ts'
+import { startProxy, TEXTS } from '../support/database/proxy.ts'
 import { collectTrips, type Trip } from '../support/database/trips.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -32,7 +32,6 @@ const tickets = { namespace: 'shop', sequence: 'tickets', group: '' }
 const invoices = { namespace: 'shop', sequence: 'invoices', group: '' }
 const claim = claimOf('shop', 'order 5', ['sales'])
 
-let reservation = { token: '' }
 let held: Hold | undefined
 
 /** A counter of 40 that tracks days. */
@@ -77,35 +76,9 @@ const SCENARIOS: Record<string, Scenario> = {
     run: ({ counters }) =>
       Promise.all([1, 1].map((delta) => counters.incrementBy(key, delta).then(number, codeOf))),
   },
-  cart: {
-    async prepare(nth) {
-      await openSales(nth)
-      await nth.counters.define({ namespace: 'shop', name: 'stock' }, { periods: [], minValue: 0 })
-      await nth.counters.reset({ namespace: 'shop', name: 'stock' }, 10)
-    },
-    async run({ counters }) {
-      const changes = [
-        { name: 'sales', delta: 2 },
-        { name: 'stock', delta: -2 },
-      ]
-      return (await counters.incrementMany('shop', changes)).map(number)
-    },
-  },
   key: {
     prepare: openSales,
     run: async ({ counters }) => [number(await counters.incrementBy(key, 1, { claim }))],
-  },
-  replay: {
-    async prepare(nth) {
-      await openSales(nth)
-      await nth.counters.incrementBy(key, 1, { claim })
-    },
-    run: async ({ counters }) => [number(await counters.incrementBy(key, 1, { claim }))],
-  },
-  subject: {
-    prepare: openSales,
-    run: ({ counters }) =>
-      Promise.all(['ann', 'ann'].map(async (subject) => number(await counters.countOnce(key, subject)))),
   },
   number: {
     prepare: ({ sequences }) => sequences.next(tickets, 7),
@@ -125,13 +98,6 @@ const SCENARIOS: Record<string, Scenario> = {
     },
     run: async ({ sequences }) => [(await sequences.reserve(invoices, 60)).formatted],
   },
-  confirmation: {
-    async prepare({ sequences }) {
-      await sequences.define({ namespace: 'shop', name: 'invoices' }, { gapless: true })
-      reservation = await sequences.reserve(invoices, 60)
-    },
-    run: async ({ sequences }) => [(await sequences.confirm(reservation.token)).state],
-  },
   hold: {
     prepare: openHeldSales,
     run: async ({ holds }) => [
@@ -142,23 +108,6 @@ const SCENARIOS: Record<string, Scenario> = {
     prepare: openHeldSales,
     run: async ({ holds }) => (held ? (await holds.confirm(held)).map(number) : []),
   },
-  'expired hold': {
-    async prepare(nth) {
-      await openHeldSales(nth)
-      await nth.holds.hold('shop', [{ name: 'sales', delta: 3 }], holdTimes(300_000))
-    },
-    async run({ counters }, { target, trips }) {
-      const expiry = '1000 * unix_timestamp() - 1000'
-      await query(
-        target,
-        `update hold set open_until = ${expiry}, expires_at = ${expiry} where amount = 2`,
-        `update counter_value set first_expiry = ${expiry}`,
-      )
-      trips.length = 0
-      const add = (delta: number) => counters.incrementBy(key, delta).then(number, codeOf)
-      return [await add(57), await add(1)]
-    },
-  },
   'new period': {
     prepare: openSales,
     async run({ counters }, { nextDay }) {
@@ -166,10 +115,6 @@ const SCENARIOS: Record<string, Scenario> = {
       const { value, valuesIn } = await counters.incrementBy(key, 1, { wantsPeriodValues: true })
       return [value, `${valuesIn?.DAY} on that day`]
     },
-  },
-  raise: {
-    prepare: openSales,
-    run: async ({ counters }) => [number(await counters.raise(key, 100))],
   },
   'locked row': {
     prepare: openSales,
@@ -193,7 +138,7 @@ const SCENARIOS: Record<string, Scenario> = {
   },
 }
 
-it('shows the statements of each kind of flush in docs/protocol.md, with their values', async () => {
+it('docs/protocol.md: shows the statements of each kind of flush, with their values', async () => {
   let page = readFileSync(PAGE, 'utf8')
   for (const [name, scenario] of Object.entries(SCENARIOS)) {
     const block = new RegExp(`(<!-- ${name} -->\n\`\`\`sql\n)([^]*?)(\`\`\`)`)
@@ -211,7 +156,7 @@ async function play({ prepare, run }: Scenario): Promise<string> {
   const target = await freshDatabase()
   let isCut = false
   const proxied = await startProxy(target, (statement) => {
-    const isLost = isCut && statement.startsWith('update fence straight_join')
+    const isLost = isCut && TEXTS.addsAndCommits.test(statement)
     if (isLost) isCut = false
     return isLost ? 'stays unanswered' : 'passes'
   })
@@ -277,7 +222,7 @@ function answerOf(statement: string, answer: unknown, show: (text: string) => st
 }
 
 /** Differs each time. */
-const CLOCKS = ['age_us', 'now', 'now_ms', 'expires_at']
+const CLOCKS = ['now', 'now_ms', 'expires_at']
 
 function shownValue(name: string, value: unknown, show: (text: string) => string): string {
   if (CLOCKS.includes(name)) return `:${name}`
@@ -298,7 +243,6 @@ async function openNotation(target: Target): Promise<(text: string) => string> {
   await name(':latest', 'select latest from hold')
   await name(':expiry2', 'select expires_at from hold where amount = 2')
   await name(':expiry3', 'select expires_at from hold where amount = 3')
-  await name(':now_ms', 'select held_at from counter_value where held_at > 0')
   const hashes: string[] = []
   return (text) =>
     text

@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import type { Target } from '../../src/mysql/settings.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -8,7 +9,7 @@ import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 it.each(['before', 'after'])(
-  'issues the right numbers on tables with a trigger %s each change',
+  'a trigger: lets callers have the right numbers, %s each change',
   async (time) => {
     const { ask, refusal, target } = await startService()
     await query(
@@ -44,173 +45,141 @@ it.each(['before', 'after'])(
   },
 )
 
-it('answers UNAVAILABLE where a trigger refuses, without its words, and goes on with the others', async () => {
-  const { ask, send, faults, target } = await startService()
-  await ask('mutation { a: increment(name: "bad") { value } b: increment(name: "good") { value } }')
-  const [bad] = await query(target, "select id from counter where name = 'bad'")
+const SIGNAL = "signal sqlstate '45000' set message_text = 'secret'"
+const REFUSAL = 'The database refuses this change; nothing was done.'
+const LARGE = 'new.value - old.value >= 1000'
+
+/** Has the database do something instead of a change of a counter for which a condition holds. */
+async function refuseWhere(
+  target: Target,
+  condition: string,
+  does = SIGNAL,
+  event = 'update on counter_value',
+) {
   await query(
     target,
-    `create trigger refuse before update on counter_value for each row
-     if new.counter_id = ${bad?.id} then signal sqlstate '45000' set message_text = 'secret'; end if`,
+    `create trigger refuse before ${event} for each row if ${condition} then ${does}; end if`,
   )
-  const answers = await Promise.all(
-    upTo(100).map((index) => send(`mutation { increment(name: "${index % 2 ? 'good' : 'bad'}") { value } }`)),
-  )
-  const refused = answers.filter(({ errors }) => errors)
-  expect(refused).toHaveLength(50)
-  for (const { data, errors } of refused) {
-    expect(data).toEqual({ increment: null })
-    expect(errors).toEqual([
-      {
-        message: 'The database refuses this change; nothing was done.',
-        locations: expect.anything(),
-        path: ['increment'],
-        extensions: { code: 'UNAVAILABLE', retryAfterMs: 1000, retryable: true },
-      },
-    ])
-  }
-  const values = answers.filter(({ errors }) => !errors).map(({ data }) => data.increment.value)
-  expect(sorted(values)).toEqual(upTo(51).slice(1))
-  expect(faults).not.toEqual([])
-  for (const fault of faults) expect(fault).toMatchObject({ message: 'secret' })
-  await query(target, 'drop trigger refuse')
-  expect((await ask('mutation { increment(name: "bad") { value } }')).increment.value).toBe(2)
-})
+}
 
-it.each([
-  "signal sqlstate '45000' set message_text = 'secret'",
-  // Its error is that of Nth's own conditions.
-  'set @refused = (select 1 union select 2)',
-])(
-  'does not call the database unavailable where a trigger refuses one of several counters by %s',
-  async (refuses) => {
-    const { send, warnings, target } = await startService()
-    const names = ['a', 'b', 'bad', 'c']
-    const increment = (name: string) => send(`mutation { increment(name: "${name}") { value } }`)
-    await Promise.all(names.map(increment))
-    const [bad] = await query(target, "select id from counter where name = 'bad'")
-    await query(
-      target,
-      `create trigger refuse before update on counter_value for each row
-     if new.counter_id = ${bad?.id} then ${refuses}; end if`,
-    )
-    for (const time of upTo(5)) {
-      const answers = await Promise.all(names.map(increment))
-      expect(answers.map(({ data }) => data.increment?.value)).toEqual([
-        1 + time,
-        1 + time,
-        undefined,
-        1 + time,
+/** A service with several counters, of which the database refuses to change the one named `bad`. */
+async function startRefusing(names: readonly string[], does = SIGNAL, event?: string) {
+  const service = await startService()
+  const increment = (name: string) => service.send(`mutation { increment(name: "${name}") { value } }`)
+  await Promise.all(names.map(increment))
+  const [bad] = await query(service.target, "select id from counter where name = 'bad'")
+  await refuseWhere(service.target, `new.counter_id = ${bad?.id}`, does, event)
+  return { ...service, increment, bad }
+}
+
+const by = (delta: number) => `mutation { incrementBy(name: "c", delta: ${delta}) { value } }`
+
+describe('a trigger that refuses', () => {
+  it('has callers get UNAVAILABLE, without its words, and others go on', async () => {
+    const { ask, increment, faults, target } = await startRefusing(['bad', 'good'])
+    const answers = await Promise.all(upTo(100).map((index) => increment(index % 2 ? 'good' : 'bad')))
+    const refused = answers.filter(({ errors }) => errors)
+    expect(refused).toHaveLength(50)
+    for (const { data, errors } of refused) {
+      expect(data).toEqual({ increment: null })
+      expect(errors).toEqual([
+        {
+          message: REFUSAL,
+          locations: expect.anything(),
+          path: ['increment'],
+          extensions: { code: 'UNAVAILABLE', retryAfterMs: 1000, retryable: true },
+        },
       ])
     }
+    const values = answers.filter(({ errors }) => !errors).map(({ data }) => data.increment.value)
+    expect(sorted(values)).toEqual(upTo(51).slice(1))
+    expect(faults).not.toEqual([])
+    for (const fault of faults) expect(fault).toMatchObject({ message: 'secret' })
+    await query(target, 'drop trigger refuse')
+    expect((await ask('mutation { increment(name: "bad") { value } }')).increment.value).toBe(2)
+  })
+
+  it.each([
+    SIGNAL,
+    // Its error is that of Nth's own conditions.
+    'set @refused = (select 1 union select 2)',
+  ])('does not have the database called unavailable: %s', async (does) => {
+    const names = ['a', 'b', 'bad', 'c']
+    const { increment, warnings } = await startRefusing(names, does)
+    for (const time of upTo(5)) {
+      const answers = await Promise.all(names.map(increment))
+      const values = answers.map(({ data }) => data.increment?.value)
+      expect(values).toEqual([1 + time, 1 + time, undefined, 1 + time])
+    }
     expect(warnings).toEqual([])
-  },
-)
+  })
 
-it('goes on with the others where a trigger takes the total away that a period ended with', async () => {
-  const { ask, send, target } = await startService()
-  await ask('mutation { a: increment(name: "bad") { value } b: increment(name: "good") { value } }')
-  const [bad] = await query(target, "select id from counter where name = 'bad'")
-  await query(
-    target,
-    `create trigger take before insert on counter_history for each row
-     if new.counter_id = ${bad?.id} then set new.value = null; end if`,
-    'update counter_value set hour_start = hour_start - 3600',
-  )
-  const answers = await Promise.all(
-    upTo(40).map((index) => send(`mutation { increment(name: "${index % 2 ? 'good' : 'bad'}") { value } }`)),
-  )
-  const codes = answers.map(({ errors }) => errors?.[0]?.extensions.code)
-  expect(codes).toEqual(upTo(40).map((index) => (index % 2 ? undefined : 'UNAVAILABLE')))
-  const values = answers.filter(({ errors }) => !errors).map(({ data }) => data.increment.value)
-  expect(sorted(values)).toEqual(upTo(21).slice(1))
-  const totals = (await periodTotals(target)).filter(({ id }) => id === bad?.id)
-  expect(totals.map(({ value }) => value)).toEqual([1, 1, 1])
-})
+  it('has others go on where it takes the total away that a period ended with', async () => {
+    const { increment, target, bad } = await startRefusing(
+      ['bad', 'good'],
+      'set new.value = null',
+      'insert on counter_history',
+    )
+    await query(target, 'update counter_value set hour_start = hour_start - 3600')
+    const answers = await Promise.all(upTo(40).map((index) => increment(index % 2 ? 'good' : 'bad')))
+    const codes = answers.map(({ errors }) => errors?.[0]?.extensions.code)
+    expect(codes).toEqual(upTo(40).map((index) => (index % 2 ? undefined : 'UNAVAILABLE')))
+    const values = answers.filter(({ errors }) => !errors).map(({ data }) => data.increment.value)
+    expect(sorted(values)).toEqual(upTo(21).slice(1))
+    const totals = (await periodTotals(target)).filter(({ id }) => id === bad?.id)
+    expect(totals.map(({ value }) => value)).toEqual([1, 1, 1])
+  })
 
-it('refuses only those changes of a counter that a trigger refuses', async () => {
-  const { ask, send, target } = await startService()
-  await ask('mutation { increment(name: "c") { value } }')
-  await query(
-    target,
-    `create trigger refuse before update on counter_value for each row
-     if new.value - old.value >= 1000 then signal sqlstate '45000' set message_text = 'secret'; end if`,
-  )
-  const answers = await Promise.all(
-    upTo(30).map((index) =>
-      send('mutation($delta: SafeInt!) { incrementBy(name: "c", delta: $delta) { value } }', {
-        delta: index % 3 === 0 ? 1000 : 1,
-      }),
-    ),
-  )
-  const values = answers.flatMap(({ data }) => (data.incrementBy ? [data.incrementBy.value] : []))
-  expect(sorted(values)).toEqual(upTo(21).slice(1))
-  const codes = answers.flatMap(({ errors }) => errors ?? []).map(({ extensions }) => extensions.code)
-  expect(codes).toEqual(Array(10).fill('UNAVAILABLE'))
-})
+  it('refuses only those changes of a counter, and keeps the connection', async () => {
+    const { send, target } = await startService()
+    await send(by(1))
+    await refuseWhere(target, LARGE)
+    const reconnections = collectStatements('set epoch')
+    // The first one in a trip of its own.
+    expect((await send(by(1000))).errors).toHaveLength(1)
+    const answers = await Promise.all(upTo(30).map((index) => send(by(index % 3 === 0 ? 1000 : 1))))
+    const values = answers.flatMap(({ data }) => (data.incrementBy ? [data.incrementBy.value] : []))
+    expect(sorted(values)).toEqual(upTo(21).slice(1))
+    const codes = answers.flatMap(({ errors }) => errors ?? []).map(({ extensions }) => extensions.code)
+    expect(codes).toEqual(Array(10).fill('UNAVAILABLE'))
+    for (const _ of upTo(3)) {
+      expect((await send(by(1))).errors).toBeUndefined()
+      expect((await send(by(1000))).errors).toHaveLength(1)
+    }
+    expect(reconnections).toEqual([])
+  })
 
-it('refuses a cart that names a counter twice at once', async () => {
-  const { ask, send, target } = await startService()
-  await ask('mutation { increment(name: "c") { value } }')
-  await query(
-    target,
-    `create trigger refuse before update on counter_value for each row signal sqlstate '45000' set message_text = 'secret'`,
-  )
-  const cart = 'mutation { incrementMany(changes: [{ name: "c" }, { name: "c", delta: 2 }]) { value } }'
-  const { errors = [] } = await send(cart)
-  expect(errors.map(({ message }) => message)).toEqual([
-    'The database refuses this change; nothing was done.',
-  ])
-})
+  it('refuses a cart that names a counter twice at once', async () => {
+    const { send, target } = await startService()
+    await send(by(1))
+    await refuseWhere(target, 'true')
+    const cart = 'mutation { incrementMany(changes: [{ name: "c" }, { name: "c", delta: 2 }]) { value } }'
+    const { errors = [] } = await send(cart)
+    expect(errors.map(({ message }) => message)).toEqual([REFUSAL])
+  })
 
-it.each([
-  ['without keys', false],
-  ['that each have a key', true],
-])('finds the counter that a trigger refuses once, among calls %s', async (_, haveKeys) => {
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target)
-  const names = ['bad', 'good']
-  for (const name of names) await counters.incrementBy({ namespace: 'n', name }, 1)
-  const [bad] = await query(target, "select id from counter where name = 'bad'")
-  await query(
-    target,
-    `create trigger refuse before update on counter_value for each row
-     if new.counter_id = ${bad?.id} then signal sqlstate '45000' set message_text = 'secret'; end if`,
-  )
-  const statements = collectStatements('counter_value')
-  const count = (name: string, index: number) => {
-    const claim = haveKeys ? claimOf('n', `key ${index} of ${name}`, []) : undefined
-    const counting = counters.incrementBy({ namespace: 'n', name }, 1, { claim })
-    return counting.then(({ value }) => value, String)
-  }
-  const answers = await Promise.all(upTo(64).flatMap((index) => names.map((name) => count(name, index))))
-  const values = answers.filter((answer) => typeof answer === 'number')
-  expect(sorted(values)).toEqual(upTo(65).slice(1))
-  const refusals = new Set(answers.filter((answer) => typeof answer === 'string'))
-  expect([...refusals]).toEqual([
-    expect.stringContaining('The database refuses this change; nothing was done.'),
-  ])
-  // Those of the quarantine try the locks first.
-  const attempts = statements.filter((text) => /^(start transaction|update fence)/.test(text))
-  expect(attempts.filter((text) => !text.includes('skip locked')).length).toBeLessThan(20)
-})
-
-it('keeps its connection where a trigger refuses the change of one counter', async () => {
-  const { ask, send, target } = await startService()
-  const by = (delta: number) => send(`mutation { incrementBy(name: "c", delta: ${delta}) { value } }`)
-  await ask('mutation { increment(name: "c") { value } }')
-  await query(
-    target,
-    `create trigger refuse before update on counter_value for each row
-     if new.value - old.value >= 1000 then signal sqlstate '45000' set message_text = 'secret'; end if`,
-  )
-  const changeAndFail = async () => {
-    expect((await by(1)).errors).toBeUndefined()
-    expect((await by(1000)).errors).toHaveLength(1)
-  }
-  // The quarantine connects when it is used first.
-  await changeAndFail()
-  const reconnections = collectStatements('set epoch')
-  for (const _ of upTo(3)) await changeAndFail()
-  expect(reconnections).toEqual([])
+  it.each([
+    ['without keys', false],
+    ['that each have a key', true],
+  ])('is met a few times only, among calls %s', async (_, haveKeys) => {
+    const target = await freshDatabase()
+    const { counters } = openTestNth(target)
+    const names = ['bad', 'good']
+    for (const name of names) await counters.incrementBy({ namespace: 'n', name }, 1)
+    await refuseWhere(target, "new.counter_id = (select id from counter where name = 'bad')")
+    const statements = collectStatements('counter_value')
+    const count = (name: string, index: number) => {
+      const claim = haveKeys ? claimOf('n', `key ${index} of ${name}`, []) : undefined
+      const counting = counters.incrementBy({ namespace: 'n', name }, 1, { claim })
+      return counting.then(({ value }) => value, String)
+    }
+    const answers = await Promise.all(upTo(64).flatMap((index) => names.map((name) => count(name, index))))
+    const values = answers.filter((answer) => typeof answer === 'number')
+    expect(sorted(values)).toEqual(upTo(65).slice(1))
+    const refusals = new Set(answers.filter((answer) => typeof answer === 'string'))
+    expect([...refusals]).toEqual([expect.stringContaining(REFUSAL)])
+    // Those of the quarantine try the locks first.
+    const attempts = statements.filter((text) => /^(start transaction|update fence)/.test(text))
+    expect(attempts.filter((text) => !text.includes('skip locked')).length).toBeLessThan(20)
+  })
 })

@@ -7,16 +7,7 @@ import { send } from './request.ts'
 import { type Server, WRITE_TIMEOUT_MS } from './servers.ts'
 
 /** One of those who call at the same time. */
-export interface Caller {
-  random: Random
-  /** Calls once: its own server, or the other one. */
-  call(operation: ApiOperation, isOther?: boolean): Promise<CallOutcome>
-  /**
-   * Calls one server after the other until it knows the outcome, as is safe for what is applied once however often it is
-   * sent. An outcome that it never learns is noted as wrong.
-   */
-  insist(operation: ApiOperation, isOther?: boolean): Promise<CallOutcome>
-}
+export type Caller = ReturnType<typeof createCaller>
 
 /** What callers share. */
 export interface Surroundings {
@@ -36,7 +27,7 @@ const PATIENCE_MS = 180_000
 /** Codes by which a server may refuse what callers do here. What the others say of the state, the checker judges. */
 const USUAL = ['UNAVAILABLE', 'LIMIT_REACHED', 'RESERVATION_CLOSED']
 
-export function createCaller(surroundings: Surroundings, index: number, random: Random): Caller {
+export function createCaller(surroundings: Surroundings, index: number, random: Random) {
   const { servers, recorder, journal, namespace, signal } = surroundings
 
   async function once(operation: ApiOperation, isOther: boolean): Promise<[CallOutcome, string | undefined]> {
@@ -61,7 +52,8 @@ export function createCaller(surroundings: Surroundings, index: number, random: 
   return {
     random,
 
-    async call(operation, isOther = false) {
+    /** Calls once: its own server, or the other one. */
+    async call(operation: ApiOperation, isOther = false): Promise<CallOutcome> {
       const sentAt = performance.now()
       const [outcome, code] = await once(operation, isOther)
       const waitMs = performance.now() - sentAt
@@ -78,7 +70,11 @@ export function createCaller(surroundings: Surroundings, index: number, random: 
       return outcome
     },
 
-    async insist(operation, isOther = false) {
+    /**
+     * Calls one server after the other until it knows the outcome, as is safe for what is applied once however often it is
+     * sent. An outcome that it never learns is noted as wrong.
+     */
+    async insist(operation: ApiOperation, isOther = false): Promise<CallOutcome> {
       const sentAt = performance.now()
       let outcome: CallOutcome = { kind: 'unknown' }
       for (let time = 0; performance.now() - sentAt < PATIENCE_MS && !signal.aborted; time++) {

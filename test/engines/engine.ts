@@ -12,15 +12,7 @@ export interface Node {
 }
 
 /** The database under test: an executable that starts, harms and stops it. */
-export interface Engine {
-  nodes: readonly Node[]
-  version: string
-  /** Does something to one node, and waits until it is done. */
-  harm(verb: Harm, node: Node): Promise<void>
-  /** Starts all nodes again after all were ended, the one with the most transactions first. */
-  startAgain(): Promise<void>
-  stop(): Promise<void>
-}
+export type Engine = Awaited<ReturnType<typeof startEngine>>
 
 const LIMIT_MS = 300_000
 
@@ -34,7 +26,7 @@ export async function startEngine(
   directory: string,
   port: number,
   options: readonly string[] = [],
-): Promise<Engine> {
+) {
   const place = [directory, String(port)]
   const env = {
     ...process.env,
@@ -72,7 +64,9 @@ export async function startEngine(
     return {
       nodes,
       version: (await run('version')).trim(),
-      harm: async (verb, node) => void (await run(verb, ...place, String(node.number))),
+      /** Does something to one node, and waits until it is done. */
+      harm: async (verb: Harm, node: Node) => void (await run(verb, ...place, String(node.number))),
+      /** Starts all nodes again after all were ended, the one with the most transactions first. */
       startAgain: async () => void (await run('start', ...place)),
       stop: async () => void (await run('stop', ...place)),
     }

@@ -2,7 +2,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { mulberry32 } from '../support/mulberry32.ts'
 import { READS, runCanary } from './canary.ts'
-import { type Checks, createChecks } from './checks.ts'
+import { Checks } from './checks.ts'
 import { type Engine, startEngine } from './engine.ts'
 import { queryNode, topologyOf } from './nodes.ts'
 import { HELP, type Options, readOptions } from './options.ts'
@@ -18,7 +18,7 @@ async function main(): Promise<void> {
   if (!options) return print(HELP)
   const interrupted = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupted.abort())
-  const checks = createChecks(print)
+  const checks = new Checks(print)
   print(`SEED=${options.seed}`)
   await rm(options.directory, { recursive: true, force: true })
   await mkdir(options.directory, { recursive: true })

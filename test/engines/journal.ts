@@ -12,22 +12,6 @@ export interface Stretch {
   slow: number
   /** The longest time that a caller waited for its answer, including what it sent again. */
   longestMs: number
-  /** The longest time that a transaction without Nth took. */
-  ownMs: number
-}
-
-/** Records of all callers how long they waited, and what was wrong. */
-export interface Journal {
-  stretches: ReadonlyMap<string, Stretch>
-  /** How many answers there were. */
-  readonly answered: number
-  /** What should not have been answered. */
-  wrong: string[]
-  /** Calls that end from now on belong to this condition. */
-  begin(condition: string): void
-  /** A transaction without Nth was committed, after so long. */
-  noteWritten(waitMs: number): void
-  note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number): void
 }
 
 export const NO_FAULT = 'no fault'
@@ -41,14 +25,17 @@ const EMPTY: Stretch = {
   unknownToNth: 0,
   slow: 0,
   longestMs: 0,
-  ownMs: 0,
 }
 
-export function createJournal(): Journal {
+export type Journal = ReturnType<typeof createJournal>
+
+/** Records of all callers how long they waited, and what was wrong. */
+export function createJournal() {
   const stretches = new Map<string, Stretch>()
   let answered = 0
   let current: Stretch
 
+  /** Calls that end from now on belong to this condition. */
   function begin(condition: string): void {
     current = stretches.get(condition) ?? { ...EMPTY }
     current.times++
@@ -57,16 +44,16 @@ export function createJournal(): Journal {
 
   begin(NO_FAULT)
   return {
+    // By condition.
     stretches,
-    wrong: [],
+    /** What should not have been answered. */
+    wrong: [] as string[],
     begin,
+    /** How many answers there were. */
     get answered() {
       return answered
     },
-    noteWritten(waitMs) {
-      current.ownMs = Math.max(current.ownMs, waitMs)
-    },
-    note(kind, waitMs) {
+    note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number) {
       current[kind]++
       if (kind === 'unknownToNth') current.unknown++
       if (waitMs > SLOW_MS) current.slow++

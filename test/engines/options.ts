@@ -14,7 +14,6 @@ export const HELP = `Counts through two Nth servers on a database that fails in 
   --kills <n>         instead: kill a node that is written to n times and another one n times, without a time limit
   --flush <0|1|2>     innodb_flush_log_at_trx_commit of all nodes (1). With 0, commits are lost if all are killed at once:
                       it is checked that no server answers anything afterwards
-  --probes <n>        how often each thing that one server answered is looked for at the other (100)
   --callers <n>       how many callers there are, half of them at each server (64)
   --canary            instead: show that a transaction and a read in forms known to be unsafe on Galera fail here
   --port <n>          first port of the nodes (23000)
@@ -23,29 +22,15 @@ export const HELP = `Counts through two Nth servers on a database that fails in 
 
 SEED=<n> repeats the random choices of a run.`
 
-export interface Options {
-  /** The executable that starts and harms the database. */
-  engine: string
-  seconds: number
-  faults: FaultKind[]
-  /** How often a node of each sort is killed; undefined: `faults` are caused, for `seconds`. */
-  kills: number | undefined
-  flush: number
-  probes: number
-  callers: number
-  /** Whether only the unsafe form is run. */
-  isCanary: boolean
-  port: number
-  directory: string
-  seed: number
-}
+/** `kills`: how often a node of each sort is killed; undefined: `faults` are caused, for `seconds`. */
+export type Options = NonNullable<ReturnType<typeof readOptions>>
 
 /**
  * Reads the command line; undefined if it asks for help.
  *
  * @throws {Error} saying what is wrong with it
  */
-export function readOptions(args: string[]): Options | undefined {
+export function readOptions(args: string[]) {
   const { values } = parseArgs({
     args,
     options: {
@@ -54,7 +39,6 @@ export function readOptions(args: string[]): Options | undefined {
       faults: { type: 'string', default: FAULT_KINDS.join(',') },
       kills: { type: 'string' },
       flush: { type: 'string', default: '1' },
-      probes: { type: 'string', default: '100' },
       callers: { type: 'string', default: '64' },
       canary: { type: 'boolean', default: false },
       port: { type: 'string', default: '23000' },
@@ -70,7 +54,6 @@ export function readOptions(args: string[]): Options | undefined {
     faults: values.faults === 'none' ? [] : values.faults.split(',').map(faultKind),
     kills: values.kills === undefined ? undefined : integer('--kills', values.kills),
     flush: integer('--flush', values.flush),
-    probes: integer('--probes', values.probes),
     callers: integer('--callers', values.callers),
     isCanary: values.canary,
     port: integer('--port', values.port),

@@ -1,4 +1,3 @@
-import { request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Server } from './servers.ts'
 
@@ -17,34 +16,22 @@ const LIMIT_MS = 90_000
  * @typeParam Data what the operation returns: its text is its type
  * @throws {Error} if there is no answer
  */
-export async function send<Data>(server: Server, query: string, variables = {}): Promise<Reply<Data>> {
-  const body = JSON.stringify({ query, variables })
+export async function send<Data>(server: Server, query: string): Promise<Reply<Data>> {
   while (true) {
     try {
       // One that has been killed is started again at another port.
-      const address = await server.address()
-      return JSON.parse(await post(`${address}/graphql`, server, body))
+      const response = await fetch(`${await server.address()}/graphql`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query }),
+        signal: AbortSignal.timeout(LIMIT_MS),
+      })
+      // A reply as servers send it.
+      return (await response.json()) as Reply<Data>
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error
+      const { cause } = error as { cause?: { code?: string } }
+      if (cause?.code !== 'ECONNREFUSED') throw error
       await pause(20)
     }
   }
-}
-
-function post(url: string, { agent }: Server, body: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    const sending = request(url, { method: 'POST', agent, headers, timeout: LIMIT_MS }, (response) => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk) => {
-        text += chunk
-      })
-      response.on('end', () => resolve(text))
-      response.on('error', reject)
-    })
-    sending.on('timeout', () => sending.destroy(new Error(`no answer within ${LIMIT_MS} ms`)))
-    sending.on('error', reject)
-    sending.end(body)
-  })
 }

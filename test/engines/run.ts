@@ -13,8 +13,6 @@ import { createJournal, type Journal, NO_FAULT } from './journal.ts'
 import { startLoad } from './load.ts'
 import { queryNode, untilWhole } from './nodes.ts'
 import type { Options } from './options.ts'
-import { probeCausality } from './probes.ts'
-import { startPulse } from './pulse.ts'
 import { send } from './request.ts'
 
 export interface Reporting {
@@ -50,7 +48,6 @@ interface Run {
 /** Counts while faults are caused, and checks all that was answered. */
 export async function runFaults(scene: Scene, options: Options, reporting: Reporting): Promise<void> {
   const { checks, signal } = reporting
-  const { servers, engine, topology } = scene
   const journal = createJournal()
   const startedAt = performance.now()
   const run: Run = {
@@ -59,13 +56,8 @@ export async function runFaults(scene: Scene, options: Options, reporting: Repor
     seconds: () => (performance.now() - startedAt) / 1000,
     checked: { calls: 0, components: 0, faults: 0, givenUp: 0 },
   }
-  const pulse = await startPulse(engine.nodes, topology, journal.noteWritten)
-  try {
-    for (let round = 1, isOver = false; !isOver && !signal.aborted; round++)
-      isOver = await runRound(run, `round ${round}`)
-  } finally {
-    pulse.end()
-  }
+  for (let round = 1, isOver = false; !isOver && !signal.aborted; round++)
+    isOver = await runRound(run, `round ${round}`)
   if (signal.aborted) return
   const { faults, givenUp, components } = run.checked
   checks.check('some order of the calls explains every answer', faults === 0, faults)
@@ -73,7 +65,7 @@ export async function runFaults(scene: Scene, options: Options, reporting: Repor
   checks.check('every answer was right', journal.wrong.length === 0, journal.wrong.slice(0, 10))
   const inVain = journal.stretches.get(NO_FAULT)?.unavailable ?? 0
   checks.check('without a fault, every call was applied', inVain === 0, inVain)
-  const crashes = servers.flatMap((server) => server.crashes)
+  const crashes = scene.servers.flatMap((server) => server.crashes)
   checks.check('no server ended by itself', crashes.length === 0, crashes)
   summarize(run)
 }
@@ -96,8 +88,6 @@ async function runRound(run: Run, namespace: string): Promise<boolean> {
       await pause(NOTICE_MS)
       ending.abort()
     }
-    if (end === 'over' && options.probes > 0 && !signal.aborted)
-      await checkCausality(scene, options.probes, run.reporting)
     await load.end()
     if (signal.aborted) return true
     const stored = end === 'loss' ? [] : await audit(engine.nodes, namespace, recorder.records, checks)
@@ -225,38 +215,20 @@ async function untilAnswered(journal: Journal, nodes: readonly Node[]): Promise<
   return false
 }
 
-async function checkCausality(
-  { servers }: Scene,
-  rounds: number,
-  { checks, print }: Reporting,
-): Promise<void> {
-  const { probes, stale, unanswered } = await probeCausality(servers, rounds)
-  print(
-    `causality: rounds ${rounds}, probes ${probes}, stale ${stale.length}, unanswered ${unanswered.length}`,
-  )
-  checks.check('one server answers by all that the other has answered', stale.length === 0, stale.slice(0, 5))
-  checks.check('every probe was answered', unanswered.length === 0, unanswered.slice(0, 5))
-}
-
 function summarize({ journal: { stretches }, faults, checked, reporting: { print } }: Run): void {
   for (const [condition, stretch] of stretches) {
-    const { times, answered, unavailable, unknown, unknownToNth, slow, longestMs, ownMs } = stretch
+    const { times, answered, unavailable, unknown, unknownToNth, slow, longestMs } = stretch
     const counts = `answered ${answered}, unavailable ${unavailable}, unknown ${unknown} (OUTCOME_UNKNOWN ${unknownToNth})`
     print(
-      `${condition}: ${times} times, ${counts}, over 1 s ${slow}, longest wait ${longestMs.toFixed(0)} ms, without Nth ${ownMs.toFixed(0)} ms`,
+      `${condition}: ${times} times, ${counts}, over 1 s ${slow}, longest wait ${longestMs.toFixed(0)} ms`,
     )
   }
   const all = [...stretches.values()]
   const answered = all.reduce((sum, stretch) => sum + stretch.answered, 0)
   const unknown = all.reduce((sum, stretch) => sum + stretch.unknown, 0)
-  const [longestMs, ownMs] = [
-    Math.max(...all.map((one) => one.longestMs)),
-    Math.max(...all.map((one) => one.ownMs)),
-  ]
+  const longestMs = Math.max(...all.map((one) => one.longestMs))
   print(
     `calls ${checked.calls}, components ${checked.components}: ${checked.faults} faults, ${checked.givenUp} given up`,
   )
-  print(
-    `faults ${faults}, answered ${answered}, unknown ${unknown}, longest wait ${longestMs.toFixed(0)} ms, without Nth ${ownMs.toFixed(0)} ms`,
-  )
+  print(`faults ${faults}, answered ${answered}, unknown ${unknown}, longest wait ${longestMs.toFixed(0)} ms`)
 }

@@ -2,37 +2,22 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import { Agent } from 'node:http'
 import { join } from 'node:path'
 import type { Node } from './engine.ts'
 
 /** An Nth server, a process of its own, which may be ended and started again. */
-export interface Server {
-  name: string
-  /** Its user of the database, by which its connections are known. */
-  user: string
-  /** Keeps connections to it open. */
-  agent: Agent
-  /** Where it listens, as soon as it runs. */
-  address(): Promise<string>
-  /** How it ended by itself, each time. It is then started again. */
-  crashes: string[]
-  /** Ends its process, waits for that, and starts another. */
-  restart(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
-  close(): Promise<void>
-}
+export type Server = Awaited<ReturnType<typeof startServer>>
 
 const START_LIMIT_MS = 90_000
 /** How long a call may wait: longer than Group Replication takes to elect a primary. */
 export const WRITE_TIMEOUT_MS = 60_000
 
 /** Starts a server that writes to the first sound node of a list. */
-export async function startServer(name: string, nodes: readonly Node[], directory: string): Promise<Server> {
+export async function startServer(name: string, nodes: readonly Node[], directory: string) {
   const hosts = nodes.map(({ host, port }) => `${host}:${port}`).join(',')
   const dataDirectory = join(directory, name)
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 })
   const log = createWriteStream(join(directory, `${name}.log`), { flags: 'a' })
-  const agent = new Agent({ keepAlive: true })
   const crashes: string[] = []
   let child: ChildProcess
   let isEnding = false
@@ -74,19 +59,21 @@ export async function startServer(name: string, nodes: readonly Node[], director
   }
 
   start()
-  const server: Server = {
+  const server = {
     name,
+    /** Its user of the database, by which its connections are known. */
     user: name,
-    agent,
+    /** How it ended by itself, each time. It is then started again. */
     crashes,
+    /** Where it listens, as soon as it runs. */
     address: () => address,
-    async restart(signal) {
+    /** Ends its process, waits for that, and starts another. */
+    async restart(signal: 'SIGTERM' | 'SIGKILL') {
       await end(signal)
       start()
       await address
     },
     async close() {
-      agent.destroy()
       await end('SIGTERM')
       log.end()
     },

@@ -27,51 +27,42 @@ const totals = ADDED.map(
          0) as signed) as ${period}`,
 )
 
-const selectCounters = (
-  namespace: string,
-) => `select convert(c.name using utf8mb4) as name, cast(sum(v.value) as signed) as value, ${totals}
+const COUNTERS = `select convert(c.name using utf8mb4) as name, cast(sum(v.value) as signed) as value, ${totals}
   from namespace n
   join counter c on c.namespace_id = n.id
   join counter_value v on v.counter_id = c.id
- where n.name = '${namespace}'
+ where n.name = ?
  group by c.id, c.name
  order by c.name`
 
-const selectGroups = (
-  namespace: string,
-) => `select convert(s.name using utf8mb4) as sequence, convert(g.name using utf8mb4) as name, v.value
+const GROUPS = `select convert(s.name using utf8mb4) as sequence, convert(g.name using utf8mb4) as name, v.value
   from namespace n
   join sequence s on s.namespace_id = n.id
   join sequence_group g on g.sequence_id = s.id
   join sequence_value v on v.group_id = g.id
- where n.name = '${namespace}'
+ where n.name = ?
  order by s.name, g.name`
 
-const selectReservations = (
-  namespace: string,
-) => `select convert(g.name using utf8mb4) as name, r.value, r.state, r.is_free
+const RESERVATIONS = `select convert(g.name using utf8mb4) as name, r.value, r.state, r.is_free
   from namespace n
   join sequence s on s.namespace_id = n.id
   join sequence_group g on g.sequence_id = s.id
   join reservation r on r.group_id = g.id
- where n.name = '${namespace}'
+ where n.name = ?
  order by g.name, r.value`
 
 export async function readState(node: Node, namespace: string): Promise<State> {
+  const rowsOf = (select: string) => queryNode(node, 'use nth', select.replace('?', `'${namespace}'`))
   const state: State = { counters: {}, groups: [], unequal: [], invoices: {} }
-  for (const { name, value, ...sums } of await queryNode(node, 'use nth', selectCounters(namespace))) {
+  for (const { name, value, ...sums } of await rowsOf(COUNTERS)) {
     state.counters[name] = Number(value)
     if (ADDED.some((period) => Number(sums[period]) !== Number(value))) {
       state.unequal.push(`${name}: ${value}, in ${JSON.stringify(sums)}`)
     }
   }
-  for (const { sequence, name, value } of await queryNode(node, 'use nth', selectGroups(namespace)))
+  for (const { sequence, name, value } of await rowsOf(GROUPS))
     state.groups.push({ sequence, group: name, lastValue: value === null ? null : Number(value) })
-  for (const { name, value, state: code, is_free: isFree } of await queryNode(
-    node,
-    'use nth',
-    selectReservations(namespace),
-  )) {
+  for (const { name, value, state: code, is_free: isFree } of await rowsOf(RESERVATIONS)) {
     state.invoices[name] ??= { confirmed: [], open: [], free: [] }
     if (code === 0) state.invoices[name].open.push(value)
     if (code === 1) state.invoices[name].confirmed.push(value)

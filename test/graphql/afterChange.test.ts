@@ -22,9 +22,7 @@ async function startWithoutReads() {
   await service.ask(
     `mutation {
       increment(name: "c") { value }
-      reset(name: "d") { value }
       nextInSequence(name: "s") { value }
-      r: nextInSequence(name: "r") { value }
       defineNamespace(definition: {}) { name }
     }`,
   )
@@ -35,18 +33,8 @@ async function startWithoutReads() {
 /** Mutations, the data of their response the first time, and what it lacks. */
 const CHANGES = [
   {
-    field: 'restartSequence(name: "r", nextValue: 500) { nextValue nextFormatted sequence { name } }',
-    data: { nextValue: 500, nextFormatted: '500', sequence: null },
-    place: 'sequence',
-  },
-  {
     field: 'increment(name: "c") { value counter { createdAt } }',
     data: { value: 2, counter: { createdAt: null } },
-    place: 'counter.createdAt',
-  },
-  {
-    field: 'reset(name: "d", to: 7) { value counter { createdAt } }',
-    data: { value: 7, counter: { createdAt: null } },
     place: 'counter.createdAt',
   },
   {
@@ -61,7 +49,7 @@ const CHANGES = [
   },
 ]
 
-it('returns what a mutation has done, and says that it was applied when the rest cannot be read', {
+it('mutations: return what they have done, and that it was applied, when the rest cannot be read', {
   tags: 'slow',
 }, async () => {
   const { post, faults } = await startWithoutReads()
@@ -86,7 +74,7 @@ it('returns what a mutation has done, and says that it was applied when the rest
   expect(faults).toEqual([])
 })
 
-it('answers a change whose selection exceeds a limit', async () => {
+it('mutations: are answered if what they select exceeds a limit', async () => {
   const { send } = await startService()
   const field =
     'defineCounter(name: "c", definition: { maxValue: 5 }) { maxValue history(period: DAY, last: 2501) { value } }'
@@ -105,7 +93,7 @@ it('answers a change whose selection exceeds a limit', async () => {
   }
 })
 
-it('refuses a condition that is null before the change', async () => {
+it('mutations: are refused before the change if a condition is null', async () => {
   const { ask, refusal } = await startService()
   const change = 'increment(name: "c") { value ...F }'
   for (const directive of ['@include(if: $b)', '@skip(if: $b)']) {
@@ -118,7 +106,7 @@ it('refuses a condition that is null before the change', async () => {
   expect(await ask(document)).toEqual({ increment: { value: 1 } })
 })
 
-it('says that a query can be sent again', async () => {
+it('queries: are retryable when they could not be read', async () => {
   const { refusal } = await startWithoutReads()
   const queries = ['{ counter(name: "c") { value } }', '{ sequence(name: "s") { step } }']
   const refusals = await Promise.all(queries.map((query) => refusal(query)))

@@ -13,7 +13,7 @@ const hasNullItems = (type: GraphQLOutputType) => {
   return isListType(list) && isNullableType(list.ofType)
 }
 
-it('says of each field and item that may be null when it is', () => {
+it('descriptions: say of each field and item that may be null when it is', () => {
   const silent = objects.flatMap((type) => {
     // Root fields are null if they fail: the description of their type says so, but not of the items of a list.
     const isRoot = roots.includes(type)
@@ -26,7 +26,7 @@ it('says of each field and item that may be null when it is', () => {
   for (const root of roots) expect(root?.description).toMatch(/\bnull\b/i)
 })
 
-it('begins with a description of the whole, and mutations with what most callers need', () => {
+it('descriptions: begin with the whole, and mutations with what most callers need', () => {
   expect(schema.description).toContain('`increment`')
   expect(Object.keys(schema.getMutationType()?.getFields() ?? {})[0]).toBe('increment')
 })

@@ -11,7 +11,7 @@ const releasing = (id: string) => `mutation { releaseHold(id: "${id}") { state }
 const PAGE = { origins: ['https://shop.example'] }
 const FORBIDDEN = { code: 'FORBIDDEN' }
 
-it('holds with HOLD up to maxDelta, with WRITE any amount, with ADD nothing, and for no subject', async () => {
+it('hold: takes up to maxDelta with HOLD, any amount with WRITE, nothing with ADD, and for no subject', async () => {
   const { as, createKey } = await startProtected()
   const refusal = async (grant: object, text: string) => as((await createKey([grant])).secret).refusal(text)
   const holder = as((await createKey([{ scopes: ['HOLD'], maxDelta: 3 }])).secret)
@@ -26,7 +26,7 @@ it('holds with HOLD up to maxDelta, with WRITE any amount, with ADD nothing, and
   for (const delta of [5, -5]) expect((await writer.ask(HOLD(delta))).hold.state).toBe('RESERVED')
 })
 
-it('confirms with ADD: what is held, less, and more up to maxDelta', async () => {
+it('confirmHold: with ADD, counts what is held, less, and more up to maxDelta', async () => {
   const { admin, as, createKey } = await startProtected()
   const hold = async (delta: number) => (await admin.ask(HOLD(delta))).hold.id
   const adder = as((await createKey([{ scopes: ['ADD'], maxDelta: 4 }])).secret)
@@ -43,7 +43,7 @@ it('confirms with ADD: what is held, less, and more up to maxDelta', async () =>
 })
 
 it.each(['HOLD', 'WRITE', 'ADMIN'])(
-  'lets pages with %s hold for 900 seconds, extensions included, and never confirm',
+  'hold: lasts 900 seconds at most for pages with %s, extensions included, and they never confirm',
   async (scope) => {
     const { admin, as, createKey, target } = await startProtected()
     const { secret } = await createKey([{ scopes: [scope] }], PAGE)
@@ -65,7 +65,7 @@ it.each(['HOLD', 'WRITE', 'ADMIN'])(
   },
 )
 
-it('reaches a hold only with the right on all of its counters', async () => {
+it('holds: are reached only with the right on all of their counters', async () => {
   const { admin, as, createKey } = await startProtected()
   const { id } = (await admin.ask('mutation { hold(changes: [{ name: "a" }, { name: "b" }]) { id } }')).hold
   const grant = { scopes: ['READ', 'ADD', 'HOLD'], maxDelta: 10 }
@@ -86,26 +86,7 @@ it('reaches a hold only with the right on all of its counters', async () => {
   expect(await reader.refusal(node)).toMatchObject(FORBIDDEN)
 })
 
-it('hides holds of other counters as if they did not exist', async () => {
-  const { admin, as, createKey } = await startProtected()
-  const hold = async (name: string) => (await admin.ask(HOLD(1, '', name))).hold.id
-  const [mine, other] = [await hold('mine'), await hold('other')]
-  const unknown = Buffer.from(`Hold:${'0'.repeat(32)}`).toString('base64url')
-  const caller = as((await createKey([{ scopes: ['ADD', 'HOLD', 'READ'], names: ['mine'] }])).secret)
-  for (const text of [
-    confirming,
-    releasing,
-    (id: string) => `mutation { extendHold(id: "${id}") { state } }`,
-  ]) {
-    const [refused, missing] = [await caller.send(text(other)), await caller.send(text(unknown))]
-    expect(refused).toEqual(missing)
-    expect(refused.errors?.[0]?.extensions).toEqual({ code: 'NOT_FOUND' })
-  }
-  const nodes = `{ nodes(ids: ["${mine}", "${other}", "${unknown}"]) { ... on Hold { deltas { delta } } } }`
-  expect(await caller.ask(nodes)).toEqual({ nodes: [{ deltas: [{ delta: 1 }] }, null, null] })
-})
-
-it('counts what one request holds as a whole, apart from what it adds', async () => {
+it('maxDelta: bounds what one request holds as a whole, apart from what it adds', async () => {
   const { as, createKey } = await startProtected()
   const { send } = as((await createKey([{ scopes: ['ADD', 'HOLD'], maxDelta: 3 }])).secret)
   const held = (delta: number) => `hold(changes: [{ name: "c", delta: ${delta} }]) { state }`
@@ -117,7 +98,7 @@ it('counts what one request holds as a whole, apart from what it adds', async ()
   ])
 })
 
-it('stores HOLD so that earlier versions, whose schema lacks it, list keys without it', async () => {
+it('HOLD: is stored so that earlier versions, whose schema lacks it, list keys without it', async () => {
   const { admin, createKey, target } = await startProtected()
   await createKey([{ scopes: ['READ', 'HOLD'] }])
   const [stored] = await query(target, 'select grants from api_key')

@@ -5,7 +5,7 @@ import { collectStatements } from '../support/database/statements.ts'
 const codesOf = (answer: { errors?: { extensions: { code: string } }[] }) =>
   answer.errors?.map(({ extensions }) => extensions.code)
 
-it('lets callers without a key do nothing, and says so for each field', async () => {
+it('anonymous callers: may do nothing, and are told so for each field', async () => {
   const { as, admin } = await startProtected()
   await admin.ask('mutation { increment(name: "a") { value } }')
   const statements = collectStatements()
@@ -21,7 +21,7 @@ it('lets callers without a key do nothing, and says so for each field', async ()
   expect(statements).toEqual([])
 })
 
-it('lets callers without a key do what the configuration lists', async () => {
+it('anonymous callers: may do what the configuration lists', async () => {
   const { as, admin } = await startProtected({ access: { anonymous: ['READ', 'ADD'] } })
   const anyone = as(undefined)
   expect(await anyone.ask('mutation { increment(name: "a") { value counter { value } } }')).toEqual({
@@ -31,7 +31,7 @@ it('lets callers without a key do what the configuration lists', async () => {
   expect(await admin.ask('{ viewer { kind } }')).toEqual({ viewer: { kind: 'ADMIN' } })
 })
 
-it('leaves introspection to callers with any right, and shows the text of the schema to all', async () => {
+it('introspection: is for callers with any right, and the text of the schema for all', async () => {
   const { as, createKey, url } = await startProtected()
   const query = 'query { ...f } fragment f on Query { s: __schema { queryType { name } } }'
   for (const text of [query, '{ __type(name: "Counter") { name } viewer { kind } }']) {
@@ -41,55 +41,10 @@ it('leaves introspection to callers with any right, and shows the text of the sc
   const { secret } = await createKey([{ scopes: ['ADD'], namespace: 'shop' }])
   expect(await as(secret).ask(query)).toEqual({ s: { queryType: { name: 'Query' } } })
   expect(await as(undefined).ask('{ __typename }')).toEqual({ __typename: 'Query' })
-  for (const path of ['/schema.graphql', '/', '/graphql']) {
-    const response = await fetch(url + path, { headers: { accept: 'text/html' } })
-    expect([path, response.status, response.headers.get('referrer-policy')]).toEqual([
-      path,
-      200,
-      'no-referrer',
-    ])
-  }
+  expect((await fetch(`${url}/schema.graphql`)).status).toBe(200)
 })
 
-it('does not reveal to callers without a key which books have a counter', async () => {
-  const { admin, url } = await startProtected()
-  await admin.ask('mutation { increment(namespace: "booksales", name: "Secret") { value } }')
-  const statusOf = async (title: string) =>
-    (await fetch(`${url}/book?title=${title}`, { headers: { accept: 'text/html' } })).status
-  expect([await statusOf('Secret'), await statusOf('None')]).toEqual([200, 200])
-})
-
-it('answers a refused field in the same bytes whether a name exists or not', async () => {
-  const { as, admin, createKey, post } = await startProtected()
-  await admin.ask(
-    'mutation { increment(name: "exists1") { value } nextInSequence(name: "exists1") { value } }',
-  )
-  const { secret } = await createKey([
-    { scopes: ['READ', 'ADD', 'NUMBER', 'WRITE', 'DEFINE'], namespace: 'shop' },
-  ])
-  await as(secret).ask('{ viewer { kind } }')
-  const fields = [
-    '{ counter(name: "NAME") { value history(period: DAY) { value } } }',
-    '{ counters(names: ["NAME", "other"]) { value } }',
-    '{ sequence(name: "NAME") { format groups { nodes { lastValue } } } }',
-    'mutation { increment(name: "NAME", idempotencyKey: "k") { value } }',
-    'mutation { nextInSequence(name: "NAME") { value } }',
-    'mutation { defineCounter(name: "NAME", definition: { minValue: 5 }) { minValue } }',
-    'mutation { deleteCounter(name: "NAME") { previousValue } }',
-  ]
-  for (const field of fields) {
-    const texts = []
-    for (const name of ['exists1', 'missing']) {
-      const query = field.replace('NAME', name)
-      const { body } = await post(JSON.stringify({ query }), { authorization: `Bearer ${secret}` })
-      texts.push(JSON.stringify(body))
-    }
-    expect(texts[0]).toBe(texts[1])
-    expect(texts[0]).toContain('FORBIDDEN')
-  }
-})
-
-it('refuses single elements of counters and nodes, and reads the others', async () => {
+it('counters, nodes: have null for elements that are not granted, and read the others', async () => {
   const { as, admin, createKey } = await startProtected()
   await admin.ask('mutation { a: increment(name: "a-1") { value } b: increment(name: "b-1") { value } }')
   const { data: ids } = await as((await createKey([{ scopes: ['READ'] }])).secret).send(
@@ -114,7 +69,7 @@ it('refuses single elements of counters and nodes, and reads the others', async 
   }
 })
 
-it('bounds what one request adds to a counter, over aliases and carts', async () => {
+it('maxDelta: bounds what one request adds to a counter, over aliases and carts', async () => {
   const { as, admin, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['ADD'], maxDelta: 5 }])
   const { send } = as(secret)
@@ -145,7 +100,7 @@ it('bounds what one request adds to a counter, over aliases and carts', async ()
   expect(await admin.ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 17 } })
 })
 
-it('bounds the numbers of a call', async () => {
+it('maxCount: bounds the numbers of a call', async () => {
   const { as, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['NUMBER'], maxCount: 3 }])
   const next = (count: number) =>
@@ -154,7 +109,7 @@ it('bounds the numbers of a call', async () => {
   expect((await next(4)).errors?.[0]?.extensions).toMatchObject({ code: 'FORBIDDEN', limit: 3 })
 })
 
-it('lists what a grant covers, and leaderboards with the whole namespace only', async () => {
+it('lists: show what a grant covers, and leaderboards with the whole namespace only', async () => {
   const { as, admin, createKey } = await startProtected()
   await admin.ask(`mutation {
     a: increment(namespace: "one", name: "a-1") { value }
@@ -197,7 +152,7 @@ it('lists what a grant covers, and leaderboards with the whole namespace only', 
   ).toMatchObject({ counter: { value: 1 } })
 })
 
-it('reveals a state only to those who may read it, and refuses before anything is changed', async () => {
+it('mutations: reveal a state only with READ, and are refused before anything is changed', async () => {
   const { as, admin, createKey } = await startProtected()
   await admin.ask('mutation { incrementBy(name: "c", delta: 7) { value } }')
   const definer = as((await createKey([{ scopes: ['DEFINE'] }])).secret)
@@ -222,7 +177,7 @@ it('reveals a state only to those who may read it, and refuses before anything i
   ])
 })
 
-it('keeps the idempotency keys of callers apart, and checks rights before a replay', async () => {
+it('idempotencyKey: is apart for each caller, and replayed only with the right', async () => {
   const { as, admin, createKey } = await startProtected()
   const first = await createKey([{ scopes: ['ADD'] }])
   const second = await createKey([{ scopes: ['ADD'] }])
@@ -240,81 +195,89 @@ it('keeps the idempotency keys of callers apart, and checks rights before a repl
   expect(codesOf(await as(secret).send(query))).toEqual(['FORBIDDEN'])
 })
 
-it('hides reservations of other sequences as if they did not exist', async () => {
+it.each([
+  {
+    kind: 'Reservation',
+    scope: 'NUMBER',
+    define: (name: string) => `defineSequence(name: "${name}", definition: { gapless: true }) { name }`,
+    create: (name: string) => `reserveInSequence(name: "${name}") { id }`,
+    uses: ['confirmReservation', 'releaseReservation'],
+    selection: 'group { lastValue }',
+    selected: { group: { lastValue: 1 } },
+  },
+  {
+    kind: 'Hold',
+    scope: 'HOLD',
+    define: (name: string) => `reset(name: "${name}") { value }`,
+    create: (name: string) => `hold(changes: [{ name: "${name}" }]) { id }`,
+    uses: ['confirmHold', 'releaseHold', 'extendHold'],
+    selection: 'deltas { delta }',
+    selected: { deltas: [{ delta: 1 }] },
+  },
+])('$kind: is hidden as if it did not exist if it is of another name', async (row) => {
+  const { kind, scope, define, create, uses, selection, selected } = row
   const { as, admin, createKey } = await startProtected()
-  const define = (name: string) =>
-    `${name}: defineSequence(name: "${name}", definition: { gapless: true }) { name }`
-  await admin.ask(`mutation { ${define('mine')} ${define('other')} }`)
-  const reserve = async (name: string) =>
-    (await admin.ask(`mutation { reserveInSequence(name: "${name}") { id } }`)).reserveInSequence.id
-  const [mine, other] = [await reserve('mine'), await reserve('other')]
-  const { send, ask } = as((await createKey([{ scopes: ['NUMBER', 'READ'], names: ['mine'] }])).secret)
-  const unknown = Buffer.from(`Reservation:${'0'.repeat(32)}`).toString('base64url')
-  const texts = []
-  for (const id of [other, unknown]) {
-    const { data, errors } = await send(`mutation { confirmReservation(id: "${id}") { value } }`)
-    texts.push(JSON.stringify({ data, errors }))
+  const open = async (name: string) => {
+    const { made } = await admin.ask(`mutation { ${define(name)} made: ${create(name)} }`)
+    return made.id
   }
-  expect(texts[0]).toBe(texts[1])
-  expect(texts[0]).toContain('NOT_FOUND')
-  expect(
-    await ask(
-      `{ nodes(ids: ["${mine}", "${other}", "${unknown}"]) { ... on Reservation { value group { lastValue } } } }`,
-    ),
-  ).toEqual({
-    nodes: [{ value: 1, group: { lastValue: 1 } }, null, null],
-  })
+  const [mine, other] = [await open('mine'), await open('other')]
+  const unknown = Buffer.from(`${kind}:${'0'.repeat(32)}`).toString('base64url')
+  const { send, ask } = as((await createKey([{ scopes: [scope, 'ADD', 'READ'], names: ['mine'] }])).secret)
+  for (const use of uses) {
+    const [refused, missing] = [other, unknown].map((id) =>
+      send(`mutation { ${use}(id: "${id}") { __typename } }`),
+    )
+    expect(await refused).toEqual(await missing)
+    expect((await refused)?.errors?.[0]?.extensions).toEqual({ code: 'NOT_FOUND' })
+  }
+  const nodes = `{ nodes(ids: ["${mine}", "${other}", "${unknown}"]) { ... on ${kind} { ${selection} } } }`
+  expect(await ask(nodes)).toEqual({ nodes: [selected, null, null] })
   expect(await ask(`{ node(id: "${other}") { id } }`)).toEqual({ node: null })
-  expect(await ask(`mutation { confirmReservation(id: "${mine}") { value } }`)).toEqual({
-    confirmReservation: { value: 1 },
-  })
+  const own = await send(`mutation { ${uses[0]}(id: "${mine}") { __typename } }`)
+  expect(own.errors).toBeUndefined()
 })
 
-it('rejects grants and keys that make no sense', async () => {
+const READ_GRANT = '{ scopes: [READ] }'
+const pastLimit = (item: string) => Array(101).fill(item)
+
+it.each<[argument: string, grants: unknown, more?: string | undefined, limit?: number]>([
+  ['grants', '', undefined, 1],
+  ['grants', pastLimit(READ_GRANT), undefined, 100],
+  ['grants.0.scopes', '{ scopes: [] }'],
+  ['grants.0.scopes', '{ scopes: [ADMIN], namespace: "a" }'],
+  ['grants.0.names', '{ scopes: [READ], names: [] }', undefined, 1],
+  ['grants.0.names', `{ scopes: [READ], names: [${pastLimit('"a"')}] }`, undefined, 100],
+  ['grants.0.names', '{ scopes: [READ], names: ["a"], prefix: "b" }'],
+  ['grants.0.namespace', '{ scopes: [READ], namespace: "" }'],
+  ['grants.0.maxDelta', '{ scopes: [ADD], maxDelta: 0 }', undefined, 1],
+  ['grants.0.maxCount', '{ scopes: [NUMBER], maxCount: 1000001 }', undefined, 1_000_000],
+  ['grants.0.onceOnly', '{ scopes: [WRITE], onceOnly: true }'],
+  ['origins', READ_GRANT, ', origins: []', 1],
+  ['origins', READ_GRANT, `, origins: [${pastLimit('"https://a.example"')}]`, 100],
+  ['origins.0', READ_GRANT, ', origins: ["https://a.example/"]'],
+  ['perMinute', READ_GRANT, ', perMinute: 0', 1],
+  ['expiresAt', READ_GRANT, ', expiresAt: "2020-01-01T00:00:00Z"'],
+  ['expiresAt', READ_GRANT, ', expiresAt: "9999-12-31T23:59:59.999-10:00"'],
+])('createApiKey: refuses invalid %s', async (argument, grants, more = '', limit) => {
   const { admin } = await startProtected()
-  const create = (grant: string, more = '') =>
-    admin.refusal(`mutation { createApiKey(label: "x", grants: [${grant}]${more}) { secret } }`)
-  const fine = '{ scopes: [READ] }'
-  expect(await create('{ scopes: [] }')).toMatchObject({
-    code: 'BAD_USER_INPUT',
-    argument: 'grants.0.scopes',
-  })
-  expect(await create('')).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'grants', limit: 1 })
-  expect(await create('{ scopes: [ADMIN], namespace: "a" }')).toMatchObject({ argument: 'grants.0.scopes' })
-  expect(await create('{ scopes: [READ], names: [] }')).toMatchObject({
-    argument: 'grants.0.names',
-    limit: 1,
-  })
-  expect(await create('{ scopes: [READ], names: ["a"], prefix: "b" }')).toMatchObject({
-    argument: 'grants.0.names',
-  })
-  expect(await create('{ scopes: [READ], namespace: "" }')).toMatchObject({ argument: 'grants.0.namespace' })
-  expect(await create('{ scopes: [ADD], maxDelta: 0 }')).toMatchObject({
-    argument: 'grants.0.maxDelta',
-    limit: 1,
-  })
-  expect(await create('{ scopes: [NUMBER], maxCount: 1000001 }')).toMatchObject({
-    argument: 'grants.0.maxCount',
-    limit: 1_000_000,
-  })
-  expect(await create(fine, ', origins: []')).toMatchObject({
-    code: 'BAD_USER_INPUT',
-    argument: 'origins',
-    limit: 1,
-  })
-  expect(await create(fine, ', origins: ["https://a.example/"]')).toMatchObject({ argument: 'origins.0' })
-  expect(await create(fine, ', perMinute: 0')).toMatchObject({ argument: 'perMinute', limit: 1 })
-  expect(await create(fine, ', expiresAt: "2020-01-01T00:00:00Z"')).toMatchObject({ argument: 'expiresAt' })
-  expect(
-    await admin.refusal('mutation { createApiKey(label: "", grants: [{ scopes: [READ] }]) { secret } }'),
-  ).toMatchObject({ argument: 'label' })
-  expect(await admin.refusal('mutation { revokeApiKey(id: "eA") { id } }')).toMatchObject({
-    code: 'BAD_USER_INPUT',
-    argument: 'id',
-  })
+  const create = `mutation { createApiKey(label: "x", grants: [${grants}]${more}) { secret } }`
+  const details = { code: 'BAD_USER_INPUT', argument, ...(limit !== undefined && { limit }) }
+  expect(await admin.refusal(create)).toEqual(details)
 })
 
-it('refuses long lists of names that are not granted at once, by one error or by their cost', async () => {
+it('createApiKey: needs a label; revokeApiKey: needs the id of a key', async () => {
+  const { admin } = await startProtected()
+  const create = 'mutation { createApiKey(label: "", grants: [{ scopes: [READ] }]) { secret } }'
+  expect(await admin.refusal(create)).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'label' })
+  for (const id of ['eA', Buffer.from('ApiKey:9999999999999999').toString('base64url')])
+    expect(await admin.refusal(`mutation { revokeApiKey(id: "${id}") { id } }`)).toMatchObject({
+      code: 'BAD_USER_INPUT',
+      argument: 'id',
+    })
+})
+
+it('counters, nodes: refuse long lists of names that are not granted by one error, or by their cost', async () => {
   const { as, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], prefix: 'mine' }])
   const names = Array.from({ length: 500 }, (_, index) => `n${index}`)
@@ -332,7 +295,7 @@ it('refuses long lists of names that are not granted at once, by one error or by
   expect(long).toMatchObject({ code: 'BAD_USER_INPUT', limit: 500 })
 })
 
-it('does not let a repeated restart read what comes next', async () => {
+it('restartSequence: does not let a repeat read what comes next', async () => {
   const { admin, as, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['WRITE'], namespace: 'shop' }])
   const restart = (key: string) =>
@@ -340,18 +303,4 @@ it('does not let a repeated restart read what comes next', async () => {
   expect(await as(secret).ask(restart(''))).toEqual({ restartSequence: { name: '', nextValue: 100 } })
   await admin.ask('mutation { nextInSequence(name: "s", namespace: "shop") { value } }')
   expect(await as(secret).refusal(restart(', idempotencyKey: "k"'))).toMatchObject({ code: 'FORBIDDEN' })
-})
-
-it('takes neither ids of keys nor expiries that are too large', async () => {
-  const { admin } = await startProtected()
-  const id = Buffer.from('ApiKey:9999999999999999').toString('base64url')
-  expect(await admin.refusal(`mutation { revokeApiKey(id: "${id}") { id } }`)).toMatchObject({
-    code: 'BAD_USER_INPUT',
-  })
-  const create = (at: string) =>
-    `mutation { createApiKey(label: "x", grants: [{ scopes: [READ] }], expiresAt: "${at}") { secret } }`
-  expect(await admin.refusal(create('9999-12-31T23:59:59.999-10:00'))).toMatchObject({
-    code: 'BAD_USER_INPUT',
-    argument: 'expiresAt',
-  })
 })

@@ -1,4 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest'
+import { unavailable } from '../../src/rules/errors.ts'
+import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, query as queryDatabase } from '../support/database/database.ts'
 import { stopClock, turnedClock } from '../support/model/periods.ts'
@@ -14,42 +16,44 @@ const COUNTERS =
   'subscription ($names: [String!]!) { counters(names: $names) { ...F } } fragment F on Counter { name value }'
 const increment = (name: string) => `mutation { increment(name: "${name}") { value } }`
 
-const encoded = (type: string, ...names: string[]) =>
-  Buffer.from(`${type}:${names.join('\n')}`).toString('base64url')
+const encoded = (id: string) => Buffer.from(id).toString('base64url')
 
-it.each(['GET', 'POST'] as const)('sends what is there, then what changes: by %s', async (method) => {
-  const { url, ask } = await startService()
-  await ask(increment('b'))
-  const stream = await subscribe(url, COUNTERS, { variables: { names: ['b', 'a', 'b', 'c'] }, method })
-  expect(stream.status).toBe(200)
-  expect(stream.headers).toMatchObject({
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-  })
-  expect(await stream.data()).toEqual({
-    counters: [
-      { name: 'b', value: 1 },
-      { name: 'a', value: 0 },
-      { name: 'c', value: 0 },
-    ],
-  })
-  await ask(increment('c'))
-  expect(await stream.data()).toEqual({ counters: [{ name: 'c', value: 1 }] })
-  await ask(
-    'mutation { incrementMany(changes: [{ name: "a" }, { name: "b" }, { name: "other" }]) { value } }',
-  )
-  const { counters } = await stream.data()
-  expect(counters).toHaveLength(2)
-  expect(counters).toEqual(
-    expect.arrayContaining([
-      { name: 'b', value: 2 },
-      { name: 'a', value: 1 },
-    ]),
-  )
-})
+it.each(['GET', 'POST'] as const)(
+  'subscriptions: send what is there, then what changes: by %s',
+  async (method) => {
+    const { url, ask } = await startService()
+    await ask(increment('b'))
+    const stream = await subscribe(url, COUNTERS, { variables: { names: ['b', 'a', 'b', 'c'] }, method })
+    expect(stream.status).toBe(200)
+    expect(stream.headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    })
+    expect(await stream.data()).toEqual({
+      counters: [
+        { name: 'b', value: 1 },
+        { name: 'a', value: 0 },
+        { name: 'c', value: 0 },
+      ],
+    })
+    await ask(increment('c'))
+    expect(await stream.data()).toEqual({ counters: [{ name: 'c', value: 1 }] })
+    await ask(
+      'mutation { incrementMany(changes: [{ name: "a" }, { name: "b" }, { name: "other" }]) { value } }',
+    )
+    const { counters } = await stream.data()
+    expect(counters).toHaveLength(2)
+    expect(counters).toEqual(
+      expect.arrayContaining([
+        { name: 'b', value: 2 },
+        { name: 'a', value: 1 },
+      ]),
+    )
+  },
+)
 
-it('sends the newest state last, at most ten times a second, and never an older one', async () => {
+it('subscriptions: send the newest state last, at most ten times a second, and never an older one', async () => {
   const { url, ask } = await startService()
   const names = ['a', 'b', 'c']
   const query = 'subscription ($names: [String!]!) { counters(names: $names) { name value revision } }'
@@ -72,7 +76,7 @@ it('sends the newest state last, at most ten times a second, and never an older 
   expect(events).toBeLessThanOrEqual((performance.now() - began) / 100 + 2)
 })
 
-it('sends what other processes change, and what is changed by hand', async () => {
+it('subscriptions: send what other processes change, and what is changed by hand', async () => {
   const target = await freshDatabase()
   const [first, second] = [await startService({ target }), await startService({ target })]
   await first.ask(increment('a'))
@@ -87,7 +91,7 @@ it('sends what other processes change, and what is changed by hand', async () =>
   expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 40 }] })
 })
 
-it('sends no state from a server that is behind', async () => {
+it('subscriptions: send no state from a server that is behind', async () => {
   const { url, ask, target } = await startService()
   for (const name of ['a', 'b']) await ask(increment(name))
   const stream = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
@@ -105,7 +109,7 @@ it('sends no state from a server that is behind', async () => {
   expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 41 }] })
 })
 
-it('sends definitions, deletions and resets', async () => {
+it('counters: sends definitions, deletions and resets', async () => {
   const { url, ask } = await startService()
   await ask(increment('a'))
   const stream = await subscribe(url, 'subscription { counters(names: ["a"]) { value maxValue timeZone } }')
@@ -118,7 +122,7 @@ it('sends definitions, deletions and resets', async () => {
   expect(await stream.data()).toEqual({ counters: [{ value: 0, maxValue: null, timeZone: 'UTC' }] })
 })
 
-it('serves a whole page in one stream: counters, sequence groups and reservations', async () => {
+it('nodes: serves a whole page in one stream: counters, sequence groups and reservations', async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { defineSequence(name: "invoice", definition: { gapless: true, format: "I-{value}" }) { name } }',
@@ -127,11 +131,11 @@ it('serves a whole page in one stream: counters, sequence groups and reservation
     'mutation { reserveInSequence(name: "invoice", ttlSeconds: 600) { id } }',
   )
   const ids = [
-    encoded('Counter', 'shop', 'a'),
-    encoded('SequenceGroup', 'default', 'invoice', ''),
-    encoded('SequenceGroup', 'default', 'ticket', 'b'),
+    encoded('Counter:shop\na'),
+    encoded('SequenceGroup:default\ninvoice\n'),
+    encoded('SequenceGroup:default\nticket\nb'),
     reserveInSequence.id,
-    encoded('Reservation', '0'.repeat(32)),
+    encoded(`Reservation:${'0'.repeat(32)}`),
   ]
   const query = `subscription ($ids: [ID!]!) { nodes(ids: $ids) {
     __typename
@@ -172,7 +176,7 @@ it('serves a whole page in one stream: counters, sequence groups and reservation
 })
 
 it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }', 'limits { used }'])(
-  'sends counters in which a selected period has ended, though nobody changed them: %s',
+  'counters: sends those in which a selected period has ended, though nobody changed them: %s',
   async (field) => {
     const clock = turnedClock('2026-03-01T09:59:00Z')
     const { url, ask } = await startFront({ now: clock.now })
@@ -197,7 +201,7 @@ it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }', 'l
   },
 )
 
-it('sends what is held, also when a hold expires, though nobody changes anything', async () => {
+it('held: is sent when a hold expires, though nobody changes anything', async () => {
   const { url, ask, target } = await startService()
   const stream = await subscribe(url, 'subscription { counters(names: ["a"]) { value held } }')
   expect(await stream.data()).toEqual({ counters: [{ value: 0, held: 0 }] })
@@ -211,13 +215,13 @@ it('sends what is held, also when a hold expires, though nobody changes anything
   expect(await stream.data()).toEqual({ counters: [{ value: 0, held: 0 }] })
 })
 
-it('sends the next number of a sequence that restarts with a period', async () => {
+it('nodes: sends the next number of a sequence that restarts with a period', async () => {
   const clock = turnedClock('2026-12-31T23:59:00Z')
   const { url, ask } = await startFront({ now: clock.now })
   await ask(
     'mutation { defineSequence(name: "s", definition: { restartEvery: YEAR, format: "{yyyy}-{value}" }) { name } nextInSequence(name: "s") { value } }',
   )
-  const ids = [encoded('SequenceGroup', 'default', 's', '')]
+  const ids = [encoded('SequenceGroup:default\ns\n')]
   const query =
     'subscription ($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { lastFormatted nextFormatted } } }'
   const stream = await subscribe(url, query, { variables: { ids } })
@@ -226,11 +230,11 @@ it('sends the next number of a sequence that restarts with a period', async () =
   expect(await stream.data()).toEqual({ nodes: [{ lastFormatted: '2026-1', nextFormatted: '2027-1' }] })
 })
 
-it('sends no event of what no longer exists', async () => {
+it('nodes: sends no event of what no longer exists', async () => {
   const { url, ask } = await startService()
   await ask('mutation { defineSequence(name: "s", definition: { gapless: true }) { name } }')
   const { reserveInSequence } = await ask('mutation { reserveInSequence(name: "s") { id } }')
-  const ids = [reserveInSequence.id, encoded('Counter', 'default', 'a')]
+  const ids = [reserveInSequence.id, encoded('Counter:default\na')]
   const query =
     'subscription ($ids: [ID!]!) { nodes(ids: $ids) { ... on Reservation { state } ... on Counter { value } } }'
   const stream = await subscribe(url, query, { variables: { ids } })
@@ -243,7 +247,7 @@ it('sends no event of what no longer exists', async () => {
   expect(await stream.data()).toEqual({ nodes: [{ value: 1 }] })
 })
 
-it('sends that a reservation has expired', async () => {
+it('nodes: sends that a reservation has expired', async () => {
   const { url, ask } = await startService()
   await ask('mutation { defineSequence(name: "invoice", definition: { gapless: true }) { name } }')
   const { reserveInSequence } = await ask(
@@ -260,106 +264,82 @@ it('sends that a reservation has expired', async () => {
   expect(await stream.data()).toEqual({ nodes: [{ state: 'EXPIRED' }] })
 })
 
-it('answers subscriptions by events only, and other operations in the same way to those who ask for events', async () => {
-  const { url, post, ask } = await startService()
+it('Accept: subscriptions are answered by events only, and other operations by events to those who ask for them', async () => {
+  const { url, post } = await startService()
   const query = 'subscription { counters(names: ["a"]) { value } }'
-  const refused = await post(JSON.stringify({ query }), { accept: 'application/json' })
-  expect([refused.status, refused.body.errors?.[0]?.extensions.code]).toEqual([406, 'BAD_REQUEST'])
-  expect(refused.body.errors?.[0]?.message).toContain('Accept: text/event-stream')
-  const body = JSON.stringify({ query })
-  const headers = { accept: 'multipart/mixed', 'content-type': 'application/json' }
-  expect((await fetch(`${url}/graphql`, { method: 'POST', headers, body })).status).toBe(406)
+  for (const accept of ['application/json', 'multipart/mixed']) {
+    const { status, body } = await post(JSON.stringify({ query }), { accept })
+    expect([status, body.errors?.[0]?.extensions.code]).toEqual([406, 'BAD_REQUEST'])
+    if (accept === 'application/json')
+      expect(body.errors?.[0]?.message).toContain('Accept: text/event-stream')
+  }
   // As curl and fetch send it, and urql.
   for (const accept of ['*/*', 'application/graphql-response+json, application/json, text/event-stream']) {
     const stream = await subscribe(url, query, { headers: { accept }, method: 'POST' })
     expect(await stream.data()).toEqual({ counters: [{ value: 0 }] })
-    stream.close()
   }
-  for (const method of ['GET', 'POST'] as const) {
-    const stream = await subscribe(url, '{ counter(name: "a") { value } }', { method })
-    expect([await stream.next(), await stream.next()]).toEqual([
-      { data: { counter: { value: 0 } } },
-      'complete',
-    ])
+  for (const [method, operation, data] of [
+    ['GET', '{ counter(name: "a") { value } }', { counter: { value: 0 } }],
+    ['POST', increment('a'), { increment: { value: 1 } }],
+    ['POST', '{ counter(name: "a") { value } }', { counter: { value: 1 } }],
+  ] as const) {
+    const stream = await subscribe(url, operation, { method })
+    expect([await stream.next(), await stream.next()]).toEqual([{ data }, 'complete'])
   }
-  const changed = await subscribe(url, increment('a'), { method: 'POST' })
-  expect(await changed.data()).toEqual({ increment: { value: 1 } })
-  const byGet = await subscribe(url, increment('a'))
-  expect([byGet.status, (await byGet.body()).errors?.[0]?.extensions.code]).toEqual([
-    405,
-    'OPERATION_RESOLUTION_FAILURE',
-  ])
-  expect(await ask('{ counter(name: "a") { value } }')).toEqual({ counter: { value: 1 } })
+  const { status, body } = await subscribe(url, increment('a'))
+  expect([status, (await body()).errors?.[0]?.extensions.code]).toEqual([405, 'OPERATION_RESOLUTION_FAILURE'])
 })
 
-it('rejects what cannot be watched, with a code', async () => {
+const NODES = 'subscription ($ids: [ID!]!) { nodes(ids: $ids) { id } }'
+
+it.each<[code: string, document: string, variables?: object]>([
+  ['BAD_USER_INPUT', COUNTERS, { names: [] }],
+  ['BAD_USER_INPUT', COUNTERS, { names: upTo(501).map(String) }],
+  ['BAD_USER_INPUT', COUNTERS, { names: ['a', ''] }],
+  ['BAD_USER_INPUT', COUNTERS, { names: ['a', 5] }],
+  ['BAD_USER_INPUT', COUNTERS],
+  ['BAD_USER_INPUT', NODES, { ids: [] }],
+  ['BAD_USER_INPUT', NODES, { ids: ['nonsense'] }],
+  ...['Sequence:default\na', 'Namespace:default', 'ApiKey:1'].map((id): [string, string, object] => {
+    return ['BAD_USER_INPUT', NODES, { ids: [encoded(id)] }]
+  }),
+  ['BAD_USER_INPUT', 'subscription { leaderboard(first: 0) { value } }'],
+  ['BAD_USER_INPUT', 'subscription { leaderboard(first: 101) { value } }'],
+  ['BAD_USER_INPUT', 'subscription { leaderboard(orderBy: NAME_ASC) { value } }'],
+  ['BAD_USER_INPUT', 'subscription { leaderboard(orderBy: UPDATED_AT_DESC, period: DAY) { value } }'],
+  ['BAD_USER_INPUT', 'subscription { leaderboard(namespace: "") { value } }'],
+  ['BAD_USER_INPUT', 'subscription { sequenceGroup(name: "") { lastValue } }'],
+  ['GRAPHQL_VALIDATION_FAILED', 'subscription { counters(names: ["a"]) { value } nodes(ids: ["x"]) { id } }'],
+  ['GRAPHQL_VALIDATION_FAILED', 'subscription { nope }'],
+  ['GRAPHQL_PARSE_FAILED', 'subscription {'],
+])('subscriptions: are refused with %s: %s', async (code, document, variables) => {
   const { url } = await startService()
-  const names = (count: number) => Array.from({ length: count }, (_, index) => `n${index}`)
-  const nodes = 'subscription ($ids: [ID!]!) { nodes(ids: $ids) { id } }'
-  const wrong: [string, object | undefined, string][] = [
-    [COUNTERS, { names: [] }, 'BAD_USER_INPUT'],
-    [COUNTERS, { names: names(501) }, 'BAD_USER_INPUT'],
-    [COUNTERS, { names: ['a', ''] }, 'BAD_USER_INPUT'],
-    [COUNTERS, { names: ['a', 5] }, 'BAD_USER_INPUT'],
-    [COUNTERS, undefined, 'BAD_USER_INPUT'],
-    [nodes, { ids: [] }, 'BAD_USER_INPUT'],
-    [nodes, { ids: ['nonsense'] }, 'BAD_USER_INPUT'],
-    [nodes, { ids: [encoded('Sequence', 'default', 'a')] }, 'BAD_USER_INPUT'],
-    [nodes, { ids: [encoded('Namespace', 'default')] }, 'BAD_USER_INPUT'],
-    [nodes, { ids: [encoded('ApiKey', '1')] }, 'BAD_USER_INPUT'],
-    [
-      'subscription { counters(names: ["a"]) { value } nodes(ids: ["x"]) { id } }',
-      undefined,
-      'GRAPHQL_VALIDATION_FAILED',
-    ],
-    ['subscription { nope }', undefined, 'GRAPHQL_VALIDATION_FAILED'],
-    ['subscription {', undefined, 'GRAPHQL_PARSE_FAILED'],
-  ]
-  for (const [query, variables, code] of wrong) {
-    for (const method of ['GET', 'POST'] as const) {
-      const stream = await subscribe(url, query, { ...(variables && { variables }), method })
-      expect([query, variables, stream.status]).toEqual([query, variables, 200])
-      expect(stream.headers['x-request-id']).toBeTruthy()
-      // GraphQL over SSE: in an accepted stream.
-      expect(await stream.next()).toEqual({
-        errors: [expect.objectContaining({ extensions: expect.objectContaining({ code }) })],
-      })
-      expect(await stream.next()).toBe('complete')
-    }
-    // Whoever also accepts JSON gets JSON.
-    const headers = { accept: 'application/graphql-response+json, text/event-stream' }
-    const response = await subscribe(url, query, { ...(variables && { variables }), method: 'POST', headers })
-    expect([response.status, (await response.body()).errors?.[0]?.extensions.code]).toEqual([400, code])
+  for (const method of ['GET', 'POST'] as const) {
+    const stream = await subscribe(url, document, { ...(variables && { variables }), method })
+    // GraphQL over SSE: in an accepted stream.
+    expect([stream.status, typeof stream.headers['x-request-id']]).toEqual([200, 'string'])
+    const extensions = { code, ...(code === 'BAD_USER_INPUT' && { argument: expect.any(String) }) }
+    expect(await stream.next()).toMatchObject({ errors: [{ extensions }] })
+    expect(await stream.next()).toBe('complete')
   }
-  const broken = await fetch(`${url}/graphql?query=x&variables={`, {
-    headers: { accept: 'text/event-stream' },
+  // Whoever also accepts JSON gets JSON.
+  const headers = { accept: 'application/graphql-response+json, text/event-stream' }
+  const response = await subscribe(url, document, {
+    ...(variables && { variables }),
+    method: 'POST',
+    headers,
   })
-  expect([broken.status, (await broken.json()).errors[0].extensions.code]).toEqual([400, 'BAD_REQUEST'])
+  expect([response.status, (await response.body()).errors?.[0]?.extensions.code]).toEqual([400, code])
 })
 
-it('accepts addresses of 16 kB', async () => {
+it('subscriptions: may have an address of 16 kB', async () => {
   const { url } = await startService()
   const names = Array.from({ length: 150 }, (_, index) => `${index}`.padStart(90, 'n'))
   const stream = await subscribe(url, COUNTERS, { variables: { names } })
   expect((await stream.data()).counters).toHaveLength(150)
 })
 
-it('sends the whole state again to a client that reconnects', async () => {
-  const { url, ask } = await startService()
-  const first = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
-  await first.data()
-  first.close()
-  await ask(increment('a'))
-  const second = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
-  expect(await second.data()).toEqual({
-    counters: [
-      { name: 'a', value: 1 },
-      { name: 'b', value: 0 },
-    ],
-  })
-})
-
-it('sends the same to all streams of one subscription, whenever they join', async () => {
+it('subscriptions: send the same to all of their streams, whenever they join', async () => {
   const { url, ask } = await startService()
   const open = () => subscribe(url, COUNTERS, { variables: { names: ['a'] } })
   const streams = await Promise.all(Array.from({ length: 20 }, open))
@@ -375,7 +355,7 @@ it('sends the same to all streams of one subscription, whenever they join', asyn
   await soon('all closed', Promise.all(streams.map((stream) => stream.close())))
 })
 
-it('does not let a stream wait for the first event of another one', async () => {
+it('subscriptions: do not let a stream wait for the first event of another one', async () => {
   let release = () => {}
   const released = new Promise<void>((resolve) => {
     release = resolve
@@ -411,12 +391,44 @@ it('does not let a stream wait for the first event of another one', async () => 
   expect(last).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
 })
 
-it('ignores variables that a subscription does not declare, however deep they are', async () => {
+it('subscriptions: ignore variables that they do not declare, however deep they are', async () => {
   const { url, faults } = await startService()
   const query = 'subscription { counters(names: ["a"]) { name value } }'
   const junk = `${'['.repeat(9000)}${']'.repeat(9000)}`
   const body = `{"query":${JSON.stringify(query)},"variables":{"junk":${junk}}}`
   const stream = await subscribe(url, query, { method: 'POST', body })
   expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 0 }] })
+  expect(faults).toEqual([])
+})
+
+it('subscriptions: send what changed again until its event could be read', async () => {
+  let failures = 0
+  let isFailing = false
+  const { url, ask, faults } = await startFront({
+    around: (nth) => ({
+      ...nth,
+      counters: {
+        ...nth.counters,
+        async valueIn(...call) {
+          if (!isFailing) return nth.counters.valueIn(...call)
+          failures += 1
+          throw unavailable('The database is unreachable.')
+        },
+      },
+    }),
+  })
+  const stream = await subscribe(
+    url,
+    'subscription { counters(names: ["a"]) { value valueIn(period: DAY) } }',
+  )
+  expect(await stream.data()).toEqual({ counters: [{ value: 0, valueIn: 0 }] })
+  isFailing = true
+  await ask(increment('a'))
+  await expect.poll(() => failures).toBeGreaterThan(2)
+  isFailing = false
+  expect(await stream.data()).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
+  // And then what changes, as before.
+  await ask(increment('a'))
+  expect(await stream.data()).toEqual({ counters: [{ value: 2, valueIn: 2 }] })
   expect(faults).toEqual([])
 })

@@ -1,4 +1,5 @@
 import { type PathLike, readFileSync } from 'node:fs'
+import type { ModelChange } from '../support/model/model.ts'
 
 /**
  * A call of the API, as its caller saw it. A history is the records of a run, of all its callers, from an empty database
@@ -80,13 +81,7 @@ interface Keyed {
 }
 
 /** As in the schema: an omitted part stays as it is, and null restores the default. */
-export interface CounterDefinitionChange {
-  minValue?: number | null | undefined
-  maxValue?: number | null | undefined
-  overflow?: 'REJECT' | 'SATURATE' | null | undefined
-  slots?: number | null | undefined
-  oncePer?: string | null | undefined
-}
+export type CounterDefinitionChange = ModelChange & { oncePer?: string | null | undefined }
 
 /** The same of a sequence. */
 export interface SequenceDefinitionChange {

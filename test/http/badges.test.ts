@@ -21,7 +21,7 @@ async function shown(url: string, path: string, parameters: Record<string, strin
 const ADD =
   'mutation ($name: String!, $delta: SafeInt!) { incrementBy(name: $name, delta: $delta) { value } }'
 
-it('shows the value of a counter and the last number of a sequence, and counts neither', async () => {
+it('badges: show the value of a counter and the last number of a sequence, and count neither', async () => {
   const { url, ask } = await startService()
   await ask(ADD, { name: 'c', delta: 1_234_567 })
   await ask(
@@ -42,14 +42,14 @@ it('shows the value of a counter and the last number of a sequence, and counts n
   expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 1_234_567 } })
 })
 
-it('shows 0 for a counter that was never used, and that a sequence has issued nothing', async () => {
+it('badges: show 0 for a counter that was never used, and that a sequence has issued nothing', async () => {
   const { url } = await startService()
   expect((await shown(url, pathOf('counter', 'n', 'nothing'))).message).toBe('0')
   expect((await shown(url, pathOf('counter', 'n', 'nothing'), { period: 'month' })).message).toBe('0')
   expect((await shown(url, pathOf('sequence', 'n', 'nothing'), { group: 'g' })).message).toBe('none')
 })
 
-it('shows what is left of a counter with a maxValue, with a word in English', async () => {
+it('badges: show what is left of a counter with a maxValue, with a word in English', async () => {
   const { url, ask } = await startService()
   await ask('mutation { defineCounter(name: "seats", definition: { maxValue: 6000 }) { name } }')
   await ask(ADD, { name: 'seats', delta: 4_763 })
@@ -62,20 +62,15 @@ it('shows what is left of a counter with a maxValue, with a word in English', as
     expect([parameters, (await shown(url, path, parameters)).message]).toEqual([parameters, message])
   await ask('mutation { hold(changes: [{ name: "seats", delta: 37 }]) { id } }')
   expect((await shown(url, path, { left: '' })).message).toBe('1,200 left')
+  // More than a safe integer.
+  const { MAX_SAFE_INTEGER: max } = Number
+  await ask(`mutation { defineCounter(name: "max", definition: { maxValue: ${max} }) { name } }`)
+  await ask(ADD, { name: 'max', delta: -2 })
+  const left = await shown(url, pathOf('counter', 'default', 'max'), { left: '' })
+  expect(left.message).toBe('9,007,199,254,740,993 left')
 })
 
-it('shows what is left exactly, also if it is more than a safe integer', async () => {
-  const { url, ask } = await startService()
-  await ask(
-    'mutation ($maxValue: SafeInt) { defineCounter(name: "c", definition: { maxValue: $maxValue }) { name } }',
-    { maxValue: Number.MAX_SAFE_INTEGER },
-  )
-  await ask(ADD, { name: 'c', delta: -2 })
-  const { message } = await shown(url, pathOf('counter', 'default', 'c'), { left: '' })
-  expect(message).toBe('9,007,199,254,740,993 left')
-})
-
-it('shows ordinals, of a value or of a period', async () => {
+it('badges: show ordinals, of a value or of a period', async () => {
   const { url, ask } = await startService()
   const path = pathOf('counter', 'default', 'c')
   let previous = 0
@@ -98,7 +93,7 @@ it('shows ordinals, of a value or of a period', async () => {
   )
 })
 
-it('has colors by the names of Shields and CSS, and draws them', async () => {
+it('badges: have colors by the names of Shields and CSS, and draw them', async () => {
   const { url } = await startService()
   const path = pathOf('counter', 'default', 'c')
   const colors = { color: 'RebeccaPurple', labelColor: 'success' }
@@ -114,16 +109,7 @@ it('has colors by the names of Shields and CSS, and draws them', async () => {
   expect(await imageOf({ color: 'green', labelColor: '#123' })).toMatch(/fill="#123".*fill="#67ac09"/s)
 })
 
-it('ignores what badges of Shields have and these lack', async () => {
-  const { url } = await startService()
-  const path = pathOf('counter', 'default', 'c')
-  const plain = await shown(url, path)
-  const lacking = { logo: 'mysql', logoColor: 'white', logoSize: 'auto', link: 'x', cacheSeconds: '9' }
-  expect(await shown(url, path, lacking)).toEqual(plain)
-  expect((await shown(url, path, { style: 'popout-square' })).style).toBe('flat-square')
-})
-
-it('has the label, color and style of its address, and a number in a language, short, or of a period', async () => {
+it('badges: have the label, color and style of their address, and a number in a language, short, or of a period', async () => {
   const { url, ask } = await startService()
   await ask(ADD, { name: 'c', delta: 1_234_567 })
   const path = pathOf('counter', 'default', 'c')
@@ -136,6 +122,11 @@ it('has the label, color and style of its address, and a number in a language, s
     style: 'social',
   })
   expect((await shown(url, path, { format: 'compact' })).message).toBe('1.2M')
+  // What badges of Shields have and these lack.
+  const lacking = { logo: 'mysql', logoColor: 'white', logoSize: 'auto', link: 'x', cacheSeconds: '9' }
+  expect(await shown(url, path, { ...lacking, style: 'popout-square' })).toMatchObject({
+    style: 'flat-square',
+  })
   expect((await shown(url, path, { label: '' })).label).toBe('')
   await ask('mutation { reset(name: "c") { value } }')
   expect((await shown(url, path)).message).toBe('0')
@@ -143,20 +134,6 @@ it('has the label, color and style of its address, and a number in a language, s
   const image = await (await fetch(`${url}${path.replace('json', 'svg')}?label=Besuche&color=FF8800`)).text()
   expect(image).toContain('<title>Besuche: 0</title>')
   expect(image).toContain('fill="#ff8800"')
-})
-
-it('gives numbers of all languages the width of their digits', async () => {
-  const { url, ask } = await startService()
-  await ask(ADD, { name: 'c', delta: 1_234_567 })
-  const widthOf = async (locale: string) => {
-    const image = await fetch(
-      `${url}${pathOf('counter', 'default', 'c', 'svg')}?${new URLSearchParams({ locale })}`,
-    )
-    return Number(/ width="(\d+)"/.exec(await image.text())?.[1])
-  }
-  const width = await widthOf('en')
-  for (const locale of ['de', 'fr', 'de-CH', 'ar-EG', 'fa', 'hi-u-nu-deva', 'bn', 'he'])
-    expect([locale, Math.abs((await widthOf(locale)) - width) <= 10]).toEqual([locale, true])
 })
 
 it.each([
@@ -169,19 +146,15 @@ it.each([
   '100%',
   'a?b#c',
   '.json',
-])('reads exactly the name %j', async (name) => {
+])('badges: have exactly the name %j', async (name) => {
   const { url, ask } = await startService()
   await ask(ADD, { name, delta: 7 })
   await ask('mutation ($n: String!) { increment(name: $n, namespace: $n) { value } }', { n: name })
   const { label, message } = await shown(url, pathOf('counter', 'default', name))
   expect([label, message]).toEqual([name, '7'])
   expect((await shown(url, pathOf('counter', name, name))).message).toBe('1')
-})
-
-it('reads a name whose slashes a proxy has decoded', async () => {
-  const { url, ask } = await startService()
-  await ask(ADD, { name: 'blog/first', delta: 7 })
-  expect((await shown(url, '/badge/counter/default/blog/first.json')).message).toBe('7')
+  // A proxy may have decoded it.
+  if (name === 'a/b') expect((await shown(url, '/badge/counter/default/a/b.json')).message).toBe('7')
 })
 
 it.each([
@@ -205,7 +178,7 @@ it.each([
   ['c', { ordinal: '', format: 'compact' }, 'Invalid ordinal; supported: in English, without format'],
   ['c', { ordinal: '', locale: 'de' }, 'Invalid ordinal; supported: in English, without format'],
   ['hourless', { period: 'hour' }, 'This period is not tracked.'],
-])('says on the badge why it shows no number: %j %j', async (name, parameters, text) => {
+])('badges: say why they show no number: %j %j', async (name, parameters, text) => {
   const { url, ask } = await startService()
   await ask(
     'mutation { defineCounter(name: "hourless", definition: { periods: [{ period: DAY }] }) { name } }',
@@ -218,13 +191,13 @@ it.each([
   expect(await image.text()).toContain('<title>Nth: ')
 })
 
-it('says on the badge that its address is malformed', async () => {
+it('badges: say that their address is malformed', async () => {
   const { url } = await startService()
   const { message } = await shown(url, '/badge/counter/default/%ff.json')
   expect(message).toBe('The address is not percent-encoded UTF-8.')
 })
 
-it('is read with the rights of whoever requests it', async () => {
+it('badges: are read with the rights of whoever requests them', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask(ADD, { name: 'c', delta: 5 })
   const path = pathOf('counter', 'default', 'c')
@@ -243,7 +216,7 @@ it('is read with the rights of whoever requests it', async () => {
   expect(others.message).toContain('do not include the scope READ')
 })
 
-it('is readable where anyone may read, and takes nothing from the changes of a minute', async () => {
+it('badges: are readable where anyone may read, and take nothing from the changes of a minute', async () => {
   const { url, send } = await startProtected({
     access: { anonymous: ['READ', 'ADD'], anonymousPerMinute: 1 },
   })
@@ -254,7 +227,7 @@ it('is readable where anyone may read, and takes nothing from the changes of a m
   })
 })
 
-it('is cached for a minute, and not sent again to who has it', async () => {
+it('badges: are cached for a minute, and not sent again to who has them', async () => {
   const { url, ask } = await startService()
   for (const type of ['svg', 'json']) {
     const address = `${url}${pathOf('counter', 'default', 'c', type)}`
@@ -272,7 +245,7 @@ it('is cached for a minute, and not sent again to who has it', async () => {
   }
 })
 
-it('answers HEAD, and refuses to be written, other hosts, and what is no badge', async () => {
+it('badges: answer HEAD, and no other method or path', async () => {
   const { url } = await startService()
   const path = pathOf('counter', 'default', 'c', 'svg')
   const head = await fetch(`${url}${path}`, { method: 'HEAD' })

@@ -1,12 +1,12 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { expect, it, onTestFinished } from 'vitest'
-import { openWire, postHead } from '../support/client/wire.ts'
+import { expect, it } from 'vitest'
+import { countRequests, openWire, postHead } from '../support/client/wire.ts'
 import { startFront } from '../support/server/front.ts'
 import { createGate } from '../support/server/gate.ts'
 
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
 const READ_COUNTER = '{ counter(name: "c") { value } }'
 const TYPENAME = '{ __typename }'
+const SUBSCRIPTION = '{"query":"subscription { counters(names: [\\"c\\"]) { value } }"}'
 
 /** A whole request, as it goes over the wire. */
 function requestOf(query: string, padding = 0): string {
@@ -14,22 +14,9 @@ function requestOf(query: string, padding = 0): string {
   return postHead(`Content-Length: ${body.length}`) + body
 }
 
-/** How many requests the server has parsed since. */
-function countRequests(): () => number {
-  let count = 0
-  const onRequest = () => {
-    count += 1
-  }
-  subscribe('http.server.request.start', onRequest)
-  onTestFinished(() => {
-    unsubscribe('http.server.request.start', onRequest)
-  })
-  return () => count
-}
-
 const valuesIn = (text: string) => [...text.matchAll(/"value":(\d+)/g)].map(([, value]) => Number(value))
 
-it('begins the requests of a connection one after another, and answers them in order', async () => {
+it('connections: begin their requests one after another, and answer them in order', async () => {
   const gate = createGate()
   const { url, ask } = await startFront(gate)
   const wire = openWire(url)
@@ -41,7 +28,7 @@ it('begins the requests of a connection one after another, and answers them in o
   expect(valuesIn(await wire.received('"value":5'))).toEqual([1, 2, 3, 4, 5])
 })
 
-it('does not read ahead on a connection that waits for an answer, and answers all requests in the end', {
+it('connections: are not read ahead while an answer is awaited, and all requests are answered in the end', {
   tags: 'slow',
 }, async () => {
   const gate = createGate()
@@ -61,7 +48,7 @@ it('does not read ahead on a connection that waits for an answer, and answers al
   expect(text.match(/"__typename":"Query"/g)).toHaveLength(count)
 })
 
-it('reads the body of a request that waited for its turn', async () => {
+it('connections: have the body of a request read that waited for its turn', async () => {
   const gate = createGate()
   const { url, ask } = await startFront(gate)
   const wire = openWire(url)
@@ -72,7 +59,7 @@ it('reads the body of a request that waited for its turn', async () => {
   expect(valuesIn(await wire.received('"value":2'))).toEqual([1, 2])
 })
 
-it('begins nothing more for a caller who has gone', async () => {
+it('connections: begin nothing more for a caller who has gone', async () => {
   const gate = createGate()
   const { url, ask, faults } = await startFront(gate)
   const wire = openWire(url)
@@ -87,7 +74,7 @@ it('begins nothing more for a caller who has gone', async () => {
   expect([gate.begun(), faults]).toEqual([2, []])
 })
 
-it('ends a connection with the answer in flight while it closes, and begins nothing more on it', async () => {
+it('closing: ends a connection with the answer in flight, and begins nothing more on it', async () => {
   const gate = createGate()
   const { url, close, faults } = await startFront(gate)
   const wire = openWire(url)
@@ -101,35 +88,47 @@ it('ends a connection with the answer in flight while it closes, and begins noth
   expect([gate.begun(), faults]).toEqual([1, []])
 })
 
-it('refuses requests of pages of another origin while it closes', async () => {
+it.each([
+  [
+    'the head of a page of another origin',
+    ['POST /graphql HTTP/1.1\r\n', 'Host: localhost\r\nOrigin: https://shop.example\r\n\r\n'],
+  ],
+  [
+    // What opened then would keep the server from closing.
+    'the body of a subscription',
+    [postHead('Accept: text/event-stream', `Content-Length: ${SUBSCRIPTION.length}`), SUBSCRIPTION],
+  ],
+])('closing: refuses what arrives later, such as %s', async (_, [before = '', after = '']) => {
   const { url, ask, close, faults } = await startFront()
   const wire = openWire(url)
-  const [line, ...rest] = postHead('Origin: https://shop.example', 'Content-Length: 0').split('\r\n')
-  wire.write(`${line}\r\n`)
+  wire.write(before)
   await ask(TYPENAME)
   const closed = close()
-  wire.write(rest.join('\r\n'))
+  wire.write(after)
   const text = await wire.ended()
   await closed
   expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 503'])
   expect(faults).toEqual([])
 })
 
-it.each([1, 3])('answers %i requests of a caller who says that it has sent all', async (count) => {
-  const gate = createGate()
-  const { url, ask } = await startFront(gate)
-  const wire = openWire(url)
-  wire.write(requestOf(INCREMENT).repeat(count))
-  wire.end()
-  await gate.reached(1)
-  await ask(TYPENAME)
-  gate.open()
-  const text = await wire.ended()
-  expect(text.match(/HTTP\/1.1 200/g)).toHaveLength(count)
-  expect(valuesIn(text)).toHaveLength(count)
-})
+it.each([1, 3])(
+  'connections: answer %i requests of a caller who says that it has sent all',
+  async (count) => {
+    const gate = createGate()
+    const { url, ask } = await startFront(gate)
+    const wire = openWire(url)
+    wire.write(requestOf(INCREMENT).repeat(count))
+    wire.end()
+    await gate.reached(1)
+    await ask(TYPENAME)
+    gate.open()
+    const text = await wire.ended()
+    expect(text.match(/HTTP\/1.1 200/g)).toHaveLength(count)
+    expect(valuesIn(text)).toHaveLength(count)
+  },
+)
 
-it('refuses requests for which there is no room with 503, does nothing of them, and goes on', async () => {
+it('memory: requests without room are refused with 503, not executed, and accepted later', async () => {
   const gate = createGate()
   const { url, ask } = await startFront({ ...gate, heapBytes: 120_000 })
   const wires = Array.from({ length: 10 }, () => openWire(url))
@@ -155,7 +154,7 @@ it('refuses requests for which there is no room with 503, does nothing of them, 
   }
 })
 
-it('keeps room for small requests when large ones have taken theirs', async () => {
+it('memory: has room for small requests when large ones have taken theirs', async () => {
   const gate = createGate()
   const { url, ask, post } = await startFront({ ...gate, heapBytes: 20_000_000 })
   const wire = openWire(url)
@@ -170,13 +169,13 @@ it('keeps room for small requests when large ones have taken theirs', async () =
   expect((await post(large)).body.data.increment.value).toBe(2)
 })
 
-it('has room for any request that is alone', async () => {
+it('memory: has room for any request that is alone', async () => {
   const { post } = await startFront({ heapBytes: 1_000_000 })
   const { status } = await post(JSON.stringify({ query: INCREMENT }).padEnd(1_000_000))
   expect(status).toBe(200)
 })
 
-it('ends a connection on which more requests wait than there is room for', async () => {
+it('memory: a connection ends on which more requests wait than there is room for', async () => {
   const gate = createGate()
   const { url, ask } = await startFront({ ...gate, heapBytes: 400_000 })
   const wire = openWire(url)
@@ -198,7 +197,7 @@ function forwarded(client: string, query: string, padding = 0): string {
   return requestOf(query, padding).replace('Host:', `X-Forwarded-For: ${client}\r\nHost:`)
 }
 
-it('lets no client take the memory that another one needs', async () => {
+it('memory: no client takes what another one needs', async () => {
   const gate = createGate()
   const { url } = await startFront({ ...gate, ...PROXY, heapBytes: 4_000_000 })
   const wires = Array.from({ length: 100 }, () => openWire(url))
@@ -211,7 +210,7 @@ it('lets no client take the memory that another one needs', async () => {
   await Promise.all(wires.map((wire) => wire.received(/"value":\d+|UNAVAILABLE/)))
 })
 
-it('answers for its pages and its health when requests use all memory, and is then not ready', async () => {
+it('memory: pages and health are answered when requests use all of it, and /ready is 503', async () => {
   const gate = createGate()
   const { url } = await startFront({ ...gate, heapBytes: 120_000 })
   const wires = Array.from({ length: 10 }, () => openWire(url))
@@ -229,7 +228,7 @@ it('answers for its pages and its health when requests use all memory, and is th
   await expect.poll(() => statusOf('/ready')).toBe(200)
 })
 
-it('ends no connection whose client waits for a few answers when others use all memory', async () => {
+it('memory: no connection ends whose client waits for a few answers while others use all of it', async () => {
   const gate = createGate()
   const { url } = await startFront({ ...gate, heapBytes: 120_000 })
   const pipelining = openWire(url)

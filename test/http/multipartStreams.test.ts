@@ -1,18 +1,7 @@
-import {
-  ApolloClient,
-  ApolloLink,
-  type CombinedProtocolErrors,
-  gql,
-  HttpLink,
-  InMemoryCache,
-} from '@apollo/client/core'
-import { RetryLink } from '@apollo/client/link/retry'
+import { ApolloClient, type CombinedProtocolErrors, gql, HttpLink, InMemoryCache } from '@apollo/client/core'
 import { expect, it, onTestFinished } from 'vitest'
 import { startProtected } from '../support/client/keys.ts'
-import { freshDatabase, urlOf } from '../support/database/database.ts'
-import { freePort } from '../support/server/freePort.ts'
 import { startFront } from '../support/server/front.ts'
-import { startNth } from '../support/server/nthProcess.ts'
 import { soon } from '../support/soon.ts'
 
 const ACCEPT = 'multipart/mixed;boundary=graphql;subscriptionSpec=1.0,application/json'
@@ -35,33 +24,7 @@ function send(url: string, query: string, accept = ACCEPT): Promise<Response> {
   return fetch(`${url}/graphql`, { method: 'POST', headers, body: JSON.stringify({ query }) })
 }
 
-/** What an Apollo client with a plain link, or behind a link that retries, gets of the subscription. */
-function subscribeByApollo(uri: string, { retries = false, headers = {} } = {}) {
-  const http = new HttpLink({ uri: `${uri}/graphql`, fetch, headers })
-  const retry = new RetryLink({
-    delay: { initial: 20, max: 100 },
-    attempts: { max: Number.POSITIVE_INFINITY },
-  })
-  const link = retries ? ApolloLink.from([retry, http]) : http
-  const client = new ApolloClient({ cache: new InMemoryCache(), link })
-  const results: unknown[] = []
-  const ended = new Promise<unknown>((resolve) => {
-    const subscription = client.subscribe({ query: gql(VALUES) }).subscribe({
-      next: ({ data, error }) => (error ? resolve(error) : results.push(data)),
-      error: resolve,
-      complete: () => resolve('complete'),
-    })
-    onTestFinished(() => {
-      subscription.unsubscribe()
-      client.stop()
-    })
-  })
-  return { results, ended }
-}
-
-const state = (value: number) => ({ counters: [{ __typename: 'Counter', value }] })
-
-it('sends a subscription in parts, each with the boundary after it, and heartbeats', async () => {
+it('multipart: sends a subscription in parts, each with the boundary after it, and heartbeats', async () => {
   const { url } = await startFront({ heartbeatMs: 50 })
   const response = await send(url, VALUES)
   expect(response.headers.get('content-type')).toBe('multipart/mixed;boundary="graphql";subscriptionSpec=1.0')
@@ -77,14 +40,14 @@ it.each([
   ['multipart/mixed; boundary=x ; subscriptionSpec=1.0', 200],
   ['multipart/mixed;subscriptionSpec=2.0, application/json', 406],
   ['multipart/mixed;deferSpec=20220824, application/json', 406],
-])('answers a subscription with the Accept %j by %d', async (accept, status) => {
+])('multipart: answers a subscription with the Accept %j by %d', async (accept, status) => {
   const { url } = await startFront()
   const response = await send(url, VALUES, accept)
   expect(response.status).toBe(status)
   await response.body?.cancel()
 })
 
-it('answers what is refused, and other operations, in JSON', async () => {
+it('multipart: answers what is refused, and other operations, in JSON', async () => {
   const { url } = await startFront()
   const refused = await send(url, 'subscription { counters(names: []) { value } }')
   expect([refused.headers.get('content-type'), (await refused.json()).errors[0].extensions.code]).toEqual([
@@ -94,26 +57,23 @@ it('answers what is refused, and other operations, in JSON', async () => {
   expect(await (await send(url, INCREMENT)).json()).toEqual({ data: { increment: { value: 1 } } })
 })
 
-it('shows the states to an Apollo client, over a restart of the server too', async () => {
-  const env = { DATABASE_URL: urlOf(await freshDatabase()), PORT: String(await freePort()) }
-  const first = await startNth(env)
-  const { results, ended } = subscribeByApollo(first.url, { retries: true })
-  await expect.poll(() => results).toEqual([state(0)])
-  await send(first.url, INCREMENT)
-  await expect.poll(() => results).toEqual([state(0), state(1)])
-  first.child.kill('SIGTERM')
-  await first.exited
-  const second = await startNth(env)
-  await send(second.url, INCREMENT)
-  await expect.poll(() => results.at(-1)).toEqual(state(2))
-  expect(await Promise.race([ended, 'open'])).toBe('open')
-})
-
-it('ends the stream of a revoked key with an error of the protocol', async () => {
+it('multipart: shows the states to an Apollo client, until its key is revoked', async () => {
   const { url, createKey, admin } = await startProtected()
   const { secret, id } = await createKey([{ scopes: ['READ'] }])
-  const { results, ended } = subscribeByApollo(url, { headers: { authorization: `Bearer ${secret}` } })
-  await expect.poll(() => results).toEqual([state(0)])
+  const headers = { authorization: `Bearer ${secret}` }
+  const link = new HttpLink({ uri: `${url}/graphql`, fetch, headers })
+  const client = new ApolloClient({ cache: new InMemoryCache(), link })
+  onTestFinished(() => client.stop())
+  const values: unknown[] = []
+  const ended = new Promise<unknown>((resolve) => {
+    client.subscribe<{ counters: { value: number }[] }>({ query: gql(VALUES) }).subscribe({
+      next: ({ data, error }) => (error ? resolve(error) : values.push(data?.counters[0]?.value)),
+      error: resolve,
+    })
+  })
+  await expect.poll(() => values).toEqual([0])
+  await admin.ask(INCREMENT)
+  await expect.poll(() => values).toEqual([0, 1])
   await admin.ask(`mutation { revokeApiKey(id: "${id}") { id } }`)
   const error = (await soon('it ends', ended)) as CombinedProtocolErrors
   expect(error.name).toBe('CombinedProtocolErrors')

@@ -18,7 +18,7 @@ function pathsIn(html: string): string[] {
 }
 
 it.each([...PAGES.slice(1), '/graphql', '/docs'])(
-  'serves %s with and without a slash at its end',
+  'pages: %s is served with and without a slash at its end',
   async (path) => {
     const { url } = await startService()
     const get = async (path: string) => {
@@ -35,7 +35,7 @@ it.each([...PAGES.slice(1), '/graphql', '/docs'])(
   },
 )
 
-it('shows a page to a browser where there is nothing, and an error to a program', async () => {
+it('404: is a page for a browser, and an error for a program', async () => {
   const { url } = await startService()
   for (const path of ['/nope', '/graphql/more', '/graphiql/nope.js', '/docs/nope']) {
     const page = await fetch(`${url}${path}`, { headers: BROWSER })
@@ -68,7 +68,7 @@ it.each([
   ['/nope', 'This server has no page at <code>/nope</code>.'],
   ['/<b>"&', 'no page at <code>/%3Cb%3E%22&#38;</code>'],
   ['/$&', 'no page at <code>/$&#38;</code>'],
-])('says what is not at %s, and leads onward', async (path, text) => {
+])('404: says what is not at %s, and leads onward', async (path, text) => {
   const { url } = await startService()
   const page = await (await fetch(`${url}${path}`, { headers: BROWSER })).text()
   expect(page).toContain(text)
@@ -77,7 +77,7 @@ it.each([
   )
 })
 
-it('runs of a page only scripts of this server, and uses only the styles in the page', async () => {
+it('content-security-policy: allows scripts of this server, the styles of the page, and no frames', async () => {
   const { url } = await startService()
   for (const path of ['/', '/shop', '/book', '/board', '/hits', '/invoice', '/console', '/docs', '/nope']) {
     const response = await fetch(`${url}${path}`, { headers: BROWSER })
@@ -93,11 +93,13 @@ it('runs of a page only scripts of this server, and uses only the styles in the 
       ["default-src 'self'", `style-src ${hashes.join(' ')}`],
     ])
     expect(policy).not.toMatch(/unsafe|script-src/)
+    expect(policy).toContain("frame-ancestors 'none'")
+    expect(response.headers.get('referrer-policy')).toBe('no-referrer')
     expect(html).not.toMatch(/<script(?![^>]*\bsrc=)|rel="stylesheet"/)
   }
 })
 
-it('sends each page compressed, answers HEAD, and sends nothing that a browser already has', async () => {
+it('pages: are compressed, answer HEAD, and are not sent to a browser that has them', async () => {
   const { url } = await startService()
   for (const path of [...PAGES, '/page.js', '/pages/shop.js']) {
     const plain = await fetch(`${url}${path}`, { headers: { ...BROWSER, 'accept-encoding': 'identity' } })
@@ -116,7 +118,7 @@ it('sends each page compressed, answers HEAD, and sends nothing that a browser a
   }
 })
 
-it('leads from its first page to the demos, the console, GraphiQL, the schema and the docs', async () => {
+it('home page: leads to the demos, the console, GraphiQL, the schema and the docs', async () => {
   const { url } = await startService()
   const start = await (await fetch(url, { headers: BROWSER })).text()
   expect(start).toContain('Nth is a counters-and-sequences service')
@@ -130,7 +132,7 @@ it('leads from its first page to the demos, the console, GraphiQL, the schema an
   expect(await schema.text()).toBe(await readFile(join(ROOT, 'schema/schema.graphql'), 'utf8'))
 })
 
-it('leads nowhere where there is nothing', async () => {
+it('pages: have no links to what is not there', async () => {
   const { url } = await startService()
   for (const page of [...PAGES, '/docs/', '/nope']) {
     const paths = pathsIn(await (await fetch(`${url}${page}`, { headers: BROWSER })).text())
@@ -142,18 +144,7 @@ it('leads nowhere where there is nothing', async () => {
   }
 })
 
-it('lets no page of another origin show its pages in a frame', async () => {
-  const { url } = await startService()
-  for (const page of [...PAGES, '/graphql', '/nope']) {
-    const { headers } = await fetch(`${url}${page}`, { headers: BROWSER })
-    expect([page, headers.get('content-security-policy')]).toEqual([
-      page,
-      expect.stringContaining("frame-ancestors 'none'"),
-    ])
-  }
-})
-
-it('has an icon, also for what names none', async () => {
+it('favicon.ico: is there for pages that name no icon', async () => {
   const { url } = await startService()
   const icon = await fetch(`${url}/favicon.ico`)
   expect([icon.status, icon.headers.get('content-type')]).toEqual([200, 'image/x-icon'])
@@ -170,7 +161,7 @@ it.each([
   '/docs/sequences.md/../../package.json',
   '/../package.json',
   '/README.md%00',
-])('serves no other file of its folder: %s', async (path) => {
+])('pages: are the only files that are served: not %s', async (path) => {
   const { url } = await startService()
   // As it stands: `fetch` would tidy it.
   const wire = openWire(url)

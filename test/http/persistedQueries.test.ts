@@ -1,9 +1,5 @@
 import { createHash } from 'node:crypto'
-import { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache } from '@apollo/client/core'
-import { PersistedQueryLink } from '@apollo/client/link/persisted-queries'
-import { Client, fetchExchange } from '@urql/core'
-import { persistedExchange } from '@urql/exchange-persisted'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { openWire, postHead } from '../support/client/wire.ts'
 import { startFront } from '../support/server/front.ts'
@@ -37,7 +33,7 @@ async function startPersisting() {
   }
 }
 
-it('runs a document by its hash, once its text was sent with it', async () => {
+it('persisted queries: run by their hash, once their text was sent with it', async () => {
   const { byHash, withText, get } = await startPersisting()
   expect((await byHash(INCREMENT)).body).toEqual({
     errors: [{ message: 'PersistedQueryNotFound', extensions: { code: 'PERSISTED_QUERY_NOT_FOUND' } }],
@@ -51,7 +47,7 @@ it('runs a document by its hash, once its text was sent with it', async () => {
   expect(await (await get(COUNTER)).json()).toEqual({ data: { counter: { value: 4 } } })
 })
 
-it('keeps also what was known before it came with its hash', async () => {
+it('persisted queries: are kept although they were known before they came with their hash', async () => {
   const { ask, withText, isKept } = await startPersisting()
   for (const _ of upTo(3)) await ask(COUNTER)
   expect(await isKept(COUNTER)).toBe(false)
@@ -59,7 +55,7 @@ it('keeps also what was known before it came with its hash', async () => {
   expect(await isKept(COUNTER)).toBe(true)
 })
 
-it('refuses an unknown hash and a wrong one as what can not be parsed, and not to be cached', async () => {
+it('persisted queries: are refused with an unknown or wrong hash as what cannot be parsed, and not cached', async () => {
   const { url } = await startPersisting()
   for (const [query, code] of [
     [undefined, 'PERSISTED_QUERY_NOT_FOUND'],
@@ -82,7 +78,7 @@ it('refuses an unknown hash and a wrong one as what can not be parsed, and not t
   }
 })
 
-it('runs no mutation by GET, also not by its hash', async () => {
+it('persisted queries: may not be mutations by GET', async () => {
   const { withText, get, ask } = await startPersisting()
   await withText(INCREMENT)
   const response = await get(INCREMENT)
@@ -90,7 +86,7 @@ it('runs no mutation by GET, also not by its hash', async () => {
   expect(await ask(COUNTER)).toEqual({ counter: { value: 1 } })
 })
 
-it('keeps no text that is not a valid document', async () => {
+it('persisted queries: are not kept if they are invalid', async () => {
   const { withText, isKept } = await startPersisting()
   for (const query of ['{', '{ unknown }', '{ counter(name: 1) { value } }', '']) {
     expect((await withText(query)).body.errors).toBeDefined()
@@ -98,7 +94,7 @@ it('keeps no text that is not a valid document', async () => {
   }
 })
 
-it('keeps the most recent texts that fit in 8 MB', async () => {
+it('persisted queries: are kept up to 8 MB, the most recent ones', async () => {
   const { withText, isKept } = await startPersisting()
   const texts = upTo(5).map((index) => `${COUNTER} # ${'x'.repeat(900_000)}${index}`)
   for (const text of texts) expect((await withText(text)).body.errors).toBeUndefined()
@@ -107,26 +103,7 @@ it('keeps the most recent texts that fit in 8 MB', async () => {
   for (const text of others) expect(await isKept(text)).toBe(true)
 })
 
-it.each([
-  ['a number', 5],
-  ['an unknown version', { version: 2, sha256Hash: hashOf(COUNTER) }],
-  ['no hash', { version: 1 }],
-  ['a hash that is a list', { version: 1, sha256Hash: [hashOf(COUNTER)] }],
-])('answers %s in place of a hash as a request without a query', async (_, persistedQuery) => {
-  const { post, faults } = await startPersisting()
-  const { status, body } = await post(JSON.stringify({ extensions: { persistedQuery } }))
-  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
-  expect(faults).toEqual([])
-})
-
-it('refuses a query that is not a text, with a hash beside it', async () => {
-  const { post, faults } = await startPersisting()
-  const { status, body } = await post(JSON.stringify({ query: 5, extensions: extensionsFor(COUNTER) }))
-  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
-  expect(faults).toEqual([])
-})
-
-it('runs a large document by its hash only where there is room for it, however it is requested', async () => {
+it('persisted queries: run by the hash of a large text only where there is room for it', async () => {
   const gate = createGate()
   const { url, post: send, faults } = await startFront({ ...gate, heapBytes: 20_000_000 })
   const large = `${COUNTER} # ${'x'.repeat(200_000)}`
@@ -136,11 +113,9 @@ it('runs a large document by its hash only where there is room for it, however i
   await gate.reached(1)
   const extensions = JSON.stringify(extensionsFor(large))
   const body = `{"extensions":${extensions}}`
-  const post = (type: string) => ({ method: 'POST', headers: { 'content-type': type }, body })
+  const headers = { 'content-type': 'application/json' }
   const byHash = async () => [
-    await fetch(`${url}/graphql`, post('application/json')),
-    await fetch(`${url}/graphql`, post('application/json; charset=utf-8')),
-    await fetch(`${url}/graphql`, post('application/graphql+json')),
+    await fetch(`${url}/graphql`, { method: 'POST', headers, body }),
     await fetch(`${url}/graphql?${new URLSearchParams({ extensions })}`),
   ]
   for (const response of await byHash()) {
@@ -151,54 +126,4 @@ it('runs a large document by its hash only where there is room for it, however i
   await wire.received('"value":1')
   for (const response of await byHash()) expect(response.status).toBe(200)
   expect(faults).toEqual([])
-})
-
-it('serves the persisted queries of Apollo Client', async () => {
-  const { url } = await startService()
-  const requests: string[] = []
-  const recording: typeof fetch = (input, init) => {
-    requests.push(
-      `${init?.method} ${String(input).includes('query=') || String(init?.body).includes('"query"')}`,
-    )
-    return fetch(input, init)
-  }
-  const client = new ApolloClient({
-    cache: new InMemoryCache(),
-    link: ApolloLink.from([
-      new PersistedQueryLink({ sha256: hashOf, useGETForHashedQueries: true }),
-      new HttpLink({ uri: `${url}/graphql`, fetch: recording }),
-    ]),
-  })
-  onTestFinished(() => client.stop())
-  const read = async () =>
-    (await client.query({ query: gql(COUNTER), fetchPolicy: 'network-only' })).data as object
-  expect(await read()).toMatchObject({ counter: { value: 0 } })
-  expect(await read()).toMatchObject({ counter: { value: 0 } })
-  const { data } = await client.mutate({ mutation: gql(INCREMENT) })
-  expect(data).toMatchObject({ increment: { value: 1 } })
-  expect(requests.slice(0, 3)).toEqual(['GET false', 'POST true', 'GET false'])
-})
-
-it('serves the persisted queries of urql', async () => {
-  const { url } = await startService()
-  const hasText: boolean[] = []
-  const client = new Client({
-    url: `${url}/graphql`,
-    preferGetMethod: false,
-    fetch: (input, init) => {
-      hasText.push(String(init?.body).includes('"query"'))
-      return fetch(input, init)
-    },
-    exchanges: [
-      persistedExchange({ enableForMutation: true, generateHash: async (query) => hashOf(query) }),
-      fetchExchange,
-    ],
-  })
-  for (const value of [1, 2, 3]) {
-    const { data, error } = await client.mutation(INCREMENT, {}).toPromise()
-    expect([error, data?.increment.value]).toEqual([undefined, value])
-  }
-  expect(hasText).toEqual([false, true, false, false])
-  const { data } = await client.query(COUNTER, {}).toPromise()
-  expect(data).toMatchObject({ counter: { value: 3 } })
 })

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { RateLimits, type SpentChanges } from '../../src/http/rateLimits.ts'
+import { upTo } from '../support/client/client.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -12,7 +13,7 @@ function leftIn(headers: Headers): number {
   return Number(left)
 }
 
-it('tells a limited caller in each response what is left, also where the request is refused', async () => {
+it('RateLimit: says in each response what is left, also where the request is refused', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['ADD', 'READ'] }], { perMinute: 2 })
   const send = (query: string, headers: Record<string, string> = {}) =>
@@ -47,7 +48,7 @@ it('tells a limited caller in each response what is left, also where the request
   }
 })
 
-it('says nothing of limits to those who have none', async () => {
+it('RateLimit: is not sent to callers without a limit', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['ADD'] }])
   for (const caller of [secret, ADMIN_KEY]) {
@@ -56,7 +57,7 @@ it('says nothing of limits to those who have none', async () => {
   }
 })
 
-it('lets pages of other origins read what is left, and when to come back', async () => {
+it('RateLimit: can be read by pages of other origins, as Retry-After can', async () => {
   const { url, createKey } = await startProtected({ access: { browserPerMinute: 300 } })
   const origin = 'https://shop.example'
   const { secret } = await createKey([{ scopes: ['READ'] }], { origins: [origin] })
@@ -68,7 +69,7 @@ it('lets pages of other origins read what is left, and when to come back', async
   expect(exposed).toEqual(expect.arrayContaining(['RateLimit', 'RateLimit-Policy', 'Retry-After']))
 })
 
-it('takes from a bucket what other processes have allowed, and tells them what it has allowed itself', async () => {
+it('RateLimits: take from a bucket what other processes have allowed, and tell them what they have allowed', async () => {
   const told: SpentChanges[] = []
   let now = 0
   const limits = new RateLimits(
@@ -99,25 +100,59 @@ it('takes from a bucket what other processes have allowed, and tells them what i
     ])
 })
 
-it('tells a caller who asks for it what a request has cost', async () => {
-  const { post, ask, url } = await startService()
-  await ask('mutation { increment(name: "a") { value } }')
+it('RateLimits: allow more than a bucket holds once it is full, and nothing until that is no longer owed', () => {
+  let now = 0
+  const limits = new RateLimits(undefined, () => now)
+  // One comes back each millisecond.
+  const take = (count: number) => limits.take('a', 60_000, count)
+  expect(take(150_000)).toBe(0)
+  expect(limits.headers('a', 60_000)).toContain('"changes";r=0;t=150')
+  expect([take(1), take(150_000)]).toEqual([90_001, 150_000])
+  now = 90_000
+  expect(take(1)).toBe(1)
+  now = 90_001
+  expect([take(1), take(1)]).toEqual([0, 1])
+  now = 150_000
+  expect([take(150_000), take(60_000)]).toEqual([1, 1])
+  now = 150_001
+  expect([take(150_000), take(1)]).toEqual([0, 90_001])
+})
+
+it('incrementMany: is accepted with more changes than a minute allows, once, and what is owed is reported', async () => {
+  const { as, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['ADD'] }], { perMinute: 2 })
+  const { send, ask } = as(secret)
+  const cart = 'mutation { incrementMany(changes: [{ name: "a" }, { name: "b" }, { name: "c" }]) { value } }'
+  expect(await ask(cart)).toEqual({ incrementMany: [{ value: 1 }, { value: 1 }, { value: 1 }] })
+  for (const [refused, seconds] of [
+    [cart, 90],
+    ['mutation { increment(name: "a") { value } }', 60],
+  ] as const) {
+    const { status, errors } = await send(refused)
+    expect([status, errors?.[0]?.extensions.code]).toEqual([429, 'RATE_LIMITED'])
+    // Less what has come back meanwhile.
+    expect(errors?.[0]?.extensions.retryAfterMs).toBeGreaterThan((seconds - 30) * 1000)
+    expect(errors?.[0]?.extensions.retryAfterMs).toBeLessThanOrEqual(seconds * 1000)
+  }
+})
+
+it('extensions.cost: tells a caller who asks for it what a request has cost', async () => {
+  const { post, url } = await startService()
   const costOf = async (query: string, extensions: object = { cost: true }) =>
     (await post(JSON.stringify({ query, extensions }))).body.extensions as { cost: { values: number } }
   const list = (names: number) =>
-    `{ counters(names: [${Array.from({ length: names }, (_, index) => `"${index}"`)}]) { name value } }`
+    `{ counters(names: ${JSON.stringify(upTo(names).map(String))}) { name value } }`
   expect(await costOf(list(2), {})).toBeUndefined()
   const [few, many] = [await costOf(list(2)), await costOf(list(200))]
   expect(few).toEqual({ cost: { values: expect.any(Number), limit: 30_000 } })
   expect(many.cost.values - few.cost.values).toBe(198 * 2)
+  // Compiled code, too, by GET, and what is refused beside what is not.
+  expect(await costOf(list(2))).toEqual(few)
   const parameters = new URLSearchParams({ query: list(2), extensions: '{"cost":true}' })
   const link = await fetch(`${url}/graphql?${parameters}`)
   expect([(await link.json()).extensions, link.headers.get('cache-control')]).toEqual([few, 'no-store'])
-  // Compiled code, too, and what is refused beside what is not.
-  expect(await costOf(list(2))).toEqual(few)
-  expect(
-    await costOf('mutation { increment(name: "") { value } b: increment(name: "a") { value } }'),
-  ).toMatchObject({
-    cost: { limit: 30_000 },
-  })
+  const { cost } = await costOf(
+    'mutation { increment(name: "") { value } b: increment(name: "a") { value } }',
+  )
+  expect(cost).toMatchObject({ limit: 30_000 })
 })

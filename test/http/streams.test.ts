@@ -1,17 +1,17 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { invalidCredential } from '../../src/http/errors.ts'
+import { Stream } from '../../src/http/stream.ts'
 import { upTo } from '../support/client/client.ts'
 import { type Sent, subscribe } from '../support/client/events.ts'
 import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
 import { openSocket, subscribeOnSocket } from '../support/client/sockets.ts'
-import { freshDatabase, urlOf } from '../support/database/database.ts'
-import { privateServer } from '../support/database/privateServer.ts'
+import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openSwitchboard } from '../support/database/switchboard.ts'
 import { startFront } from '../support/server/front.ts'
-import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
 import { startService } from '../support/server/service.ts'
 import { soon } from '../support/soon.ts'
 
@@ -24,7 +24,7 @@ const increment = (name: string) => `mutation { increment(namespace: "shop", nam
 const codesOf = (sent: Sent) =>
   typeof sent === 'string' ? sent : sent.errors?.map(({ extensions }) => extensions.code)
 
-it('refuses a subscription to nothing but what is not granted, with a status, and without a statement', async () => {
+it('rights: a subscription to nothing but what is not granted is refused, with a status, without a statement', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop', prefix: 'a' }])
   const { secret: adder } = await createKey([{ scopes: ['ADD'], namespace: 'shop' }])
@@ -46,7 +46,7 @@ it('refuses a subscription to nothing but what is not granted, with a status, an
   expect(statements).toEqual([])
 })
 
-it('has null beside an error where a name is not granted, in the first event only', async () => {
+it('rights: a name that is not granted is null beside an error, in the first event only', async () => {
   const { url, admin, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop', prefix: 'a' }])
   const options = { variables: { names: ['b', 'a', 'b', 'a1'] }, ...bearer(secret) }
@@ -68,7 +68,7 @@ it('has null beside an error where a name is not granted, in the first event onl
   expect((await socket.next()).payload).toEqual(second)
 })
 
-it('shares no event between callers with other rights', async () => {
+it('rights: callers with other rights share no event', async () => {
   const { url, createKey } = await startProtected()
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop', names: ['a'] }])
   const names = { variables: { names: ['a', 'b'] } }
@@ -85,7 +85,7 @@ it('shares no event between callers with other rights', async () => {
     expect(await subscribeOnSocket(url, VALUES, { ...names, ...bearer(key) })).toMatchObject(payload)
 })
 
-it('ends the streams of a key that is revoked, in every process, and of one that expires', async () => {
+it('rights: the streams of a key end when it is revoked, in every process, or expires', async () => {
   const target = await freshDatabase()
   const [first, second] = [await startProtected({ target }), await startProtected({ target })]
   const rights = [{ scopes: ['READ'], namespace: 'shop' }]
@@ -114,7 +114,7 @@ it('ends the streams of a key that is revoked, in every process, and of one that
   expect(await kept.data()).toEqual({ counters: [{ name: 'a', value: 1 }] })
 })
 
-it('limits the streams of a key at an address, and no others', async () => {
+it('limits: the streams of a key at an address are limited, and no others', async () => {
   const { url, createKey } = await startProtected({
     maxStreams: 2,
     access: { adminKey: ADMIN_KEY, trustedProxies: ['127.0.0.1'] },
@@ -148,7 +148,7 @@ const behindProxy = {
   access: { trustedProxies: ['127.0.0.1'], anonymous: ['ADMIN' as const] },
 }
 
-it('bounds the memory that the streams of an address keep, and leaves others theirs', async () => {
+it('limits: the memory that the streams of an address keep is bounded, and others have theirs', async () => {
   // Streams may keep a quarter of it. Each of these documents needs about 1 MB.
   const { url } = await startFront(behindProxy)
   const open = (name: string, client: string) =>
@@ -167,7 +167,7 @@ it('bounds the memory that the streams of an address keep, and leaves others the
   await expect.poll(async () => (await open('c', '192.0.2.1')).status).toBe(200)
 })
 
-it('bounds the memory that all streams keep, also of clients without limits', async () => {
+it('limits: the memory that all streams keep is bounded, also of clients without limits', async () => {
   const { url, ask } = await startFront({ heapBytes: 20_000_000 })
   const open = (index: number) => subscribe(url, fieldsOf(600, `a${index}`), { method: 'POST' })
   const streams = []
@@ -182,7 +182,7 @@ it('bounds the memory that all streams keep, also of clients without limits', as
   ).toHaveLength(300)
 })
 
-it('keeps a document once for all of its streams', async () => {
+it('limits: a document is kept once for all of its streams', async () => {
   const { url } = await startFront({ heapBytes: 20_000_000 })
   const document = fieldsOf(600)
     .replace('subscription', 'subscription ($names: [String!]!)')
@@ -193,19 +193,7 @@ it('keeps a document once for all of its streams', async () => {
   }
 })
 
-it('closes the stream of a client that ended its side before the stream started', async () => {
-  const { url } = await startFront()
-  const body = JSON.stringify({ query: fieldsOf(1) })
-  const head = `POST /graphql HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
-  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
-  onTestFinished(() => void socket.destroy())
-  const closed = once(socket, 'close')
-  socket.end(head + body)
-  socket.resume()
-  await soon('the end of the connection', closed)
-})
-
-it('lets one client watch half of the names of a process at most', async () => {
+it('limits: one client may watch half of the names of a process at most', async () => {
   const { url, createKey } = await startProtected({
     access: { adminKey: ADMIN_KEY, trustedProxies: ['127.0.0.1'] },
   })
@@ -229,63 +217,36 @@ it('lets one client watch half of the names of a process at most', async () => {
   await expect.poll(async () => (await open(21, '192.0.2.1')).status).toBe(200)
 })
 
-it('takes a browser key in the address, from its pages only', async () => {
-  const { url, createKey } = await startProtected()
-  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop' }], {
-    origins: ['https://shop.example'],
-  })
-  const open = (origin: string) => {
-    const query = new URLSearchParams({
-      query: 'subscription { counters(names: ["a"], namespace: "shop") { value } }',
-      key: secret,
-    })
-    return fetch(`${url}/graphql?${query}`, { headers: { accept: 'text/event-stream', origin } })
-  }
-  const own = await open('https://shop.example')
-  expect([own.status, own.headers.get('access-control-allow-origin')]).toEqual([200, 'https://shop.example'])
-  await own.body?.cancel()
-  expect((await open('https://other.example')).status).toBe(403)
-})
-
-it('replaces what a client has not read yet with the newest state', { tags: 'slow' }, async () => {
+it('streams: replace what a client has not read yet with the newest state', { tags: 'slow' }, async () => {
   const { url, ask } = await startService()
   // Some of these events are more than the sockets keep for a client that doesn't read.
-  const names = Array.from({ length: 500 }, (_, index) => `${index}`.padStart(190, 'n'))
-  const aliases = Array.from({ length: 3 }, (_, index) => `n${index}: name`).join(' ')
-  const query = `subscription ($names: [String!]!) { counters(names: $names) { name value ${aliases} } }`
-  const deaf = await subscribe(url, query, { variables: { names }, method: 'POST' })
-  const stream = await subscribe(
-    url,
-    'subscription ($names: [String!]!) { counters(names: $names) { value } }',
-    {
+  const names = upTo(500).map((name) => `${name}`.padStart(190, 'n'))
+  const open = (fields: string) =>
+    subscribe(url, `subscription ($names: [String!]!) { counters(names: $names) { ${fields} } }`, {
       variables: { names },
       method: 'POST',
-    },
-  )
-  await stream.data()
+    })
+  const [deaf, reading] = [await open('name value a: name b: name c: name'), await open('value')]
   deaf.response.pause()
   const last = 40
-  for (let time = 1; time <= last; time++) {
+  for (const time of upTo(last)) {
     await ask('mutation ($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
       changes: names.map((name) => ({ name, delta: 1 })),
     })
-    await stream.until(({ counters }) => counters.some(({ value }: { value: number }) => value === time))
+    await reading.until(({ counters }) => counters.some(({ value }: { value: number }) => value === time))
   }
   deaf.response.resume()
   const values = new Map(names.map((name) => [name, 0]))
-  const seen = []
-  while ([...values.values()].some((value) => value < last)) {
-    const { counters } = await deaf.data()
-    seen.push(counters.length)
-    for (const { name, value } of counters) {
+  let events = 0
+  for (; [...values.values()].some((value) => value < last); events += 1)
+    for (const { name, value } of (await deaf.data()).counters) {
       expect(value).toBeGreaterThanOrEqual(values.get(name) ?? 0)
       values.set(name, value)
     }
-  }
-  expect(seen.length).toBeLessThan(last)
+  expect(events).toBeLessThan(last)
 })
 
-it('sends heartbeats while nothing changes', async () => {
+it('streams: have heartbeats while nothing changes', async () => {
   const { url } = await startFront({ heartbeatMs: 50 })
   const stream = await subscribe(url, VALUES, a)
   await stream.data()
@@ -293,21 +254,24 @@ it('sends heartbeats while nothing changes', async () => {
   expect(new Set(stream.comments)).toEqual(new Set([':']))
 })
 
-it('closes the stream of a client that ends its side of the connection', async () => {
-  const { url } = await startFront()
-  const { port } = new URL(url)
-  const socket = connect({ port: Number(port), host: '127.0.0.1', allowHalfOpen: true })
-  onTestFinished(() => void socket.destroy())
-  const query = encodeURIComponent('subscription { counters(names: ["a"]) { value } }')
-  socket.write(`GET /graphql?query=${query} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n`)
-  const [first] = await once(socket, 'data')
-  expect(String(first)).toMatch(/^HTTP\/1.1 200 /)
-  const closed = once(socket, 'close')
-  socket.end()
-  await soon('the end of the connection', closed)
-})
+it.each([false, true])(
+  'streams: close when the client ends its side; after the first event: %s',
+  async (isStarted) => {
+    const { url } = await startFront()
+    const query = encodeURIComponent('subscription { counters(names: ["a"]) { value } }')
+    const head = `GET /graphql?query=${query} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n`
+    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+    onTestFinished(() => void socket.destroy())
+    const closed = once(socket, 'close')
+    socket.write(head)
+    if (isStarted) expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1.1 200 /)
+    socket.end()
+    socket.resume()
+    await soon('the end of the connection', closed)
+  },
+)
 
-it('breaks its streams without an end when it stops, so that their clients come back', async () => {
+it('streams: are broken without an end when the server stops, so that their clients come back', async () => {
   const { url, close } = await startFront()
   const streams = await Promise.all(Array.from({ length: 5 }, () => subscribe(url, VALUES, a)))
   for (const stream of streams) await stream.data()
@@ -317,19 +281,18 @@ it('breaks its streams without an end when it stops, so that their clients come 
   await closed
 })
 
-it('goes on after its database was away, and says so to new subscribers', async () => {
-  const directory = await dataDirectory()
-  const database = await privateServer(directory)
-  const switchboard = await openSwitchboard(database.target)
+it('streams: go on after the database was away, of which new subscribers are told', async () => {
+  const database = await freshDatabase()
+  const switchboard = await openSwitchboard(database)
   const { url, ask, faults } = await startService({ target: switchboard.target, writeTimeoutMs: 2000 })
   await ask(increment('a'))
   const stream = await subscribe(url, VALUES, a)
   await stream.data()
-  const { socketPath: _, ...nowhere } = database.target
-  switchboard.switchTo({ ...nowhere, host: '127.0.0.1', port: 1 })
+  // Nothing listens there.
+  switchboard.switchTo({ ...database, socketPath: '/nowhere.sock' })
   const refused = await subscribe(url, VALUES, { variables: { names: ['b'] } })
   expect([refused.status, (await refused.body()).errors?.[0]?.extensions.code]).toEqual([503, 'UNAVAILABLE'])
-  switchboard.switchTo(database.target)
+  switchboard.switchTo(database)
   await expect
     .poll(async () => (await ask(increment('a')).catch(() => undefined))?.increment.value)
     .toBeGreaterThan(1)
@@ -338,42 +301,7 @@ it('goes on after its database was away, and says so to new subscribers', async 
   expect(faults).toEqual([])
 })
 
-it('keeps up with two processes under load, and with one that is killed', { tags: 'slow' }, async () => {
-  const directory = await dataDirectory()
-  const { target } = await privateServer(directory)
-  const environment = { DATABASE_URL: urlOf(target) }
-  const [one, two] = [await startNth(environment), await startNth(environment)]
-  const names = ['a', 'b', 'c']
-  const query =
-    'subscription ($names: [String!]!) { counters(names: $names, namespace: "shop") { name value revision } }'
-  const streams = await Promise.all(
-    [one, two].map(({ url }) => subscribe(url, query, { variables: { names } })),
-  )
-  const load = [one, two].map(async ({ ask }) => {
-    for (let time = 0; time < 200; time++) await ask(increment(names[time % 3] ?? ''))
-  })
-  await Promise.all(load)
-  const { counters } = await two.ask(
-    '{ counters(names: ["a", "b", "c"], namespace: "shop") { name value revision } }',
-  )
-  for (const stream of streams) {
-    const seen = new Map<string, { value: number; revision: number }>()
-    const isLast = () =>
-      counters.every(({ name, value }: { name: string; value: number }) => seen.get(name)?.value === value)
-    while (!isLast()) {
-      for (const { name, value, revision } of (await stream.data()).counters) {
-        expect(revision).toBeGreaterThanOrEqual(seen.get(name)?.revision ?? 0)
-        seen.set(name, { value, revision })
-      }
-    }
-  }
-  one.child.kill('SIGKILL')
-  expect(await streams[0]?.next()).toBe('broken')
-  await two.ask(increment('a'))
-  await streams[1]?.until(({ counters: changed }) => changed[0].value === 135)
-})
-
-it('reads nothing while nobody watches, and one statement a tick for all that is watched', async () => {
+it('reads: are one statement a tick for all that is watched, and none while nobody watches', async () => {
   const { url, ask } = await startService()
   const names = Array.from({ length: 10 }, (_, index) => `n${index}`)
   for (const name of ['a', ...names]) await ask(increment(name))
@@ -395,3 +323,17 @@ it('reads nothing while nobody watches, and one statement a tick for all that is
     })
     .toEqual([])
 })
+
+it.each([true, false])(
+  'streams: are broken, and send nothing, if they ended before they started: %s',
+  (isThere) => {
+    // The caller plays no part here.
+    const stream = new Stream({} as Stream['caller'], {} as Stream['owner'], () => undefined)
+    // Such as by a revocation, while the first event was read.
+    stream.fail(invalidCredential())
+    const sink = { start: () => isThere, send: vi.fn(() => true), fail: vi.fn(), break: vi.fn() }
+    stream.start(sink)
+    stream.write('{}', () => undefined)
+    expect([sink.break.mock.calls.length, sink.send.mock.calls.length]).toEqual([1, 0])
+  },
+)

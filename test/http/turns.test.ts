@@ -38,7 +38,7 @@ it.each([
   ['a list', LIST],
   ['a cart', CART],
   ['a chart of its own', CHARTS],
-])('answers %s after a few of the requests of another address, however many wait', async (_, query) => {
+])('turns: answer %s after a few of the requests of another address, however many wait', async (_, query) => {
   const { clientAt, faults } = await startBehindProxy()
   const [greedy, honest] = [clientAt('192.0.2.1'), clientAt('192.0.2.2')]
   await greedy(CART)
@@ -56,7 +56,7 @@ it.each([
   expect(faults).toEqual([])
 })
 
-it('makes each change in the turn of its caller', async () => {
+it('turns: are those of the caller for each change', async () => {
   const { clientAt } = await startBehindProxy()
   const send = clientAt('192.0.2.1')
   await send('mutation { defineSequence(name: "invoices", definition: { gapless: true }) { name } }')
@@ -82,7 +82,7 @@ it('makes each change in the turn of its caller', async () => {
   expect(addresses.length).toBeGreaterThanOrEqual(12)
 })
 
-it('sends an event to one address before most of those of another, which has many streams of charts', async () => {
+it('turns: send an event to one address before most of those of another, which has many streams of charts', async () => {
   const { url, clientAt, faults } = await startBehindProxy()
   const honest = clientAt('192.0.2.2')
   await honest(CART)
@@ -93,8 +93,8 @@ it('sends an event to one address before most of those of another, which has man
     return stream
   }
   const streams = await Promise.all(
-    // Each with a name of its own, so that they share nothing.
-    upTo(50).map((index) =>
+    // Each with a name of its own, so that they share nothing; so many that their charts take much longer than a tick.
+    upTo(75).map((index) =>
       open('192.0.2.1', CHARTS.replace('{ counters', `subscription S${index} { counters`)),
     ),
   )
@@ -114,7 +114,7 @@ it('sends an event to one address before most of those of another, which has man
   expect(faults).toEqual([])
 })
 
-it('changes a definition for one address while many changes of another wait for a locked one', async () => {
+it('turns: change a definition for one address while many changes of another wait for a locked one', async () => {
   const target = await freshDatabase()
   const { clientAt, faults } = await startBehindProxy(target)
   const [greedy, honest] = [clientAt('192.0.2.1'), clientAt('192.0.2.2')]
@@ -143,7 +143,7 @@ const THOUSAND =
   '(with recursive n as (select 1 as i union all select i + 1 from n where i < 1000) select i from n)'
 const LONG = `select count(*) as many from ${['a', 'b', 'c'].map((table) => `${THOUSAND} ${table}`).join(' join ')}`
 
-it('has the server end a select before its attempt ends, and keeps the connection', async () => {
+it('select: is ended by the server before its attempt ends, and its connection is kept', async () => {
   const database = openTestDatabase(await freshDatabase(), { timeLimitMs: 1500 })
   const connectionOf = async (pool: Database) =>
     (await pool.select<{ id: number }>(JOINED, 'select connection_id() as id'))[0]?.id
@@ -161,7 +161,7 @@ it('has the server end a select before its attempt ends, and keeps the connectio
   ).toEqual([])
 })
 
-it('gives selects no time limit in jobs, and in transactions that change rows', async () => {
+it('select: has no time limit in jobs, and in transactions that change rows', async () => {
   const database = openTestDatabase(await freshDatabase())
   const statements = collectStatements('7 as seven')
   const selectSeven = (connection: Connection) => connection.select('select 7 as seven')

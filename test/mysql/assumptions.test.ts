@@ -12,7 +12,6 @@ import {
 import type { Target } from '../../src/mysql/settings.ts'
 import { integer } from '../../src/mysql/sql.ts'
 import { freshDatabase } from '../support/database/database.ts'
-import { startProxy } from '../support/database/proxy.ts'
 
 /** What the write path assumes of a server, or of what stands between: a proxy, a distributed engine. */
 interface Assumption {
@@ -281,7 +280,7 @@ function causeOf(error: unknown): Error {
 const IDLE_LIMIT_S = 1
 
 /** Tries an assumption on a server, in a table of its own. */
-async function holds(target: Target, assumption: Assumption | undefined): Promise<boolean | undefined> {
+async function holds(target: Target, assumption: Assumption): Promise<boolean> {
   const hosts = new Hosts([target])
   const host = await hosts.current()
   const open = (idleLimitS: number) => openSession(host, { timeLimitMs: TIME_LIMIT_MS, idleLimitS })
@@ -292,7 +291,7 @@ async function holds(target: Target, assumption: Assumption | undefined): Promis
     await repeated(owner, SET_UP)
     const [one, other, idle] = [await open(60), await open(60), await open(IDLE_LIMIT_S)] as const
     opened.push(one, other, idle)
-    return await assumption?.holds({ sessions: [one, other], idle })
+    return await assumption.holds({ sessions: [one, other], idle })
   } finally {
     // Not an orderly end: each may be in the middle of a transaction.
     for (const session of opened) session.drop()
@@ -302,48 +301,6 @@ async function holds(target: Target, assumption: Assumption | undefined): Promis
   }
 }
 
-it.each(ASSUMPTIONS)('runs on an engine where it holds that $text', async (assumption) => {
+it.each(ASSUMPTIONS)('the engine: $text', async (assumption) => {
   expect(await holds(await freshDatabase(), assumption)).toBe(true)
 })
-
-/** Engines and proxies that are not what Nth needs, each by a statement that becomes another. */
-const STRANGE: [assumption: string, of: RegExp, becomes: string][] = [
-  ['has the value of last_insert_id', /last_insert_id\(value\)/, 'value'],
-  ['keeps in one what the other was', /kept.value = counted.value,/, ''],
-  ['ends at the first that fails', /select if\(0, 0, \(select 1 union select 2\)\)/, 'do 0'],
-  ['a transaction is rolled back as a whole', /;\nrollback/, ';\ncommit'],
-  [
-    'continues from its result',
-    /^start transaction;\nupdate nth_check set value = last_insert_id\(value\) \+ 1 where id = 1$/,
-    'do 0',
-  ],
-  ['select … for update does, too', /for update/, ''],
-  [
-    'of two transactions that wait',
-    /set value = 22 where id = 1;\ncommit/,
-    'set value = 22 where id = 3;\ncommit',
-  ],
-  ['lock in share mode', /lock in share mode/, ''],
-  ['locked rows are skipped', /skip locked/, ''],
-  ['how many rows it matched', /where id = 9;/, 'where id = 2;'],
-  ['adds to those that exist', /value = value \+ values\(value\)/, 'value = values(value)'],
-  ['an insert that ignores existing keys', /insert ignore into nth_check .*?;/s, 'do 0;'],
-  ['null is refused', /STRICT_ALL_TABLES,/, ''],
-  ['row_count()', /row_count\(\)/, '1'],
-  ['a session keeps its settings', /set @nth_check = 'kept'/, 'do 0'],
-  ['a transaction that idles', /session wait_timeout = 1\b/, 'session wait_timeout = 100'],
-  ['can be ended from another', /^kill \d+/, 'do 0'],
-]
-
-it.each(STRANGE)(
-  'would notice an engine where it does not: %s',
-  { tags: 'slow' },
-  async (text, of, becomes) => {
-    const target = await startProxy(await freshDatabase(), (statement) =>
-      of.test(statement) ? { instead: statement.replace(of, becomes) } : 'passes',
-    )
-    const assumption = ASSUMPTIONS.find((one) => one.text.includes(text))
-    // What fails in another way doesn't hold either.
-    expect(await holds(target, assumption).catch(() => false)).toBe(false)
-  },
-)

@@ -33,9 +33,10 @@ it('nth start --help: says how it is configured, and starts nothing', async () =
   expect(output).toContain(`(${readConfig({}).writeTimeoutMs})`)
 })
 
-it.each(['--version', '-v'])('nth %s: says its version', async (option) => {
+it.each(['--version', '-v'])('nth %s: prints its release, and the commit of a clone', async (option) => {
   const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
-  expect(await run(option)).toMatchObject({ code: 0, output: `${version}\n`, errors: '' })
+  const { output } = await run(option)
+  expect(output).toMatch(new RegExp(`^${version}(\\+[0-9a-f]{7,}(-dirty)?)?\n$`))
 })
 
 it.each([['serve'], ['constructor'], ['--port'], ['keys', '--port']])(

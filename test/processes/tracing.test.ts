@@ -56,7 +56,7 @@ async function startTraced(environment: Record<string, string> = {}) {
   const collector = await startCollector()
   const directory = await temporaryDirectory()
   const [, file = ''] =
-    /^```js\n([\s\S]*?)^```$/m.exec(await readFile(join(ROOT, 'docs/tracing.md'), 'utf8')) ?? []
+    /^```js\n([\s\S]*?)^```$/m.exec(await readFile(join(ROOT, 'docs/operations.md'), 'utf8')) ?? []
   // Copies, as the SDK comes with an API of its own.
   await cp(join(ROOT, 'node_modules/@opentelemetry'), join(directory, 'node_modules/@opentelemetry'), {
     recursive: true,

@@ -1,11 +1,12 @@
 import { expect, it } from 'vitest'
 import { anonymous, EVERYTHING, type Grant, grantOf, isAllowed, SCOPES } from '../../src/rules/rights.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
+import { turnedClock } from '../support/model/periods.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
 const OPTIONS = { label: 'x', origins: null, perMinute: null, documents: null, expiresAt: null }
 
-it('stores a grant with onceOnly so that versions that do not know it refuse what it allows', async () => {
+it('API keys: stores a grant with onceOnly so that versions that do not know it refuse what it allows', async () => {
   const target = await freshDatabase()
   const { apiKeys } = openTestNth(target)
   const grants: Grant[] = [
@@ -28,7 +29,7 @@ it('stores a grant with onceOnly so that versions that do not know it refuse wha
   })
 })
 
-it('reads keys of versions without onceOnly as before', async () => {
+it('API keys: reads keys of versions without onceOnly as before', async () => {
   const target = await freshDatabase()
   const { apiKeys } = openTestNth(target)
   await query(
@@ -41,4 +42,15 @@ it('reads keys of versions without onceOnly as before', async () => {
   const [key] = await apiKeys.list({ limit: 1, fromEnd: false })
   const scopes = EVERYTHING.scopes.filter((scope) => scope !== 'HOLD')
   expect(key?.grants).toEqual([{ ...EVERYTHING, scopes }])
+})
+
+it('API keys: are valid until the very instant of their expiry', async () => {
+  const clock = turnedClock('2027-02-28T12:00:00.250Z')
+  const { apiKeys } = openTestNth(await freshDatabase(), clock)
+  const expiresAt = new Date(clock.at + 60_000)
+  const { key } = await apiKeys.create({ ...OPTIONS, grants: [grantOf('READ')], expiresAt }, 'ADMIN')
+  clock.at = expiresAt.getTime() - 1
+  expect(await apiKeys.isValid(key)).toBe(true)
+  clock.at += 1
+  expect(await apiKeys.isValid(key)).toBe(false)
 })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { claimOf } from '../../src/rules/idempotency.ts'
-import { upTo } from '../support/client/client.ts'
+import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { stopClock } from '../support/model/periods.ts'
@@ -9,71 +9,49 @@ import { startService } from '../support/server/service.ts'
 
 stopClock()
 
+const idOf = (text: string) => Buffer.from(text).toString('base64url')
 const increment =
   'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
 
-const onceChanged = /^update fence straight_join counter_value[^;]*last_insert_id\(value\)[^;]*$/
-
-it('reads 100 aliased counters and a list of names with one statement', async () => {
-  const { ask } = await startService()
-  const changes = upTo(100).map((index) => ({ name: `n${index}`, delta: index }))
-  await ask('mutation ($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
-    changes,
-  })
-  const statements = collectStatements()
-  const fields = upTo(100).map((index) => `c${index}: counter(name: "n${index}") { name value }`)
-  const data = await ask(`{ ${fields.join(' ')} counters(names: ["n1", "n2", "n1"]) { value } }`)
-  expect(statements).toHaveLength(1)
-  expect(data.c100).toEqual({ name: 'n100', value: 100 })
-  expect(data.counters).toEqual([{ value: 1 }, { value: 2 }, { value: 1 }])
-})
-
-it('reads counters of several namespaces with one statement', async () => {
-  const { ask } = await startService()
-  const statements = collectStatements()
-  const data = await ask(
-    '{ a: counter(name: "c", namespace: "m") { value } b: counter(name: "c", namespace: "n") { value } }',
-  )
-  expect(data).toEqual({ a: { value: 0 }, b: { value: 0 } })
-  expect(statements).toHaveLength(1)
-})
-
-it('reads the groups of sequences with one statement', async () => {
-  const { ask } = await startService()
-  const statements = collectStatements()
-  const fields = upTo(50).map(
-    (index) => `s${index}: sequence(name: "s") { group(name: "g${index}") { lastValue } }`,
-  )
-  await ask(`{ ${fields.join(' ')} }`)
+it.each([
+  [
+    'counters and lists',
+    [
+      ...upTo(100).map((n) => `c${n}: counter(name: "n${n}") { value }`),
+      'l: counters(names: ["n1", "n2", "n1"]) { value }',
+    ],
+    1,
+  ],
+  ['namespaces', upTo(9).map((n) => `c${n}: counter(name: "c", namespace: "${n}") { value }`), 1],
   // One for the sequence, one for its groups.
-  expect(statements).toHaveLength(2)
+  ['groups', upTo(50).map((n) => `s${n}: sequence(name: "s") { group(name: "${n}") { lastValue } }`), 2],
+  [
+    'nodes',
+    upTo(50).map((n) => `n${n}: node(id: "${idOf(`Counter:default\n${n}`)}") { ... on Counter { value } }`),
+    1,
+  ],
+])('queries: reads %s together', async (_, fields, count) => {
+  const { ask } = await startService()
+  const statements = collectStatements()
+  expect(Object.keys(await ask(`{ ${fields.join(' ')} }`))).toHaveLength(fields.length)
+  expect(statements).toHaveLength(count)
 })
 
-it('reads nodes with one statement', async () => {
+it('increment: changes a counter that it knows in one trip, which commits', async () => {
   const { ask } = await startService()
-  const { counters } = await ask('{ counters(names: ["a", "b", "c"]) { id } }')
+  await ask(increment)
   const statements = collectStatements()
-  await ask('query($ids: [ID!]!) { nodes(ids: $ids) { ... on Counter { value } } }', {
-    ids: counters.map(({ id }: { id: string }) => id),
-  })
+  await ask(increment)
   expect(statements).toHaveLength(1)
 })
 
-it('changes a counter that it knows by one statement, which commits', async () => {
-  const { ask } = await startService()
-  await ask(increment)
-  const statements = collectStatements()
-  await ask(increment)
-  expect(statements).toEqual([expect.stringMatching(onceChanged)])
-})
-
-it('changes a counter for all callers who wait by one statement', async () => {
+it('increment: changes a counter for all callers who wait in one trip', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const key = { namespace: 'n', name: 'c' }
   await counters.incrementBy(key, 1)
   const statements = collectStatements()
   const changes = await Promise.all(upTo(1000).map((delta) => counters.incrementBy(key, delta)))
-  expect(statements).toEqual([expect.stringMatching(onceChanged)])
+  expect(statements).toHaveLength(1)
   let value = 1
   for (const [index, change] of changes.entries()) {
     expect(change).toMatchObject({ previousValue: value, value: value + index + 1 })
@@ -81,18 +59,17 @@ it('changes a counter for all callers who wait by one statement', async () => {
   }
 })
 
-it('changes many counters by one statement in one transaction, whatever is added to each', async () => {
+it('increment: changes many counters in one transaction, whatever is added to each', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(100).map((index) => ({ namespace: 'n', name: `c${index}` }))
   await Promise.all(keys.map((key) => counters.incrementBy(key, 1)))
   const statements = collectStatements()
   const changes = await Promise.all(keys.map((key, index) => counters.incrementBy(key, (index % 3) - 1)))
   expect(changes.map(({ value }) => value)).toEqual(keys.map((_, index) => index % 3))
-  expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
-  expect(statements[0]?.match(/update counter_value/g)).toHaveLength(1)
+  expect(statements).toHaveLength(2)
 })
 
-it('changes a counter and a sequence in one transaction', async () => {
+it('changes: a counter and a sequence are changed in one transaction', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   const both = () =>
     Promise.all([
@@ -103,13 +80,10 @@ it('changes a counter and a sequence in one transaction', async () => {
   const statements = collectStatements()
   const [{ value }, { issued }] = await both()
   expect([value, issued.value]).toEqual([2, 2])
-  expect(statements).toEqual([
-    expect.stringMatching(/^start transaction;/),
-    expect.stringMatching(/;\ncommit$/),
-  ])
+  expect(statements).toHaveLength(2)
 })
 
-it('touches keys, counters and sequence groups in one order, whatever the order of the calls', async () => {
+it('changes: keys, counters and sequence groups are locked in one order, whatever the order of the calls', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   const names = ['a', 'b', 'c', 'd']
   const change = (name: string) =>
@@ -119,25 +93,18 @@ it('touches keys, counters and sequence groups in one order, whatever the order 
   let calls = 0
   for (const name of names) await Promise.all([count(name), issue(name)])
   const statements = collectStatements()
-  const byNumber = (a = '', b = '') => Number(a) - Number(b)
-  const expectSorted = (pattern: RegExp, count: number, compare?: (a?: string, b?: string) => number) => {
-    const matches = [...(statements[0] ?? '').matchAll(pattern)]
-    const places = matches.flatMap(([, each = '']) => each.split(','))
-    expect(places).toHaveLength(count)
-    expect(places).toEqual(places.toSorted(compare))
-  }
   for (const order of [names, names.toReversed()]) {
     statements.length = 0
-    await Promise.all([...order.slice(0, 2).map(count), ...order.map(issue)])
-    expectSorted(/ where counter_id in \((.*)\) and slot = 0 and created_at is not null/g, 2, byNumber)
-    expectSorted(/where group_id in \((.*)\) and.*\n order by group_id\n {3}for update/g, 4, byNumber)
-    statements.length = 0
-    await Promise.all([...order, ...order].map(change))
-    expectSorted(
-      /where counter_id in \((.*)\) and slot = 0\n order by counter_id, slot\n {3}for update/g,
-      4,
-      byNumber,
+    await Promise.all([...order.map(count), ...order.map(issue), ...order.map(change)])
+    const [locking = ''] = statements
+    const lists = [...locking.matchAll(/ in \(([\d, ]+)\)/g)].map(([, ids = '']) =>
+      ids.split(',').map(Number),
     )
-    expectSorted(/\(x'([0-9a-f]+)', x'/g, 8)
+    const ofSeveral = lists.filter(({ length }) => length > 1)
+    expect(ofSeveral.length).toBeGreaterThan(1)
+    for (const ids of ofSeveral) expect(ids).toEqual(sorted(ids))
+    const hashes = [...locking.matchAll(/\(x'([0-9a-f]{64})', x'/g)].map(([, hash]) => hash)
+    expect(hashes).toHaveLength(4)
+    expect(hashes).toEqual(hashes.toSorted())
   }
 })

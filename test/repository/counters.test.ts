@@ -10,7 +10,7 @@ const BOOKS = [
   'Who Rides in the Dark?',
 ]
 
-it('returns their own number to each buyer of the five books', async () => {
+it('increment: returns their own number to each buyer of the five books', async () => {
   const { ask } = await startService()
   for (const name of BOOKS) {
     for (const copy of [1, 2, 3]) {
@@ -32,51 +32,7 @@ it('returns their own number to each buyer of the five books', async () => {
   expect(counters.map(({ value }: { value: number }) => value)).toEqual([3, 3, 15, 3, 3])
 })
 
-it('counts down, through zero, and by 0', async () => {
-  const { ask } = await startService()
-  const values = []
-  for (const delta of [1, -1, -1, 0, -41, 42, 0]) {
-    const { incrementBy } = await ask(
-      'mutation($delta: SafeInt!) { incrementBy(name: "c", delta: $delta) { value previousValue appliedDelta } }',
-      { delta },
-    )
-    expect(incrementBy.appliedDelta).toBe(delta)
-    expect(incrementBy.value).toBe(incrementBy.previousValue + delta)
-    values.push(incrementBy.value)
-  }
-  expect(values).toEqual([1, 0, -1, -1, -42, 0, 0])
-})
-
-it.each([
-  [1, Number.MAX_SAFE_INTEGER],
-  [-1, Number.MIN_SAFE_INTEGER],
-])('refuses a step of %i beyond the end of the range, and changes nothing', async (step, end) => {
-  const { ask, refusal } = await startService()
-  const by = 'mutation($delta: SafeInt!) { incrementBy(name: "c", delta: $delta) { value } }'
-  expect((await ask(by, { delta: end })).incrementBy.value).toBe(end)
-  const before = await ask('{ counter(name: "c") { value updatedAt } }')
-  expect(await refusal(by, { delta: step })).toEqual({ code: 'OUT_OF_RANGE', value: end })
-  expect(await refusal(by, { delta: end })).toEqual({ code: 'OUT_OF_RANGE', value: end })
-  expect(await ask('{ counter(name: "c") { value updatedAt } }')).toEqual(before)
-  expect((await ask(by, { delta: 0 })).incrementBy.value).toBe(end)
-  expect((await ask(by, { delta: -end })).incrementBy.value).toBe(0)
-})
-
-it('sets a counter to any number, zero by default', async () => {
-  const { ask } = await startService()
-  const reset =
-    'mutation($to: SafeInt! = 0) { reset(name: "c", to: $to) { value previousValue appliedDelta } }'
-  const numbers = [7, -7, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, 0, 5]
-  let previousValue = 0
-  for (const to of numbers) {
-    const expected = { value: to, previousValue, appliedDelta: null }
-    expect((await ask(reset, { to })).reset).toEqual(expected)
-    previousValue = to
-  }
-  expect((await ask(reset)).reset).toEqual({ value: 0, previousValue: 5, appliedDelta: null })
-})
-
-it('reads 0 for a name that was never written, and creates nothing', async () => {
+it('counter: reads 0 for a name that was never written, and creates nothing', async () => {
   const { ask, target } = await startService()
   const { counter } = await ask(
     '{ counter(name: "new", namespace: "n") { name namespace { name timeZone } value createdAt updatedAt } }',
@@ -91,24 +47,6 @@ it('reads 0 for a name that was never written, and creates nothing', async () =>
   expect(await query(target, 'select * from namespace')).toEqual([])
 })
 
-it('keeps apart names that differ in case, accent, trailing space or namespace', async () => {
-  const { ask } = await startService()
-  const names = ['a', 'A', 'á', 'a\u0301', 'a ', ' a', 'ａ']
-  for (const [index, name] of names.entries()) {
-    const variables = { name, delta: index + 1 }
-    const { incrementBy } = await ask(
-      'mutation($name: String!, $delta: SafeInt!) { incrementBy(name: $name, delta: $delta) { value } }',
-      variables,
-    )
-    expect(incrementBy.value).toBe(index + 1)
-  }
-  await ask('mutation { incrementBy(name: "a", delta: 100, namespace: "A") { value } }')
-  const { counters } = await ask('query($names: [String!]!) { counters(names: $names) { name value } }', {
-    names,
-  })
-  expect(counters).toEqual(names.map((name, index) => ({ name, value: index + 1 })))
-})
-
 it.each([
   `it's "quoted"`,
   '\\',
@@ -119,7 +57,7 @@ it.each([
   '\u{10FFFF}',
   'null',
   '0',
-])('treats %j as a plain name', async (name) => {
+])('increment: treats %j as a plain name', async (name) => {
   const { ask } = await startService()
   const { increment } = await ask(
     'mutation($name: String!) { increment(name: $name, namespace: $name) { value counter { id name namespace { name } } } }',
@@ -134,7 +72,7 @@ it.each([
   expect(namespace.counters.nodes).toEqual([{ name }])
 })
 
-it('returns when a counter was created and last changed, in UTC with milliseconds', async () => {
+it('createdAt, updatedAt: returns when a counter was created and last changed, in UTC with milliseconds', async () => {
   const { ask } = await startService()
   const increment = 'mutation { increment(name: "c") { at counter { createdAt updatedAt } } }'
   const { increment: first } = await ask(increment)
@@ -146,7 +84,7 @@ it('returns when a counter was created and last changed, in UTC with millisecond
   expect((await ask('{ counter(name: "c") { createdAt updatedAt } }')).counter).toEqual(second.counter)
 })
 
-it('shows a read in a document the writes before it', async () => {
+it('mutations: shows a read in a document the writes before it', async () => {
   const { ask } = await startService()
   const data = await ask(`mutation {
     a: increment(name: "c") { counter { value createdAt } }
@@ -157,7 +95,7 @@ it('shows a read in a document the writes before it', async () => {
   expect(data.b.counter.createdAt).toBe(data.a.counter.createdAt)
 })
 
-it('returns the results of changes beside a refused one', async () => {
+it('mutations: returns the results of changes beside a refused one', async () => {
   const { send } = await startService()
   const answer = await send(`mutation {
     a: increment(name: "c") { value }
@@ -170,7 +108,7 @@ it('returns the results of changes beside a refused one', async () => {
   ])
 })
 
-it('reads objects again by their ids, once for each occurrence', async () => {
+it('nodes: reads objects again by their ids, once for each occurrence', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "c") { value } nextInSequence(name: "s", group: "g") { value } }')
   const { counter, sequence, namespace } = await ask(`{

@@ -4,6 +4,7 @@ import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { PERIODS, type Period } from '../../src/rules/calendar.ts'
 import { freshDatabase } from '../support/database/database.ts'
+import { periodNameAt } from '../support/model/periods.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -44,17 +45,10 @@ const scenarios = fc.record({
   to: fc.option(fc.integer({ min: 0, max: 20 * HOUR_MS }), { nil: undefined }),
 })
 
-/** Names the period that an instant is in, by what a calendar and a clock on the wall show. */
+/** Hours have the same name where the clock is put back, but another offset. */
 function nameOf(period: Period, at: number, timeZone: string): string {
-  const wall = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
-  const names: Record<Period, () => string> = {
-    HOUR: () => `${wall.toPlainDate()} ${wall.hour} ${wall.offset}`,
-    DAY: () => wall.toPlainDate().toString(),
-    WEEK: () => `${wall.yearOfWeek} ${wall.weekOfYear}`,
-    MONTH: () => wall.toPlainDate().toPlainYearMonth().toString(),
-    YEAR: () => String(wall.year),
-  }
-  return names[period]()
+  const { offset } = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
+  return periodNameAt(period, timeZone, at) + (period === 'HOUR' ? offset : '')
 }
 
 const fits: Record<Period, Period[]> = {
@@ -65,7 +59,7 @@ const fits: Record<Period, Period[]> = {
   YEAR: ['YEAR', 'MONTH', 'DAY', 'HOUR'],
 }
 
-it('returns the history that a list of all hits gives, whatever the zone, the clock and the periods', async () => {
+it('history: returns the history that a list of all hits gives, whatever the zone, the clock and the periods', async () => {
   let now = 0
   const { counters } = openTestNth(await freshDatabase(), { now: () => new Date(now) })
   let names = 0

@@ -1,11 +1,6 @@
 import { expect, it } from 'vitest'
-import { RowState } from '../../src/rules/addition.ts'
-import { DEFAULT_RETENTION, UNBOUNDED } from '../../src/rules/counter.ts'
-import { apply } from '../../src/rules/counterOperations.ts'
-import { sorted, upTo } from '../support/client/client.ts'
-import { freshDatabase, query } from '../support/database/database.ts'
-import { turnedClock } from '../support/model/periods.ts'
-import { openTestNth } from '../support/server/nth.ts'
+import { upTo } from '../support/client/client.ts'
+import { query } from '../support/database/database.ts'
 import { type Service, startService } from '../support/server/service.ts'
 
 const FIELDS = '{ id state expiresAt deltas { delta counter { name value held } } }'
@@ -44,7 +39,7 @@ async function pass({ target }: Service, seconds: number): Promise<void> {
   )
 }
 
-it('takes what is held out of what a bound leaves, counts it when it is confirmed, and gives it back', async () => {
+it('hold: takes what is held out of what a bound leaves, counts it when it is confirmed, and gives it back', async () => {
   const { ask, refusal, hold, refused, confirm, state, add } = await startShop()
   const { id, ...held } = await hold(2)
   expect(held).toEqual({
@@ -74,7 +69,7 @@ it('takes what is held out of what a bound leaves, counts it when it is confirme
   expect(await refused(1)).toEqual({ code: 'LIMIT_REACHED', limit: 3, value: 3, index: 0 })
 })
 
-it('returns the first result of a confirmation again, and no other', async () => {
+it('confirmHold: returns the first result again, and no other', async () => {
   const { refusal, hold, confirm, confirming, ask, stateOf } = await startShop()
   const { id } = await hold(2)
   const [first] = await confirm(id)
@@ -89,46 +84,29 @@ it('returns the first result of a confirmation again, and no other', async () =>
   expect(await stateOf(id)).toBe('CONFIRMED')
 })
 
-it('confirms nothing that was released, which can be repeated', async () => {
-  const { refusal, hold, confirming, ask } = await startShop()
-  const { id } = await hold(2)
-  const release = `mutation { releaseHold(id: "${id}") { state } }`
-  for (const _ of upTo(2)) expect(await ask(release)).toEqual({ releaseHold: { state: 'RELEASED' } })
-  expect(await refusal(confirming(id))).toEqual({ code: 'RESERVATION_CLOSED', state: 'RELEASED' })
+it('confirmHold: confirms nothing that was released, open or expired; releaseHold can be repeated', async () => {
+  const { refusal, hold, confirming, ask, pass } = await startShop()
+  for (const seconds of [0, 11]) {
+    const { id } = await hold(2, 'ttlSeconds: 10')
+    await pass(seconds)
+    const release = `mutation { releaseHold(id: "${id}") { state } }`
+    for (const _ of upTo(2)) expect(await ask(release)).toEqual({ releaseHold: { state: 'RELEASED' } })
+    expect(await refusal(confirming(id))).toEqual({ code: 'RESERVATION_CLOSED', state: 'RELEASED' })
+  }
 })
 
-it('counts another amount: less gives the rest back, more must fit, and nothing counts nothing', async () => {
-  const { ask, refusal, hold, confirm, confirming, state } = await startShop('{ maxValue: 10 }')
-  const [a, b, c] = [await hold(4), await hold(3), await hold(3)]
-  expect(await confirm(a.id, 'changes: [{ name: "c", delta: 1 }]')).toMatchObject([
-    { value: 1, appliedDelta: 1 },
-  ])
-  expect(await state()).toMatchObject({ value: 1, held: 6 })
-  const { updatedAt } = (await ask('{ counter(name: "c") { updatedAt } }')).counter
-  expect(await confirm(b.id, 'changes: [{ name: "c", delta: 0 }]')).toMatchObject([
-    { value: 1, appliedDelta: 0 },
-  ])
-  // Nothing was added: it changed only what is held.
-  expect((await ask('{ counter(name: "c") { updatedAt } }')).counter).toEqual({ updatedAt })
-  expect(await refusal(confirming(c.id, 'changes: [{ name: "c", delta: 10 }]'))).toEqual({
-    code: 'LIMIT_REACHED',
-    limit: 10,
-    value: 1,
-    index: 0,
-  })
+it('confirmHold: counts another amount, or nothing, and gives the rest back', async () => {
+  const { ask, hold, confirm, state } = await startShop('{ maxValue: 10 }')
+  const [a, b] = [await hold(4), await hold(3)]
+  expect(await confirm(a.id, 'changes: [{ name: "c", delta: 1 }]')).toMatchObject([{ appliedDelta: 1 }])
   expect(await state()).toMatchObject({ value: 1, held: 3 })
-  expect(await confirm(c.id, 'changes: [{ name: "c", delta: 9 }]')).toMatchObject([{ value: 10 }])
-  await ask(
-    'mutation { reset(name: "c") { value } defineCounter(name: "c", definition: { overflow: SATURATE }) { name } }',
-  )
-  const [d, e] = [await hold(4), await hold(4)]
-  expect(await confirm(d.id, 'changes: [{ name: "c", delta: 9 }]')).toMatchObject([
-    { value: 6, appliedDelta: 6 },
-  ])
-  expect(await confirm(e.id)).toMatchObject([{ value: 10, appliedDelta: 4 }])
+  const { updatedAt } = (await ask('{ counter(name: "c") { updatedAt } }')).counter
+  expect(await confirm(b.id, 'changes: [{ name: "c", delta: 0 }]')).toMatchObject([{ appliedDelta: 0 }])
+  // Nothing was added: it changed only what is held.
+  expect((await ask('{ counter(name: "c") { updatedAt held } }')).counter).toEqual({ updatedAt, held: 0 })
 })
 
-it('holds the sum of changes to the same counter, at the last seat too, and refuses a sum of nothing', async () => {
+it('hold: holds the sum of changes to the same counter, at the last seat too, and refuses a sum of nothing', async () => {
   const { ask, refusal, holding, hold, confirm } = await startShop()
   await hold(1)
   const twice = '[{ name: "c" }, { name: "other" }, { name: "c" }]'
@@ -145,21 +123,7 @@ it('holds the sum of changes to the same counter, at the last seat too, and refu
     })
 })
 
-it('holds subtractions against minValue, as of a wallet', async () => {
-  const { ask, refusal, hold, confirm, state, confirming, add } = await startShop('{ minValue: 0 }')
-  await ask(add(1000))
-  const { id } = await hold(-500)
-  expect(await state()).toMatchObject({ value: 1000, held: 0, heldDown: 500 })
-  expect(await refusal(add(-501))).toEqual({ code: 'LIMIT_REACHED', limit: 0, value: 1000, held: 500 })
-  expect(await refusal(confirming(id, 'changes: [{ name: "c", delta: 1 }]'))).toMatchObject({
-    code: 'BAD_USER_INPUT',
-    argument: 'changes.0.delta',
-  })
-  expect(await confirm(id, 'changes: [{ name: "c", delta: -300 }]')).toMatchObject([{ value: 700 }])
-  expect(await state()).toMatchObject({ value: 700, heldDown: 0 })
-})
-
-it('gives back what has expired, in reads without traffic, and counts it later only if there is room', async () => {
+it('held: gives back what has expired, in reads without traffic; confirmHold counts it later only if there is room', async () => {
   const { ask, refusal, hold, confirm, confirming, state, stateOf, pass } = await startShop()
   const [a, b] = [await hold(2, 'ttlSeconds: 10'), await hold(1, 'ttlSeconds: 100')]
   await pass(11)
@@ -187,7 +151,16 @@ it('gives back what has expired, in reads without traffic, and counts it later o
   expect(await state()).toMatchObject({ value: 3, held: 0 })
 })
 
-it('counts of an expired hold what is left where the counter saturates, but not nothing', async () => {
+it('limits: show what is held of them, which saturated additions leave', async () => {
+  const { ask, hold, add } = await startShop('{ maxIn: [{ period: DAY, max: 5 }], overflow: SATURATE }')
+  await hold(2)
+  expect(await ask('{ counter(name: "c") { limits { max used held } } }')).toEqual({
+    counter: { limits: [{ max: 5, used: 0, held: 2 }] },
+  })
+  expect((await ask(add(9))).incrementBy).toEqual({ value: 3 })
+})
+
+it('confirmHold: counts of an expired hold what is left where the counter saturates, but not nothing', async () => {
   const { ask, refusal, hold, confirm, confirming, pass, add } = await startShop(
     '{ maxValue: 3, overflow: SATURATE }',
   )
@@ -195,85 +168,10 @@ it('counts of an expired hold what is left where the counter saturates, but not 
   await pass(11)
   await ask(add(2))
   expect(await confirm(a.id)).toMatchObject([{ value: 3, appliedDelta: 1 }])
-  expect(await refusal(confirming(b.id))).toMatchObject({
-    code: 'RESERVATION_CLOSED',
-    state: 'EXPIRED',
-    left: 0,
-  })
+  expect(await refusal(confirming(b.id))).toMatchObject({ state: 'EXPIRED', left: 0 })
 })
 
-it('has expired at the very instant, not before', () => {
-  const rowAt = (at: number) => {
-    const row = new RowState({ ...UNBOUNDED, ...DEFAULT_RETENTION, maxValue: 1, hasHolds: true })
-    row.value = 1
-    row.held = { up: 0, down: 0, at }
-    row.parts.set('t', { amount: 1, expiresAt: 1000, latest: 2000, state: 'RESERVED' })
-    return row
-  }
-  const extend = { kind: 'extend', token: 't', ttlMs: 1 } as const
-  expect(apply(rowAt(1000), extend, new Date(0), 1000)).toMatchObject({ details: { state: 'EXPIRED' } })
-  expect(apply(rowAt(999), extend, new Date(0), 999)).toMatchObject({ part: { expiresAt: 1000 } })
-})
-
-it('sells the room of a hold that has expired, and judges it so from then on, whatever the clock shows', async () => {
-  const { ask, refusal, hold, confirming, pass, add, state } = await startShop()
-  const { id } = await hold(3, 'ttlSeconds: 10')
-  await pass(11)
-  await ask(add(3))
-  // The clock is put back.
-  await pass(-10)
-  expect(await state()).toMatchObject({ value: 3, held: 0 })
-  expect(await refusal(confirming(id))).toMatchObject({ code: 'RESERVATION_CLOSED', state: 'EXPIRED' })
-})
-
-it('allows no bound inside what is held, and lowers one to it', async () => {
-  const { refusal, ask, hold, confirm } = await startShop('{ maxValue: 10 }')
-  await ask('mutation { incrementBy(name: "c", delta: 2) { value } }')
-  const { id } = await hold(3)
-  const lower = (max: number) =>
-    `mutation { defineCounter(name: "c", definition: { maxValue: ${max} }) { maxValue } }`
-  expect(await refusal(lower(4))).toEqual({
-    code: 'LIMIT_REACHED',
-    argument: 'definition.maxValue',
-    limit: 4,
-    value: 2,
-    held: 3,
-  })
-  await ask(lower(5))
-  expect(await confirm(id)).toMatchObject([{ value: 5 }])
-})
-
-it('counts in the period of its confirmation, against the limit of then', async () => {
-  const clock = turnedClock('2027-02-28T23:59:00Z')
-  const { counters, holds } = openTestNth(await freshDatabase(), clock)
-  const key = { namespace: 'n', name: 'c' }
-  await counters.define(key, { maxIn: [{ period: 'DAY', max: 3 }] })
-  const times = { ttlMs: 300_000, longestMs: 300_000 }
-  const hold = (delta: number) => holds.hold('n', [{ name: 'c', delta }], times)
-  const [first, second] = [await hold(1), await hold(2)]
-  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({
-    details: { period: 'DAY', used: 0, held: 3 },
-  })
-  await holds.confirm(first)
-  clock.at += 120_000
-  // Yesterday's confirmation uses nothing of this day; what is held does.
-  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
-  await expect(hold(1)).rejects.toMatchObject({ details: { period: 'DAY', used: 1, held: 2 } })
-  // A limit that was lowered since does not take what is held.
-  await counters.define(key, { maxIn: [{ period: 'DAY', max: 1 }] })
-  expect(await holds.confirm(second)).toMatchObject([{ value: 4 }])
-  expect(await counters.valueIn(await counters.read(key), 'DAY')).toBe(3)
-})
-
-it('shows what is held of limits by period', async () => {
-  const { ask, hold } = await startShop('{ maxIn: [{ period: DAY, max: 5 }] }')
-  await hold(2)
-  expect(await ask('{ counter(name: "c") { limits { max used held } } }')).toEqual({
-    counter: { limits: [{ max: 5, used: 0, held: 2 }] },
-  })
-})
-
-it('returns the same hold for the same key, in its present state, and extends nothing', async () => {
+it('hold(idempotencyKey:): returns the same hold, in its present state, and extends nothing', async () => {
   const { ask, refusal, holding, state, pass } = await startShop()
   const request = holding('[{ name: "c", delta: 2 }]', 'ttlSeconds: 100, idempotencyKey: "k"')
   const first = (await ask(request)).hold
@@ -288,7 +186,7 @@ it('returns the same hold for the same key, in its present state, and extends no
   expect(await refusal(other)).toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
 })
 
-it('extends an open hold, to a day after it was made at most', async () => {
+it('extendHold: extends an open hold, to a day after it was made at most', async () => {
   const { ask, hold, pass, state } = await startShop()
   const { id, expiresAt } = await hold(1, 'ttlSeconds: 60')
   const extend = async (seconds: number) =>
@@ -304,37 +202,6 @@ it('extends an open hold, to a day after it was made at most', async () => {
   await extend(10)
   await pass(11)
   expect(await state()).toMatchObject({ held: 0 })
-})
-
-it('counts nothing of a cart with a deleted counter, whose other parts can be released', async () => {
-  const { ask, refusal, holding, confirming, stateOf } = await startShop()
-  const { id } = (await ask(holding('[{ name: "c" }, { name: "d" }]'))).hold
-  await ask('mutation { deleteCounter(name: "d") { value } increment(name: "d") { value } }')
-  for (const refused of [confirming(id), `mutation { extendHold(id: "${id}") { state } }`])
-    expect(await refusal(refused)).toMatchObject({ code: 'NOT_FOUND' })
-  expect(await ask('{ c: counter(name: "c") { value held } d: counter(name: "d") { value held } }')).toEqual({
-    c: { value: 0, held: 1 },
-    d: { value: 1, held: 0 },
-  })
-  await ask(`mutation { releaseHold(id: "${id}") { state } }`)
-  expect(await stateOf(id)).toBe('RELEASED')
-  expect(await ask('{ counter(name: "c") { held } }')).toEqual({ counter: { held: 0 } })
-})
-
-it('confirms what another process has held, and nothing of a counter that was deleted and made again there', async () => {
-  const [shop, other] = [await startShop(), await startService()]
-  const { target } = shop
-  const second = await startService({ target })
-  const { id } = await shop.hold(2)
-  expect(await second.ask(shop.confirming(id))).toMatchObject({
-    confirmHold: [{ value: 2, replayed: false }],
-  })
-  expect(await shop.confirm(id)).toMatchObject([{ value: 2, replayed: true }])
-  const { id: lost } = await shop.hold(1)
-  await second.ask('mutation { deleteCounter(name: "c") { value } increment(name: "c") { value } }')
-  expect(await shop.refusal(shop.confirming(lost))).toMatchObject({ code: 'NOT_FOUND' })
-  expect(await shop.state()).toMatchObject({ value: 1, held: 0 })
-  expect(await other.refusal(shop.confirming(id))).toMatchObject({ code: 'NOT_FOUND' })
 })
 
 it.each([
@@ -353,25 +220,32 @@ it.each([
     'mutation { hold(changes: [{ name: "x", delta: 9007199254740991 }, { name: "x" }]) { id } }',
     'changes.1.delta',
   ],
-])('refuses %s', async (_, query, argument) => {
+])('holds: refuses %s', async (_, query, argument) => {
   const { refusal, hold } = await startShop()
   const { id } = await hold(1)
   expect(await refusal(query.replace('@', id))).toMatchObject({ code: 'BAD_USER_INPUT', argument })
 })
 
-it('refuses counters with slots, and more than a SafeInt in all', async () => {
+it('hold: refuses counters with slots, and more than a SafeInt in all', async () => {
   const { ask, refusal, holding } = await startShop()
   await ask('mutation { defineCounter(name: "s", definition: { slots: 2 }) { name } }')
   expect(await refusal(holding('[{ name: "s" }]'))).toMatchObject({ code: 'BAD_USER_INPUT' })
   await ask(holding('[{ name: "big", delta: 9007199254740991 }]'))
   expect(await refusal(holding('[{ name: "big" }]'))).toMatchObject({ code: 'OUT_OF_RANGE', index: 0 })
+  const { id } = (await ask('mutation { hold(changes: [{ name: "set" }]) { id } }')).hold
+  await ask(
+    'mutation { defineCounter(name: "set", definition: { periods: [] }) { name } reset(name: "set", to: 9007199254740991) { value } }',
+  )
+  expect(await refusal(`mutation { confirmHold(id: "${id}") { value } }`)).toMatchObject({
+    code: 'OUT_OF_RANGE',
+  })
   // A counter that was held has no slots.
   expect(
     await refusal('mutation { defineCounter(name: "big", definition: { slots: 2 }) { name } }'),
   ).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'definition.slots' })
 })
 
-it('lists open holds in pages, in the order in which they expire', async () => {
+it('holds: lists open holds in pages, in the order in which they expire', async () => {
   const { ask, hold } = await startShop('{}')
   const ids: string[] = []
   for (const seconds of [300, 100, 200]) ids.push((await hold(1, `ttlSeconds: ${seconds}`)).id)
@@ -386,25 +260,4 @@ it('lists open holds in pages, in the order in which they expire', async () => {
   const next = await page(`first: 2, after: "${first.pageInfo.endCursor}"`)
   expect(next).toMatchObject({ nodes: [{ id: ids[0] }], pageInfo: { hasNextPage: false } })
   expect((await page('last: 1')).nodes).toEqual([{ id: ids[0] }])
-})
-
-it('sells 100 seats to 500 callers of two processes, of whom some do not pay', async () => {
-  const database = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(database))
-  const key = { namespace: 'n', name: 'seats' }
-  await processes[0]?.counters.define(key, { maxValue: 100 })
-  const times = { ttlMs: 60_000, longestMs: 60_000 }
-  /** Holds a seat, and confirms it, or not. Undefined: there is none, or it was given back. */
-  async function buy(caller: number, pays: boolean): Promise<number | undefined> {
-    const { holds } = processes[caller % 2] as (typeof processes)[0]
-    const hold = await holds.hold('n', [{ name: 'seats', delta: 1 }], times).catch(() => undefined)
-    if (hold && pays) return (await holds.confirm(hold))[0]?.value
-    if (hold) await holds.release(hold)
-    return undefined
-  }
-  const some = await Promise.all(upTo(500).map((caller) => buy(caller, caller % 3 === 0)))
-  const others = await Promise.all(upTo(500).map((caller) => buy(caller, true)))
-  const sold = [...some, ...others].filter((number) => number !== undefined)
-  expect(sorted(sold)).toEqual(upTo(100))
-  expect(await processes[0]?.counters.read(key)).toMatchObject({ value: 100, held: 0 })
 })

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest'
 import type { Database } from '../../src/mysql/pool.ts'
-import { PooledConnection } from '../../src/mysql/pooledConnection.ts'
 import { sweepKeys } from '../../src/repository/jobs.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { inParallel } from '../support/client/client.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { sessionClocks } from '../support/database/sessionClocks.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -13,20 +14,25 @@ const DAY_MS = 86_400_000
 const sweep = (database: Database, ageMs: number) =>
   sweepKeys({ database, now: new Date(), shouldContinue: () => true }, ageMs)
 
-it('counts again when a key is older than its lifetime', async () => {
-  const target = await freshDatabase()
-  const key = { namespace: 'n', name: 'c' }
-  const claim = claimOf('n', 'k', [])
-  const { counters } = openTestNth(target, { keyTtlMs: 3_600_000 })
-  await counters.incrementBy(key, 1, { claim })
-  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 3540 second')
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
-  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 61 second')
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: false })
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: true })
+it.each([
+  ['a millisecond before the end of its lifetime', -1, true],
+  ['at the very end of its lifetime', 0, false],
+])('idempotencyKey: judges a key alike in calls and sweeps, %s', async (_, byMs, isReplayed) => {
+  const ttlMs = 3_600_000
+  const [clock = expect.fail('There is one')] = sessionClocks(1, Date.parse('2027-02-28T12:00:00.250Z'))
+  const target = clock.of(await freshDatabase())
+  const { counters } = openTestNth(target, { keyTtlMs: ttlMs })
+  const increment = () =>
+    counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
+  await increment()
+  clock.at += ttlMs + byMs
+  // What still has its result, it keeps.
+  if (isReplayed) await sweep(openTestDatabase(target), ttlMs)
+  expect(await increment()).toMatchObject({ value: isReplayed ? 1 : 2, isReplayed })
+  expect(await increment()).toMatchObject({ value: isReplayed ? 1 : 2, isReplayed: true })
 })
 
-it('sweeps old keys in batches, while others are written', async () => {
+it('sweepKeys: sweeps old keys in batches, while others are written', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
@@ -49,7 +55,7 @@ it.each([
   ['ahead', 3_600_000],
   ['behind', -3_600_000],
 ])(
-  'knows a repeat through a process whose clock is an hour %s, and sweeps no key for that',
+  'idempotencyKey: knows a repeat through a process whose clock is an hour %s, and sweeps no key for that',
   async (_, byMs) => {
     const target = await freshDatabase()
     const keyTtlMs = 1_800_000
@@ -70,22 +76,16 @@ it.each([
   },
 )
 
-it('does not sweep a key that is used again after it was found old', async () => {
+it('sweepKeys: does not sweep a key that is used again after it was found old', async () => {
   const target = await freshDatabase()
-  const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
   const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
   await again()
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
-  const withRetry: Database['withRetry'] = (owner, work) =>
-    database.withRetry(owner, (connection) => {
-      const query = PooledConnection.prototype.query.bind(connection)
-      connection.query = async <Reply>(statement: string) => {
-        if (statement.startsWith('delete')) await again()
-        return query<Reply>(statement)
-      }
-      return work(connection)
-    })
-  await sweep(Object.assign(Object.create(database), { withRetry }), DAY_MS)
+  const proxied = await startProxy(target, async (statement) => {
+    if (statement.startsWith('delete')) await again()
+    return 'passes' as const
+  })
+  await sweep(openTestDatabase(proxied), DAY_MS)
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })

@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { nameCursors } from '../../src/graphql/lists.ts'
-import { JOBS } from '../../src/mysql/slots.ts'
 import { listLeaderboard } from '../../src/repository/leaderboard.ts'
 import { upTo } from '../support/client/client.ts'
 import { LIST, listedService, namesOf, ORDERS } from '../support/client/leaderboard.ts'
-import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { readsOf } from '../support/database/rowsRead.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
-it('lists the highest, the lowest, and the latest changes, including what was changed just before', async () => {
+it('counters(orderBy:): lists the highest, the lowest, and the latest changes, including what was changed just before', async () => {
   const { list, set, ask } = await listedService()
   await set({ silver: 2, gold: 30, bronze: -1 })
   await ask('mutation { increment(name: "elsewhere", namespace: "m") { value } }')
@@ -32,7 +32,7 @@ const RANKED = `query($orderBy: CounterOrder!, $first: Int, $after: String, $las
   }
 }`
 
-it('returns ranks counted from the top, or from a cursor that contains its own rank', async () => {
+it('rank: returns ranks counted from the top, or from a cursor that contains its own rank', async () => {
   const { ask, set } = await listedService()
   await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
   const page = async (variables: object) => {
@@ -78,7 +78,7 @@ it('returns ranks counted from the top, or from a cursor that contains its own r
   expect((await page({ orderBy: 'NAME_ASC', first: 1 })).ranks).toEqual([['a', null]])
 })
 
-it("shows each counter's current value beside the value that it is listed by", async () => {
+it("counters(orderBy:): shows each counter's current value beside the value that it is listed by", async () => {
   const target = await freshDatabase()
   const { counters, leaderboard } = openTestNth(target)
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
@@ -100,7 +100,7 @@ it("shows each counter's current value beside the value that it is listed by", a
   }
 })
 
-it('lists what was defined and never changed behind the latest changes', async () => {
+it('counters(orderBy:): lists what was defined and never changed behind the latest changes', async () => {
   const { list, ask, set } = await listedService()
   await ask('mutation { defineCounter(name: "new", namespace: "n", definition: { maxValue: 5 }) { value } }')
   await set({ old: 1 })
@@ -110,7 +110,7 @@ it('lists what was defined and never changed behind the latest changes', async (
 })
 
 it.each(ORDERS)(
-  'pages in the order %s, forward and backward, without missing or repeating any',
+  'counters(orderBy:): pages in the order %s, forward and backward, without missing or repeating any',
   async (orderBy) => {
     const { list, set } = await listedService()
     const sizes = fc.integer({ min: 1, max: 9 })
@@ -141,7 +141,7 @@ it.each(ORDERS)(
   },
 )
 
-it('continues from a cursor when values have changed meanwhile, also when its counter is gone', async () => {
+it('counters(orderBy:): continues from a cursor when values have changed meanwhile, also when its counter is gone', async () => {
   const { list, set, ask } = await listedService()
   await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
   const { pageInfo } = await list({ orderBy: 'VALUE_DESC', first: 2 })
@@ -172,7 +172,7 @@ it.each([
   ],
   ['first and last', { first: 1, last: 1 }, { argument: 'last' }],
   ['too many', { first: 501 }, { argument: 'first', limit: 500 }],
-])('refuses %s', async (_, variables, details) => {
+])('counters(orderBy:): refuses %s', async (_, variables, details) => {
   const { refusal, ask, set } = await listedService()
   await set({ a: 1 })
   expect(await refusal(LIST, { orderBy: 'VALUE_DESC', ...variables })).toEqual({
@@ -182,30 +182,25 @@ it.each([
   expect(await ask('{ counter(name: "a", namespace: "n") { value } }')).toEqual({ counter: { value: 1 } })
 })
 
-it('refuses a cursor of values as one by name or by change', async () => {
+it('counters(orderBy:): refuses a cursor of values as one by name or by change', async () => {
   const { refusal, list, set } = await listedService()
   await set({ a: 1 })
   const after = (await list({ orderBy: 'VALUE_DESC' })).edges[0].cursor
-  for (const orderBy of ['NAME_ASC', 'VALUE_ASC', 'UPDATED_AT_DESC']) {
-    expect(await refusal(LIST, { orderBy, after })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
-  }
-  for (const place of ['-1 1', `${Date.UTC(10_000, 0)} 1`]) {
-    const refused = await refusal(LIST, {
-      orderBy: 'UPDATED_AT_DESC',
-      after: nameCursors.encode(`\nt${place}`),
-    })
-    expect(refused).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
-  }
-  for (const position of [0, -1, 2 ** 31 - 1, Number.MAX_SAFE_INTEGER]) {
-    const refused = await refusal(LIST, {
-      orderBy: 'VALUE_DESC',
-      after: nameCursors.encode(`\n>5 1 ${position}`),
-    })
-    expect(refused).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
-  }
+  const late = ['-1 1', `${Date.UTC(10_000, 0)} 1`].map((place) => nameCursors.encode(`\nt${place}`))
+  const ranked = [0, -1, 2 ** 31 - 1, Number.MAX_SAFE_INTEGER].map((rank) =>
+    nameCursors.encode(`\n>5 1 ${rank}`),
+  )
+  for (const [orderBy, cursors] of Object.entries({
+    NAME_ASC: [after],
+    VALUE_ASC: [after],
+    UPDATED_AT_DESC: [after, ...late],
+    VALUE_DESC: ranked,
+  }))
+    for (const after of cursors)
+      expect(await refusal(LIST, { orderBy, after })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
 })
 
-it('moves what was changed by 0 to the latest changes', async () => {
+it('counters(orderBy:): moves what was changed by 0 to the latest changes', async () => {
   const target = await freshDatabase()
   let now = Date.UTC(2026, 2, 1)
   const { counters, leaderboard } = openTestNth(target, { now: () => new Date(now) })
@@ -223,19 +218,16 @@ it('moves what was changed by 0 to the latest changes', async () => {
 })
 
 it.each(ORDERS)(
-  'reads no more than a page of 20 000 counters in the order %s, also among many that are the same',
+  'counters(orderBy:): reads no more than a page of 20 000 counters in the order %s, also among many that are the same',
   async (order) => {
     const target = await freshDatabase({ isReused: false })
     const { counters } = openTestNth(target)
     await counters.incrementBy({ namespace: 'n', name: 'first' }, 1)
-    const digits = `(${upTo(10)
-      .map((digit) => `select ${digit - 1} as d`)
-      .join(' union all ')})`
-    const numbers = `select a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d + 10 as id
-    from ${digits} a, ${digits} b, ${digits} c, ${digits} e, (select 0 as d union all select 1) f`
     await query(
       target,
-      `insert into counter (id, namespace_id, name) select id, 1, cast(id as char) from (${numbers}) numbers`,
+      ...filledUp(20_000),
+      'insert into counter (id, namespace_id, name) select n + 9, 1, cast(n + 9 as char) from filled',
+      'drop table filled',
       `insert into counter_value (counter_id, slot, version, value, revision, updated_at)
      select id, 0, 1, greatest(cast(id as signed) - 9999, 0), 1, '2026-01-01' + interval greatest(cast(id as signed) - 9999, 0) second
        from counter where id >= 10`,
@@ -244,20 +236,13 @@ it.each(ORDERS)(
       'analyze table namespace, counter, counter_value, leaderboard',
     )
     const page = { order, limit: 10, fromEnd: false } as const
-    const database = openTestDatabase(target)
     for (const id of [3000, 15_000]) {
       const value = Math.max(id - 9999, 0)
       const sortedBy = order === 'UPDATED_AT_DESC' ? Date.UTC(2026, 0, 1) + 1000 * value : value
       for (const place of [{ after: { sortedBy, id } }, { before: { sortedBy, id }, fromEnd: true }]) {
-        const [rows, status] = await database.withRetry(JOBS, async (connection) => {
-          await connection.query('flush status')
-          return [
-            await listLeaderboard(connection, 'n', { ...page, ...place }),
-            await connection.select<{ Value: string }>("show session status like 'Handler_read%'"),
-          ]
-        })
-        const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
-        expect(rows).toHaveLength(10)
+        const reads = await readsOf(target, async (connection) =>
+          expect(await listLeaderboard(connection, 'n', { ...page, ...place })).toHaveLength(10),
+        )
         expect({ order, place, reads: reads < 200 ? 'few' : reads }).toEqual({ order, place, reads: 'few' })
       }
     }

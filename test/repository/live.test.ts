@@ -43,7 +43,7 @@ function openCounters(names: readonly string[]) {
   return { live, reads, notified, watched: live.watch(feed, names.map(topicOf)) }
 }
 
-it('reads what is changed at once, at most ten times a second, and all of it now and then', async () => {
+it('live reads: read what is changed at once, at most ten times a second, and all of it now and then', async () => {
   const { live, reads, notified, watched } = openCounters(['a', 'b'])
   await watched
   const began = performance.now()
@@ -59,13 +59,13 @@ it('reads what is changed at once, at most ten times a second, and all of it now
   expect(notified).toContainEqual(['a', 'b'])
 })
 
-it('watches at most 20 000 names', async () => {
+it('live reads: watch at most 20 000 names', async () => {
   const names = Array.from({ length: 20_001 }, (_, index) => String(index))
   await expect(openCounters(names).watched).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(openCounters(names.slice(1)).watched).resolves.toHaveLength(20_000)
 })
 
-it('watches nothing more for a watcher that was closed', async () => {
+it('live reads: watch nothing more for a feed that was closed', async () => {
   const { live, watched } = openCounters(['a'])
   await watched
   const feed = live.open({ periods: [], onChanged: async () => undefined })
@@ -74,7 +74,7 @@ it('watches nothing more for a watcher that was closed', async () => {
   expect(live.size).toBe(1)
 })
 
-it('watches a name for one watcher, when another watcher of it is closed', async () => {
+it('live reads: watch a name for one feed, when another feed of it is closed', async () => {
   const { live, reads, watched } = openCounters(['a'])
   await watched
   const feed = live.open({ periods: [], onChanged: async () => undefined })

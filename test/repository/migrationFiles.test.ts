@@ -28,18 +28,18 @@ function orderOf(version: string): number[] {
   return version.split('.').map(Number)
 }
 
-it('has the files of the first release, which state no effect', () => {
+it('migrations: those of the first release state no effect', () => {
   expect(released.map(({ name }) => name)).toEqual(FIRST_RELEASE.migrations)
   for (const migration of released)
     expect(migration).toMatchObject({ kind: 'contraction', oldest: undefined })
 })
 
-it('states of each later file whether it expands, or which version it needs', () => {
+it('migrations: each later file states whether it expands, or which version it needs', () => {
   const unstated = later.filter((file) => file.kind === 'contraction' && file.oldest === undefined)
   expect(unstated.map(({ name }) => name)).toEqual([])
 })
 
-it('needs no version that is not released yet', () => {
+it('migrations: need no version that is not released yet', () => {
   const needed = later.flatMap((file) => (file.kind === 'contraction' && file.oldest) || [])
   const [major = 0, minor = 0, patch = 0] = orderOf(manifest.version)
   for (const [a = 0, b = 0, c = 0] of needed.map(orderOf)) {
@@ -47,7 +47,7 @@ it('needs no version that is not released yet', () => {
   }
 })
 
-it('only adds in expansions', () => {
+it('migrations: expansions only add', () => {
   const breaking = later
     .filter(({ kind }) => kind === 'expansion')
     .map(({ name, text }) => [name, breakingIn(text)])
@@ -65,6 +65,6 @@ it.each([
   ['alter table counter modify name blob', ['modify']],
   ['create unique index counter_note on counter (note)', ['unique']],
   ['-- expands\ndelete from counter', ['delete']],
-])('recognises what breaks older servers: %s', (statement, found) => {
+])('migrations: what breaks older servers is recognised: %s', (statement, found) => {
   expect(breakingIn(`${statement};\n`)).toEqual(found)
 })

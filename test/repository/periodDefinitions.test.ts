@@ -6,40 +6,8 @@ import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const HOUR_MS = 3_600_000
-it('keeps the configured periods, in the time zone of the counter', async () => {
-  const clock = turnedClock('2026-11-21T18:29:00Z')
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target, clock)
-  await counters.define(key, {
-    timeZone: 'Asia/Kolkata',
-    periods: [{ period: 'YEAR' }, { period: 'DAY', keepDays: 5 }, { period: 'WEEK' }],
-  })
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    DAY: 1,
-    WEEK: 1,
-    YEAR: 1,
-  })
-  // Half past six in the evening in UTC is midnight there, of Saturday to Sunday.
-  clock.at += 60_000
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    DAY: 1,
-    WEEK: 2,
-    YEAR: 2,
-  })
-  clock.at += 24 * HOUR_MS
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    DAY: 1,
-    WEEK: 1,
-    YEAR: 3,
-  })
-  expect(await valueIn(counters, 'HOUR')).toBe(null)
-  expect(await valueIn(counters, 'MONTH')).toBe(3)
-  await counters.define(key, { periods: [] })
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({})
-  expect(await valueIn(counters, 'YEAR')).toBe(null)
-})
 
-it('moves each total to the period of the new time zone that contains its midpoint', async () => {
+it('defineCounter(timeZone:): moves each total to the period of the new time zone that contains its midpoint', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.incrementBy(key, 3)
@@ -70,27 +38,7 @@ it('moves each total to the period of the new time zone that contains its midpoi
   })
 })
 
-it('computes a period that was not kept from finer ones', async () => {
-  const clock = turnedClock('2026-11-30T20:30:00Z')
-  const { counters } = openTestNth(await freshDatabase(), clock)
-  await counters.incrementBy(key, 3)
-  clock.at += 24 * HOUR_MS
-  await counters.incrementBy(key, 4)
-  await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'WEEK' }, { period: 'YEAR' }] })
-  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
-    HOUR: 5,
-    WEEK: 8,
-    YEAR: 8,
-  })
-  expect(await valueIn(counters, 'WEEK')).toBe(8)
-  expect(await valueIn(counters, 'DAY')).toBe(5)
-  // Kept again, months go back as far as hours do.
-  await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'MONTH' }] })
-  const history = await counters.history(await counters.read(key), 'MONTH', { last: 3 })
-  expect(history?.map(({ value }) => value)).toEqual([0, 3, 5])
-})
-
-it('refuses a definition that would add totals to more than a number can hold', async () => {
+it('defineCounter(periods:): refuses a definition that would add totals to more than a number can hold', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters, faults } = openTestNth(await freshDatabase(), clock)
   await counters.define(key, { periods: [{ period: 'HOUR' }] })
@@ -105,7 +53,7 @@ it('refuses a definition that would add totals to more than a number can hold', 
   expect(faults).toEqual([])
 })
 
-it('counts the first instant of an hour in that hour, also when it is read then', async () => {
+it('valueIn(HOUR): counts the first instant of an hour in that hour, also when it is read then', async () => {
   const clock = turnedClock('2026-11-30T21:00:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toMatchObject({ HOUR: 1 })
@@ -113,7 +61,7 @@ it('counts the first instant of an hour in that hour, also when it is read then'
   expect(history).toEqual([{ start: clock.at, end: clock.at + HOUR_MS, value: 1 }])
 })
 
-it('adds what comes together with a definition in the periods of before it, or of after it', async () => {
+it('defineCounter(timeZone:): adds what comes together with a definition in the periods of before it, or of after it', async () => {
   const { counters } = openTestNth(await freshDatabase(), turnedClock('2026-11-15T20:30:00Z'))
   await counters.incrementBy(key, 1)
   const before = [1, 2, 3].map(() => counters.incrementBy(key, 1))
@@ -125,7 +73,7 @@ it('adds what comes together with a definition in the periods of before it, or o
   expect(await valueIn(counters, 'HOUR')).toBe(7)
 })
 
-it('changes the time zone under load of two processes without losing a hit', async () => {
+it('defineCounter(timeZone:): changes the time zone under load of two processes without losing a hit', async () => {
   const clock = turnedClock('2026-11-15T20:30:00Z')
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target, clock))
@@ -160,7 +108,7 @@ it('changes the time zone under load of two processes without losing a hit', asy
   }
 })
 
-it('creates counters with the defaults of their namespace, and leaves existing ones unchanged', async () => {
+it('defineNamespace: creates counters with the defaults of their namespace, and leaves existing ones unchanged', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "old") { value } }')
   const definition = '{ timeZone: "america/new_york", periods: [{ period: WEEK, keepDays: 400 }] }'

@@ -14,7 +14,8 @@ import { startService } from '../support/server/service.ts'
 stopClock()
 
 const HOUR_MS = 3_600_000
-it('returns to each caller their number in the hour, the day and the month', async () => {
+
+it('valueIn: returns to each caller their number in the hour, the day and the month', async () => {
   const { ask } = await startService()
   const fields = 'value hour: valueIn(period: HOUR) day: valueIn(period: DAY) month: valueIn(period: MONTH)'
   const { a, b } = await ask(
@@ -29,7 +30,7 @@ it('returns to each caller their number in the hour, the day and the month', asy
   expect([increment.week, increment.year, counter]).toEqual([null, null, { week: 14, year: 14 }])
 })
 
-it('restarts period totals with each hour, day and month, while the value continues', async () => {
+it('valueIn: restarts period totals with each hour, day and month, while the value continues', async () => {
   const clock = turnedClock('2027-02-28T22:59:59.999Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   const seen = []
@@ -50,24 +51,7 @@ it('restarts period totals with each hour, day and month, while the value contin
   ])
 })
 
-it('leaves what was added alone when a counter is reset, and forgets it when that is deleted', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.incrementBy(key, 5, withPeriodValues)
-  expect(await counters.reset(key, 100, withPeriodValues)).toMatchObject({ value: 100, valuesIn: { DAY: 5 } })
-  expect(await counters.incrementBy(key, -2, withPeriodValues)).toMatchObject({
-    value: 98,
-    valuesIn: { DAY: 3 },
-  })
-  expect(await valueIn(counters, 'DAY')).toBe(3)
-  await counters.delete(key)
-  expect(await valueIn(counters, 'DAY')).toBe(0)
-  expect(await counters.incrementBy(key, 1, withPeriodValues)).toMatchObject({
-    value: 1,
-    valuesIn: { DAY: 1 },
-  })
-})
-
-it('repeats the numbers of the first call, also when its month is over', async () => {
+it('valueIn: repeats the numbers of the first call with an idempotency key, also when its month is over', async () => {
   const clock = turnedClock('2027-01-31T23:59:59Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.incrementBy(key, 11)
@@ -82,38 +66,7 @@ it('repeats the numbers of the first call, also when its month is over', async (
   expect(await valueIn(counters, 'MONTH')).toBe(1)
 })
 
-it('adds what was applied, not what was requested, where a bound is met', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.define(key, { maxValue: 3, overflow: 'SATURATE' })
-  await counters.incrementBy(key, 2)
-  expect(await counters.incrementBy(key, 5, withPeriodValues)).toMatchObject({
-    appliedDelta: 1,
-    valuesIn: { MONTH: 3 },
-  })
-  await counters.define(key, { overflow: 'REJECT' })
-  await expect(counters.incrementBy(key, 1, withPeriodValues)).rejects.toMatchObject({
-    code: 'LIMIT_REACHED',
-  })
-  expect(await valueIn(counters, 'MONTH')).toBe(3)
-})
-
-it('refuses a change that would take a period total out of the safe range, though the value has room', async () => {
-  const { counters, faults } = openTestNth(await freshDatabase())
-  const end = Number.MAX_SAFE_INTEGER
-  await counters.incrementBy(key, end)
-  await counters.reset(key, 0)
-  for (const options of [withPeriodValues, {}]) {
-    await expect(counters.incrementBy(key, 1, options)).rejects.toMatchObject({
-      code: 'OUT_OF_RANGE',
-      details: { value: 0 },
-    })
-  }
-  expect(await counters.incrementBy(key, -1)).toMatchObject({ value: -1 })
-  expect(await valueIn(counters, 'YEAR')).toBe(end - 1)
-  expect(faults).toEqual([])
-})
-
-it('refuses it also where many counters are changed in one flush, and changes the others', async () => {
+it('valueIn: a total beyond the safe range is refused, also where many counters are changed in one flush, and the others are changed', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(4).map((index) => ({ namespace: 'n', name: `c${index}` }))
   const full = keys[1] ?? key
@@ -133,6 +86,14 @@ it('refuses it also where many counters are changed in one flush, and changes th
   expect((await counters.readMany(keys)).map(({ value }) => value)).toEqual([0, -1, 0, 0])
 })
 
+it('history: returns up to 2 500 periods', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.incrementBy(key, 1)
+  const history = async (last: number) => counters.history(await counters.read(key), 'HOUR', { last })
+  expect(await history(2500)).toHaveLength(2500)
+  await expect(history(2501)).rejects.toMatchObject({ details: { argument: 'last', limit: 2500 } })
+})
+
 const ROUNDS = runSize(16, 50)
 /** In Lord Howe, hours begin at half past, and the clock changes by half an hour. */
 const ZONES = { a: 'UTC', b: 'Europe/Berlin', c: 'America/New_York', d: 'Australia/Lord_Howe' }
@@ -144,7 +105,7 @@ it.each([
   // Each process takes the periods of the other for those of a wrong clock.
   ['a new year that is far ahead of the clock of the database', '2097-12-30T00:59:59.999Z'],
 ])(
-  'loses no hit, and refuses none, at each hour up to %s, in two processes with clocks 300 ms apart',
+  'valueIn: loses no hit, and refuses none, at each hour up to %s, in two processes with clocks 300 ms apart',
   async (_, from) => {
     const clock = turnedClock(from)
     const target = await freshDatabase()
@@ -188,29 +149,3 @@ it.each([
     expect(processes.flatMap(({ faults }) => faults)).toEqual([])
   },
 )
-
-it('issues unique numbers without gaps in each month, across the end of a month under load', async () => {
-  const clock = turnedClock('2027-01-31T22:59:59Z')
-  const target = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(target, clock))
-  for (const { counters } of processes.slice(0, 1)) await counters.define(key, { timeZone: 'Europe/Berlin' })
-  const changes: CounterChange[] = []
-  const END = Date.parse('2027-01-31T23:00:00Z')
-  const callers = upTo(32).map(async (caller) => {
-    const { counters } = processes[caller % 2] ?? never()
-    for (const _ of upTo(60)) {
-      clock.at += 1
-      changes.push(await counters.incrementBy(key, 1, withPeriodValues))
-    }
-  })
-  await Promise.all(callers)
-  const months = [
-    changes.filter(({ at }) => at.getTime() < END),
-    changes.filter(({ at }) => at.getTime() >= END),
-  ]
-  for (const month of months) {
-    expect(month.length).toBeGreaterThan(100)
-    expect(sorted(month.map(({ valuesIn }) => valuesIn?.MONTH ?? 0))).toEqual(upTo(month.length))
-  }
-  expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(32 * 60))
-})

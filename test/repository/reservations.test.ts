@@ -2,8 +2,9 @@ import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { readFree } from '../../src/commit/reservations.ts'
 import { upTo } from '../support/client/client.ts'
-import { CONFIRM, expireAll, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from '../support/client/invoices.ts'
+import { CONFIRM, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from '../support/client/invoices.ts'
 import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { sessionClocks } from '../support/database/sessionClocks.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -22,7 +23,7 @@ async function startInvoices() {
   }
 }
 
-it('holds a number until it is confirmed, which can be repeated', async () => {
+it('reserveInSequence: holds a number until confirmReservation, which can be repeated', async () => {
   const { ask, refusal, reserve, confirm } = await startInvoices()
   const reserved = await reserve({ ttl: 60 })
   expect(reserved).toMatchObject({ value: 1, formatted: 'INV-001', state: 'RESERVED' })
@@ -42,7 +43,7 @@ it('holds a number until it is confirmed, which can be repeated', async () => {
   expect(node).toEqual({ id: reserved.id, state: 'CONFIRMED', value: 1 })
 })
 
-it('issues released and expired numbers first, lowest first, and then continues', async () => {
+it('reserveInSequence: issues released and expired numbers first, lowest first, and then continues', async () => {
   const { target, refusal, ask, reserve, confirm, release } = await startInvoices()
   const [one, two, three, four] = [await reserve(), await reserve(), await reserve(), await reserve()]
   expect(await release(three.id)).toEqual({ id: three.id, value: 3, state: 'RELEASED' })
@@ -69,15 +70,7 @@ it('issues released and expired numbers first, lowest first, and then continues'
   expect(await group()).toMatchObject({ nextValue: 6 })
 })
 
-it('reads an expired reservation as expired before anybody has issued its number again', async () => {
-  const { target, ask, reserve } = await startInvoices()
-  const { id } = await reserve()
-  await expireAll(target)
-  const { node } = await ask('query($id: ID!) { node(id: $id) { ... on Reservation { state } } }', { id })
-  expect(node).toEqual({ state: 'EXPIRED' })
-})
-
-it('issues, confirms and takes back the numbers of several groups in one flush', async () => {
+it('reservations: numbers of several groups are reserved, confirmed and released in one flush', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
   const reserve = (group: string) => sequences.reserve({ namespace: 'n', sequence: 's', group }, 60)
@@ -92,7 +85,41 @@ it('issues, confirms and takes back the numbers of several groups in one flush',
   expect(again.map(({ value }) => value)).toEqual([1, 2, 1, 2])
 })
 
-it('makes one reservation for one key, and returns its present state to a repeat', async () => {
+it('reserveInSequence: reissues what is released in one flush lowest first, also to those who reserve in it', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
+  const reserve = () => sequences.reserve(KEY, 60)
+  const drafts = await Promise.all(upTo(5).map(reserve))
+  const tokens = [4, 2, 5].map((value) => drafts[value - 1]?.token ?? '')
+  const released = tokens.map((token) => sequences.release(token))
+  // Each release reads its reservation first, together with this read, so that all of these go into one flush.
+  const reserved = sequences.reservation(tokens[0] ?? '').then(() => Promise.all(upTo(2).map(reserve)))
+  const [again] = await Promise.all([reserved, ...released])
+  expect(again.map(({ value }) => value)).toEqual([2, 4])
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(5)
+  expect([(await reserve()).value, (await reserve()).value]).toEqual([5, 6])
+})
+
+it.each([
+  ['a millisecond before', -1, 'RESERVED', 2],
+  ['at', 0, 'EXPIRED', 1],
+])(
+  'reservations: all calls judge alike whether one has expired, %s its instant',
+  async (_, byMs, state, next) => {
+    const [clock = expect.fail('There is one')] = sessionClocks(1, Date.parse('2027-02-28T12:00:00.250Z'))
+    const { sequences } = openTestNth(clock.of(await freshDatabase()))
+    await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
+    const { token, expiresAt } = await sequences.reserve(KEY, 60)
+    clock.at = expiresAt + byMs
+    expect((await sequences.reservation(token))?.state).toBe(state)
+    expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(next)
+    const confirmed = await sequences.confirm(token).catch(({ details }) => details)
+    expect(confirmed.state).toBe(state === 'EXPIRED' ? 'EXPIRED' : 'CONFIRMED')
+    expect((await sequences.reserve(KEY, 60)).value).toBe(next)
+  },
+)
+
+it('reserveInSequence(idempotencyKey:): makes one reservation, and returns its present state to a repeat', async () => {
   const { target, refusal, reserve, confirm } = await startInvoices()
   const first = await reserve({ key: 'k' })
   expect(await reserve({ key: 'k' })).toEqual(first)
@@ -104,7 +131,7 @@ it('makes one reservation for one key, and returns its present state to a repeat
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [2], free: [] })
 })
 
-it('shows the group of a number, so that clients keep it up to date', async () => {
+it('reservations: show the group of their number, so that clients keep it up to date', async () => {
   const { ask, reserve } = await startInvoices()
   const { id } = await reserve()
   const GROUP = 'group { id name lastValue lastFormatted nextValue nextFormatted }'
@@ -121,7 +148,7 @@ it('shows the group of a number, so that clients keep it up to date', async () =
   expect(node.group).toEqual(sequence.group)
 })
 
-it('does not mix reservations with numbers that are taken', async () => {
+it('reserveInSequence: does not mix with nextInSequence', async () => {
   const { ask, send, refusal } = await startInvoices()
   for (const [call, other] of [
     ['nextInSequence(name: "invoice") { value }', 'reserveInSequence'],
@@ -153,12 +180,12 @@ it.each([
   ],
   ['reserveInSequence(name: "invoice", ttlSeconds: 0) { id }', 'BAD_USER_INPUT', 'ttlSeconds'],
   ['reserveInSequence(name: "invoice", ttlSeconds: 86401) { id }', 'BAD_USER_INPUT', 'ttlSeconds'],
-])('refuses %s', async (field, code, argument?: string) => {
+])('reservations: refuses %s', async (field, code, argument?: string) => {
   const { refusal } = await startInvoices()
   expect(await refusal(`mutation { ${field} }`)).toMatchObject({ code, ...(argument && { argument }) })
 })
 
-it('ends at the highest number, and reissues released numbers', async () => {
+it('reserveInSequence: ends at the highest number, and reissues released numbers', async () => {
   const { ask, refusal, reserve, release } = await startInvoices()
   await ask('mutation { defineSequence(name: "invoice", definition: { maxValue: 2 }) { id } }')
   const [, two] = [await reserve(), await reserve()]
@@ -167,7 +194,7 @@ it('ends at the highest number, and reissues released numbers', async () => {
   expect(await reserve()).toMatchObject({ value: 2 })
 })
 
-it('reissues released numbers in descending order for a sequence that counts down', async () => {
+it('reserveInSequence: reissues released numbers in descending order for a sequence that counts down', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true, startValue: 10, step: -2 })
   const key = { namespace: 'n', sequence: 's', group: '' }
@@ -187,22 +214,7 @@ it('reissues released numbers in descending order for a sequence that counts dow
   expect(again.map(({ value }) => value)).toEqual([10, 8, 4])
 })
 
-it('continues elsewhere after a restart, and does not reissue numbers that were released before', async () => {
-  const { ask, refusal, reserve, release, confirm } = await startInvoices()
-  const [one, two] = [await reserve(), await reserve()]
-  await release(one.id)
-  await ask('mutation { restartSequence(name: "invoice", nextValue: 500) { nextValue } }')
-  const { sequence } = await ask('{ sequence(name: "invoice") { group { nextValue } } }')
-  expect(sequence.group.nextValue).toBe(500)
-  expect((await reserve()).value).toBe(500)
-  expect(await refusal(RELEASE, { id: two.id })).toEqual({ code: 'RESERVATION_CLOSED', state: 'EXPIRED' })
-  const { value, id } = await reserve()
-  expect(value).toBe(501)
-  await release(id)
-  expect((await confirm((await reserve()).id)).value).toBe(501)
-})
-
-it('refuses to reverse its direction, as released numbers would then be issued twice', async () => {
+it('defineSequence: refuses to reverse a gapless sequence, as released numbers would then be issued twice', async () => {
   const { ask, refusal } = await startInvoices()
   await ask(RESERVE)
   const reversal =
@@ -210,7 +222,7 @@ it('refuses to reverse its direction, as released numbers would then be issued t
   expect(await refusal(reversal)).toEqual({ code: 'BAD_USER_INPUT', argument: 'definition.step' })
 })
 
-it('issues nothing beyond its bounds, not even a released number', async () => {
+it('reserveInSequence: issues nothing beyond its bounds, not even a released number', async () => {
   const { ask, refusal, target, reserve, release } = await startInvoices()
   const held = [await reserve(), await reserve(), await reserve(), await reserve()]
   await query(target, 'update reservation set expires_at = utc_timestamp(3) where value = 4')
@@ -224,7 +236,7 @@ it('issues nothing beyond its bounds, not even a released number', async () => {
   expect(await refusal(RESERVE)).toEqual({ code: 'SEQUENCE_EXHAUSTED', limit: 3, lastValue: 4 })
 })
 
-it('reads few of 20 000 reservations to find the lowest that has expired, or that none has', async () => {
+it('reserveInSequence: reads few of 20 000 reservations to find the lowest that has expired, or that none has', async () => {
   const target = await freshDatabase({ isReused: false })
   const { sequences } = openTestNth(target)
   await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
@@ -260,23 +272,4 @@ it('reads few of 20 000 reservations to find the lowest that has expired, or tha
   await sequences.restart(KEY, 50_000)
   expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(50_000)
   expect((await sequences.reserve(KEY, 60)).value).toBe(50_000)
-})
-
-it('issues a number again in its own year only', async () => {
-  const clock = { at: Date.UTC(2025, 11, 31, 12) }
-  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
-  const definition = { gapless: true, format: 'INV-{yyyy}-{value:5}', restartEvery: 'YEAR' } as const
-  await sequences.define({ namespace: 'default', name: 'invoice' }, definition)
-  const old = [await sequences.reserve(KEY, 60), await sequences.reserve(KEY, 60)]
-  const [first, second] = old
-  if (!first || !second) throw new Error('There are two')
-  clock.at = Date.UTC(2026, 0, 1)
-  await sequences.release(first.token)
-  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(1)
-  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00001')
-  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00002')
-  expect((await sequences.confirm(second.token)).formatted).toBe('INV-2025-00002')
-  // As where the clock of another process is behind.
-  clock.at = Date.UTC(2025, 11, 31, 12)
-  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2025-00001')
 })

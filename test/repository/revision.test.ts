@@ -3,6 +3,7 @@ import type { CounterChange } from '../../src/repository/counters.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
+import { stopClock } from '../support/model/periods.ts'
 import {
   counter,
   excessOf,
@@ -13,8 +14,11 @@ import {
   withRevision,
 } from '../support/model/revisions.ts'
 import { openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
 
-it('begins with the time of the database in microseconds since 2020, above that of names without a row', async () => {
+stopClock()
+
+it('revision: begins with the time of the database in microseconds since 2020, above that of names without a row', async () => {
   const target = await freshDatabase()
   const { counters, sequences } = openTestNth(target)
   const mark = (await counters.read(counter)).revision
@@ -40,7 +44,7 @@ it.each([
   ['one with bounds', { maxValue: 1000 }, 1],
   ['one with slots', { slots: 8 }, 1],
   ['more counters than are locked one by one', {}, 20],
-])('rises by one with each call, also in one flush: %s', async (_, definition, others) => {
+])('revision: rises by one with each call, also in one flush: %s', async (_, definition, others) => {
   const { counters } = openTestNth(await freshDatabase())
   const keys = upTo(others).map((index) => ({ namespace: 'n', name: `c${index}` }))
   for (const key of keys) await counters.define(key, definition)
@@ -56,7 +60,7 @@ it.each([
   }
 })
 
-it('rises from the first change on, whatever the way in which that is written', async () => {
+it('revision: rises from the first change on, whatever the way in which that is written', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keyOf = (name: string) => ({ namespace: 'n', name })
   const claim = (name: string) => ({ claim: claimOf('n', name, []), ...withRevision })
@@ -76,7 +80,7 @@ it('rises from the first change on, whatever the way in which that is written', 
   }
 })
 
-it('is raised by what changes the counter, and by nothing else', async () => {
+it('revision: is raised by what changes the counter, and by nothing else', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const claim = claimOf('n', 'k', [])
   await counters.incrementBy(counter, 1)
@@ -123,7 +127,7 @@ it('is raised by what changes the counter, and by nothing else', async () => {
   expect(await rise(() => counters.define(counter, { slots: 1 }))).toBe(1)
 })
 
-it('is returned by each change as the next read returns it', async () => {
+it('revision: is returned by each change as the next read returns it', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const changes: [string, () => Promise<CounterChange>][] = [
     ['first definition', () => counters.define(counter, { maxValue: 100 }, withRevision)],
@@ -139,7 +143,7 @@ it('is returned by each change as the next read returns it', async () => {
   }
 })
 
-it('is returned by the first change under a key as the next read returns it, also beside a counter at 0', async () => {
+it('revision: is returned by the first change under a key as the next read returns it, also beside a counter at 0', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const claim = claimOf('n', 'k', [])
   const [change] = await Promise.all([
@@ -150,36 +154,7 @@ it('is returned by the first change under a key as the next read returns it, als
   expect(revisionOf(change)).toBe((await counters.read(counter)).revision)
 })
 
-it('rises with each state of a name that is deleted and created again', async () => {
-  const { counters, sequences } = openTestNth(await freshDatabase())
-  const states = [
-    await counters.read(counter),
-    await counters.incrementBy(counter, 1, withRevision),
-    ...(await Promise.all(upTo(99).map(() => counters.incrementBy(counter, 1, withRevision)))),
-    await counters.delete(counter, withRevision),
-    await counters.read(counter),
-    await counters.define(counter, { slots: 2 }, withRevision),
-    await counters.delete(counter, withRevision),
-    await counters.read(counter),
-    await counters.incrementBy(counter, 1, withRevision),
-  ]
-  expect(sorted(states.map(revisionOf))).toEqual(states.map(revisionOf))
-  // A read after a deletion returns the state that the deletion has returned.
-  expect(new Set(states.map(revisionOf)).size).toBe(states.length - 2)
-  const groups = [
-    await sequences.readSequenceGroup(group),
-    (await sequences.next(group, 1, withRevision)).issued,
-    await sequences
-      .define({ namespace: 'n', name: 's' }, { step: 2 })
-      .then(() => sequences.readSequenceGroup(group)),
-    await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readSequenceGroup(group)),
-    (await sequences.next(group, 1, withRevision)).issued,
-  ]
-  expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
-  expect(new Set(groups.map(revisionOf)).size).toBe(groups.length)
-})
-
-it('does not fall where a first call is refused, which leaves a row', async () => {
+it('revision: does not fall where a first call is refused, which leaves a row', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 3 })
   const before = [await counters.read(counter), await sequences.readSequenceGroup(group)]
@@ -198,7 +173,7 @@ it('does not fall where a first call is refused, which leaves a row', async () =
   }
 })
 
-it('is returned to each caller that asks for it, also where others of the flush do not', async () => {
+it('revision: is returned to each caller that asks for it, also where others of the flush do not', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   for (const _ of upTo(2)) {
     const changes = await Promise.all([
@@ -211,53 +186,140 @@ it('is returned to each caller that asks for it, also where others of the flush 
   }
 })
 
-it('never lets a reader of an unwritten name hold that for newer than its first change', async () => {
-  const target = await freshDatabase()
-  const [writer, reader] = [openTestNth(target), openTestNth(target)]
-  const names = upTo(150).map((index) => `c${index}`)
-  const states = await Promise.all(
-    names.map(async (name, index) => {
-      const key = { namespace: 'n', name }
-      const read = async () => {
-        const seen: { value: number; revision: number }[] = []
-        while (seen.at(-1)?.value !== 1 && seen.length < 500) seen.push(await reader.counters.read(key))
-        return seen
-      }
-      const write = async () => {
-        for (const _ of upTo(index % 10)) await writer.counters.read(key)
-        const { value, revision = 0 } = await writer.counters.incrementBy(key, 1, withRevision)
-        return [{ value, revision }]
-      }
-      return (await Promise.all([read(), write()])).flat()
-    }),
-  )
-  const wrong = states.filter((seen) => {
-    const written = Math.min(...seen.filter(({ value }) => value === 1).map(({ revision }) => revision))
-    return seen.some(({ value, revision }) => value === 0 && revision >= written)
-  })
-  expect(wrong).toEqual([])
-  // It did look while they were made.
-  expect(states.flat().filter(({ value }) => value === 0).length).toBeGreaterThan(names.length)
+it('revision: is raised by what changes a group, and by nothing else', async () => {
+  const clock = { at: Date.UTC(2025, 11, 31, 12) }
+  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
+  const sequence = { namespace: 'n', name: 's' }
+  const claim = claimOf('n', 'k', [])
+  await sequences.define(sequence, { restartEvery: 'YEAR', format: '{yyyy}-{value} {group}', maxValue: 100 })
+  await sequences.next(group, 1)
+  const rise = riseOf(() => sequences.readSequenceGroup(group))
+  expect(await rise(() => sequences.next(group, 5))).toBe(1)
+  expect(await rise(() => Promise.all(upTo(7).map(() => sequences.next(group, 1))))).toBe(7)
+  expect(await rise(() => sequences.next(group, 1, { claim }))).toBe(1)
+  expect(await rise(() => sequences.next(group, 1, { claim }))).toBe(0)
+  expect(await rise(() => sequences.next(group, 100).catch(() => undefined))).toBe(0)
+  expect(await rise(() => sequences.next({ ...group, group: 'other' }, 1))).toBe(0)
+  expect(await rise(() => sequences.restart(group, 50))).toBe(1)
+  expect(await rise(() => sequences.define(sequence, { maxValue: 200 }))).toBe(1)
+  clock.at = Date.UTC(2026, 0, 1)
+  expect(await rise(() => sequences.next(group, 1))).toBe(1)
 })
 
-it('orders the changes of many callers in two processes as they were made', async () => {
-  const target = await freshDatabase()
-  const processes = [openTestNth(target), openTestNth(target)]
-  const results = (
-    await Promise.all(
-      upTo(20).map(async (caller) => {
-        const own = []
-        for (const _ of upTo(20)) {
-          const { counters, sequences } = processes[caller % 2] as (typeof processes)[0]
-          own.push(await counters.incrementBy(counter, 1, withRevision))
-          own.push(await sequences.next(group, 1, withRevision))
-        }
-        return own
-      }),
-    )
-  ).flat()
-  const changes = results.filter((one) => 'value' in one)
-  const numbers = results.filter((one) => 'issued' in one).map(({ issued }) => issued)
-  expect(new Set(changes.map(excessOf)).size).toBe(1)
-  expect(new Set(numbers.map((issued) => revisionOf(issued) - issued.value)).size).toBe(1)
+it('revision: is raised by reserving, confirming and releasing', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
+  await sequences.reserve(group, 60)
+  const rise = riseOf(() => sequences.readSequenceGroup(group))
+  let token = ''
+  const reserve = async () => {
+    token = (await sequences.reserve(group, 60)).token
+  }
+  expect(await rise(reserve)).toBe(1)
+  expect(await rise(() => sequences.release(token))).toBe(1)
+  expect(await rise(() => sequences.release(token))).toBe(0)
+  expect(await rise(() => sequences.confirm(token).catch(() => undefined))).toBe(0)
+  expect(await rise(reserve)).toBe(1)
+  expect(await rise(() => sequences.confirm(token))).toBe(1)
+})
+
+it('revision: is returned by each change of a group as the next read returns it', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  const changes = [
+    async () => revisionOf(await sequences.restart(group, 7, withRevision)),
+    async () => revisionOf((await sequences.next(group, 1, withRevision)).issued),
+    async () => {
+      await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 1000 })
+      return revisionOf((await sequences.next(group, 1, withRevision)).issued)
+    },
+    async () =>
+      revisionOf((await sequences.next(group, 2, { claim: claimOf('n', 'k', []), ...withRevision })).issued),
+    async () => revisionOf((await sequences.next(group, 1, withRevision)).issued),
+  ]
+  for (const [index, change] of changes.entries()) {
+    expect([index, await change()]).toEqual([index, (await sequences.readSequenceGroup(group)).revision])
+  }
+})
+
+const COUNTER = 'fragment seen on Counter { revision }'
+const GROUP = 'fragment seen on SequenceGroup { revision }'
+
+it.each([
+  ['increment', 'increment(name: "c") { counter { ...seen } }', COUNTER],
+  ['incrementBy', 'incrementBy(name: "c", delta: 2) { counter { ... on Counter { mine: revision } } }', ''],
+  ['incrementMany', 'incrementMany(changes: [{ name: "c" }]) { counter { revision } }', ''],
+  ['reset', 'reset(name: "c") { counter { revision } }', ''],
+  ['defineCounter', 'defineCounter(name: "c", definition: {}) { revision }', ''],
+  ['deleteCounter', 'deleteCounter(name: "c") { counter { revision } }', ''],
+  ['nextInSequence', 'nextInSequence(name: "s") { group { ...seen } }', GROUP],
+  ['restartSequence', 'restartSequence(name: "s") { revision nextValue lastValue }', ''],
+])('revision: is returned by %s, and by a repeat with its key', async (name, field, fragment) => {
+  const { ask } = await startService()
+  const keyed = field.replace(/\(/, '(idempotencyKey: "k", ')
+  const hasKey = !/^(define|delete)/.test(name)
+  const answers = []
+  for (const text of [field, ...(hasKey ? [keyed, keyed, keyed] : [field])]) {
+    answers.push(JSON.stringify(await ask(`mutation { ${text} } ${fragment}`)))
+  }
+  const revisions = answers.map((text) => Number(/"(?:revision|mine)":(\d+)/.exec(text)?.[1]))
+  expect(revisions.every(Number.isSafeInteger)).toBe(true)
+  expect(sorted(revisions)).toEqual(revisions)
+  expect(revisions[0]).toBeGreaterThan(MICROSECONDS_A_DAY)
+})
+
+it('revision: is returned by every way to read a counter or a group', async () => {
+  const { ask } = await startService()
+  const { increment, nextInSequence } = await ask(`mutation {
+    increment(name: "c") { counter { id revision } }
+    nextInSequence(name: "s", group: "g") { group { id revision } }
+  }`)
+  const [{ counter }, { group }] = [increment, nextInSequence]
+  const all = await ask(
+    `query($ids: [ID!]!) {
+      counter(name: "c") { id revision }
+      counters(names: ["c"]) { id revision }
+      nodes(ids: $ids) { ... on Counter { id revision } ... on SequenceGroup { id revision } }
+      namespace {
+        byName: counters { edges { node { id revision } } }
+        byValue: counters(orderBy: VALUE_DESC) { edges { node { id revision } } }
+      }
+      sequence(name: "s") { group(name: "g") { id revision } groups { edges { node { id revision } } } }
+    }`,
+    { ids: [counter.id, group.id] },
+  )
+  const pageOf = (node: unknown) => ({ edges: [{ node }] })
+  expect(all).toEqual({
+    counter,
+    counters: [counter],
+    nodes: [counter, group],
+    namespace: { byName: pageOf(counter), byValue: pageOf(counter) },
+    sequence: { group, groups: pageOf(group) },
+  })
+})
+
+it('revision: belongs to the state that is returned with it, also among hundreds of fields', async () => {
+  const { ask } = await startService()
+  const { reserveInSequence } = await ask(`mutation {
+    defineSequence(name: "s", definition: { gapless: true }) { id }
+    reserveInSequence(name: "s") { id }
+  }`)
+  const fields = upTo(300).map(
+    (index) => `r${index}: node(id: $id) { ... on Reservation { group { nextValue revision } } }`,
+  )
+  let isEnding = false
+  const reserve = async () => {
+    while (!isEnding) await ask('mutation { reserveInSequence(name: "s") { id } }')
+  }
+  const reserving = upTo(4).map(reserve)
+  const distances = new Set<number>()
+  const read = async () => {
+    const answer = await ask(`query($id: ID!) { ${fields.join(' ')} }`, { id: reserveInSequence.id })
+    for (const { group } of Object.values<{ group: Record<string, number> }>(answer)) {
+      distances.add((group.revision ?? 0) - (group.nextValue ?? 0))
+    }
+  }
+  for (const _ of upTo(4)) await Promise.all(upTo(4).map(read))
+  isEnding = true
+  await Promise.all(reserving)
+  expect(distances.size).toBe(1)
 })

@@ -10,9 +10,9 @@ import { openSequenceGroupRows } from '../../src/repository/sequences.ts'
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-const MAX_BYTES = 2 ** 24
+const MAX_BYTES = 2 ** 23
 /** More than fit. */
-const ROWS = 60_000
+const ROWS = 30_000
 /** Keys that are loaded in one tick. */
 const BATCH = 250
 
@@ -102,13 +102,18 @@ it.each([
   ['counter', 'a short', 'name-', 400],
   ['counter', 'a long', 'x'.repeat(150), 600],
   ['counter', 'a Cyrillic', 'ж'.repeat(60), 600],
-  ['sequence group', 'a short', 'name-', 400],
   ['sequence group', 'a long', 'x'.repeat(150), 750],
-] as const)('charges the row of a %s with %s name what it takes', async (kind, _, prefix, maxBytes) => {
+] as const)('row cache: charges a %s with %s name what it takes', async (kind, _, prefix, maxBytes) => {
+  async function fill(rows: number) {
+    const { load, has } = kinds[kind](prefix)
+    for (let from = 0; from < rows; from += BATCH)
+      await Promise.all(Array.from({ length: BATCH }, (_, index) => load(from + index)))
+    return has
+  }
+  // What code takes that runs for the first time is no row's.
+  await fill(5 * BATCH)
   const before = heapBytes()
-  const { load, has } = kinds[kind](prefix)
-  for (let from = 0; from < ROWS; from += BATCH)
-    await Promise.all(Array.from({ length: BATCH }, (_, index) => load(from + index)))
+  const has = await fill(ROWS)
   const cached = Array.from({ length: ROWS }, (_, index) => has(index)).filter((row) => row).length
   const bytes = heapBytes() - before
   expect(cached).toBeLessThan(ROWS)

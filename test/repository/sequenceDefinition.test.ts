@@ -1,12 +1,9 @@
 import { expect, it } from 'vitest'
-import { upTo } from '../support/client/client.ts'
 import { DEFINE, define, KEY, NEXT, next, PARTS } from '../support/client/sequenceCalls.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
-
-const MAX = Number.MAX_SAFE_INTEGER
 
 const whole = {
   startValue: 100,
@@ -21,7 +18,7 @@ const whole = {
   gapless: false,
 }
 
-it('keeps a whole definition, leaves alone what is not mentioned, and takes null for the default', async () => {
+it('defineSequence: keeps a whole definition, leaves alone what is not mentioned, and takes null for the default', async () => {
   const service = await startService()
   const { defineSequence } = await define(service, whole)
   expect(defineSequence).toEqual({ ...whole, createdAt: expect.any(String) })
@@ -37,7 +34,7 @@ it('keeps a whole definition, leaves alone what is not mentioned, and takes null
   expect((await define(service, nothing)).defineSequence).toMatchObject(defaults)
 })
 
-it('has the defaults of a sequence that nobody has defined, in the time zone of its namespace', async () => {
+it('sequence: has the defaults where nobody has defined it, in the time zone of its namespace', async () => {
   const service = await startService()
   expect((await service.ask(`{ sequence(name: "s") { ${PARTS} } }`)).sequence).toEqual(defaults)
   await service.ask('mutation { defineNamespace(definition: { timeZone: "Europe/Berlin" }) { id } }')
@@ -66,7 +63,7 @@ it.each([
   [{ format: `${'x'.repeat(192)}{value}` }, 'format', { limit: 191 }],
   [{ timeZone: 'Mars/Olympus' }, 'timeZone'],
   [{ timeZone: '' }, 'timeZone'],
-])('refuses %j', async (definition, part, details: object = {}) => {
+])('defineSequence: refuses %j', async (definition, part, details: object = {}) => {
   const service = await startService()
   const refused = { code: 'BAD_USER_INPUT', argument: `definition.${part}`, ...details }
   expect(await service.refusal(DEFINE, { definition })).toMatchObject(refused)
@@ -74,7 +71,7 @@ it.each([
   expect(namespace.sequences.nodes).toEqual([])
 })
 
-it('counts by any step from any start, up or down, to its bounds', async () => {
+it('nextInSequence: counts by any step from any start, up or down, to its bounds', async () => {
   const service = await startService()
   await define(service, { startValue: 5, step: -3, minValue: -2 })
   expect((await next(service, { count: 2 })).values).toEqual([5, 2])
@@ -86,7 +83,7 @@ it('counts by any step from any start, up or down, to its bounds', async () => {
   expect((await next(service)).value).toBe(-4)
 })
 
-it('wraps around to the other end, also in the middle of a block', async () => {
+it('defineSequence(cycle:): wraps around to the other end, also in the middle of a block', async () => {
   const service = await startService()
   await define(service, { startValue: 3, minValue: 1, maxValue: 4, cycle: true })
   expect((await next(service, { count: 3 })).values).toEqual([3, 4, 1])
@@ -103,36 +100,7 @@ it('wraps around to the other end, also in the middle of a block', async () => {
   expect((await next(service, { name: 'from start', count: 2 })).values).toEqual([6, 7])
 })
 
-it.each<[{ startValue: number; step: number; cycle?: boolean }, number, number[]]>([
-  [{ startValue: -MAX, step: MAX }, 3, [-MAX, 0, MAX]],
-  [
-    { startValue: -MAX, ...{ minValue: -MAX, maxValue: MAX }, step: 3_002_399_751_580_333, cycle: true },
-    7,
-    [
-      -MAX,
-      -6_004_799_503_160_658,
-      -3_002_399_751_580_325,
-      8,
-      3_002_399_751_580_341,
-      6_004_799_503_160_674,
-      -MAX,
-    ],
-  ],
-])('is exact from one end of the safe range to the other: %j', async (definition, count, values) => {
-  const service = await startService()
-  const wanted = definition.cycle ? values.slice(0, 6) : values
-  await define(service, definition, 'block')
-  const block = await next(service, { name: 'block', count: wanted.length })
-  expect([block.values, block.lastValue]).toEqual([wanted, wanted.at(-1)])
-  await define(service, definition, 'single')
-  const singles: number[] = []
-  for (const _ of upTo(count)) singles.push((await next(service, { name: 'single' })).value)
-  expect(singles).toEqual(values)
-  if (!definition.cycle)
-    expect(await service.refusal(NEXT, { name: 'block' })).toEqual({ code: 'OUT_OF_RANGE', value: MAX })
-})
-
-it('does not create a sequence on a refused first use', async () => {
+it('sequences: does not create a sequence on a refused first use', async () => {
   const service = await startService()
   const refused = [
     'reserveInSequence(name: "s") { id }',
@@ -147,18 +115,7 @@ it('does not create a sequence on a refused first use', async () => {
   expect(await query(service.target, 'select id from sequence')).toHaveLength(1)
 })
 
-it('leaves nothing to read after a refused first use', async () => {
-  const { ask, refusal, target } = await startService()
-  const refused = { code: 'BAD_USER_INPUT' }
-  expect(await refusal('mutation { reserveInSequence(name: "s") { id } }')).toEqual(refused)
-  const { namespace, sequence } = await ask(
-    '{ namespace { sequences { nodes { name } } } sequence(name: "s") { createdAt groups { nodes { name } } } }',
-  )
-  expect([namespace.sequences.nodes, sequence]).toEqual([[], { createdAt: null, groups: { nodes: [] } }])
-  expect(await query(target, 'select * from sequence_value where value is not null')).toEqual([])
-})
-
-it('issues no number of a sequence that restarts in a period of a later version', async () => {
+it('nextInSequence: issues no number of a sequence that restarts in a period of a later version', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.define(KEY, { allowRepeats: true, restartEvery: 'YEAR' })

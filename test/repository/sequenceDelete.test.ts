@@ -1,15 +1,15 @@
-import { createConnection, type RowDataPacket } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { define, next, PARTS } from '../support/client/sequenceCalls.ts'
-import { freshDatabase } from '../support/database/database.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { holdRows } from '../support/database/hold.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { defaults } from '../support/model/sequenceModel.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 import { soon } from '../support/soon.ts'
 
-it('forgets a deleted sequence with its groups, its definition and its reservations', async () => {
+it('deleteSequence: forgets a deleted sequence with its groups, its definition and its reservations', async () => {
   const service = await startService()
   await define(service, { gapless: true, format: 'G{value}' })
   const { reserveInSequence } = await service.ask('mutation { reserveInSequence(name: "s") { id } }')
@@ -24,7 +24,7 @@ it('forgets a deleted sequence with its groups, its definition and its reservati
   await service.ask('mutation { deleteSequence(name: "s") { id } again: deleteSequence(name: "s") { id } }')
 })
 
-it('confirms no reservation of a deleted sequence as one of a new sequence with its name', async () => {
+it('confirmReservation: confirms no reservation of a deleted sequence as one of a new sequence with its name', async () => {
   const target = await freshDatabase()
   const other = openTestNth(target)
   const [key, group] = [
@@ -48,7 +48,7 @@ it('confirms no reservation of a deleted sequence as one of a new sequence with 
   expect((await other.sequences.reserve(group, 60)).value).toBe(2)
 })
 
-it('restarts the numbers after a deletion, also in a process that has cached the sequence', async () => {
+it('deleteSequence: restarts the numbers after a deletion, also in a process that has cached the sequence', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: '' }
@@ -57,15 +57,12 @@ it('restarts the numbers after a deletion, also in a process that has cached the
   expect((await other.sequences.next(key, 1)).issued.value).toBe(1)
 })
 
-it('delays no other calls while a session locks a sequence', { tags: 'slow' }, async () => {
+it('nextInSequence: delays no other calls while a session locks a sequence', { tags: 'slow' }, async () => {
   const { ask, target, faults } = await startService()
   await ask('mutation { a: nextInSequence(name: "locked") { value } b: nextInSequence(name: "s") { value } }')
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.end())
-  await holder.query('start transaction')
   // By its key, or it would lock the others, too.
-  const [rows] = await holder.query<RowDataPacket[]>("select id from sequence where name = 'locked'")
-  await holder.query('select * from sequence where id = ? for update', [rows[0]?.id])
+  const [locked] = await query(target, "select id from sequence where name = 'locked'")
+  const holder = await holdRows(target, `select * from sequence where id = ${locked?.id} for update`)
   const waiting = inParallel(8, 8, (index) =>
     ask('mutation($group: String!) { nextInSequence(name: "locked", group: $group) { value } }', {
       group: String(index % 4),

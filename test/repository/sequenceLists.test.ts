@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
-import { JOBS } from '../../src/mysql/slots.ts'
-import { listSequenceGroups, readStatesOfGroups } from '../../src/repository/sequenceGroups.ts'
+import { listSequenceGroups } from '../../src/repository/sequenceGroups.ts'
 import { upTo } from '../support/client/client.ts'
-import { filledUp, freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { readsOf } from '../support/database/rowsRead.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -30,7 +31,7 @@ async function startBoards() {
   return { ...service, groups }
 }
 
-it('lists groups by name, also the one without, forward and backward', async () => {
+it('sequence groups: are listed by name, also the one without, forward and backward', async () => {
   const { groups } = await startBoards()
   const all = await groups({})
   expect(all.nodes.map(({ name }: { name: string }) => name)).toEqual(NAMES)
@@ -68,24 +69,12 @@ it.each([
   [{ after: 'x' }, { argument: 'after' }],
   [{ before: Buffer.from('A').toString('base64url') }, { argument: 'before' }],
   [{ prefix: 'a\n' }, { argument: 'prefix' }],
-])('refuses the page %j', async (page, details) => {
+])('sequence groups: the page %j is refused', async (page, details) => {
   const { refusal } = await startBoards()
   expect(await refusal(GROUPS, page)).toEqual({ code: 'BAD_USER_INPUT', ...details })
 })
 
-it('reads groups and sequences again by their ids', async () => {
-  const { ask, groups } = await startBoards()
-  const { edges } = await groups({})
-  const { nodes } = await ask(
-    'query($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { name lastValue } } }',
-    {
-      ids: edges.map(({ node }: { node: { id: string } }) => node.id),
-    },
-  )
-  expect(nodes).toEqual(NAMES.map((name, index) => ({ name, lastValue: 6 - index })))
-})
-
-it('lists the sequences of a namespace that are used or defined', async () => {
+it('sequences: are listed where they are used or defined', async () => {
   const { ask } = await startService()
   await ask(`mutation {
     b: nextInSequence(name: "b") { value }
@@ -111,7 +100,7 @@ it('lists the sequences of a namespace that are used or defined', async () => {
   expect((await ask(query, { prefix: 'c' })).namespace.sequences.nodes).toHaveLength(1)
 })
 
-it('reads no more than a page of 50 000 groups, wherever that lies', async () => {
+it('sequence groups: no more than a page of 50 000 is read, wherever it lies', async () => {
   const target = await freshDatabase({ isReused: false })
   const { sequences } = openTestNth(target)
   const sequence = { namespace: 'n', name: 's' }
@@ -125,7 +114,6 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
     'drop table filled',
     'analyze table namespace, sequence, sequence_group, sequence_value',
   )
-  const database = openTestDatabase(target)
   for (const place of [
     {},
     { fromEnd: true },
@@ -134,15 +122,9 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
     { prefix: '0499' },
   ]) {
     const page = { prefix: '', limit: 10, fromEnd: false, ...place }
-    const [{ items }, status] = await database.withRetry(JOBS, async (connection) => {
-      await connection.query('flush status')
-      return [
-        await listSequenceGroups(connection, sequence, page, new Date()),
-        await connection.select<{ Value: string }>("show session status like 'Handler_read%'"),
-      ]
-    })
-    const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
-    expect(items).toHaveLength(10)
+    const reads = await readsOf(target, async (connection) =>
+      expect((await listSequenceGroups(connection, sequence, page, new Date())).items).toHaveLength(10),
+    )
     expect({ place, reads: reads < 200 ? 'few' : reads }).toEqual({ place, reads: 'few' })
   }
   const list = (page: object) =>
@@ -155,23 +137,18 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
   expect([namesOf(items), searchedTo]).toEqual([['049999'], undefined])
 })
 
-it('reads the last and the next number of one moment', async () => {
+it('sequence groups: the last and the next number are those of one moment', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   const key = { namespace: 'n', sequence: 's', group: 'g' }
   await sequences.restart(key, 5)
-  const [state] = await openTestDatabase(target).withRetry(JOBS, (connection) => {
-    const query = connection.query.bind(connection)
-    // Somebody takes a number after each statement.
-    connection.query = async <Reply>(statement: string) => {
-      const answer = await query<Reply>(statement)
-      await sequences.next(key, 1)
-      return answer
-    }
-    return readStatesOfGroups(connection, [key], new Date())
+  let reads = 0
+  // Somebody takes a number before each statement but the first.
+  const proxied = await startProxy(target, async (statement) => {
+    if (statement.includes('sequence_value') && reads++ > 0) await sequences.next(key, 1)
+    return 'passes' as const
   })
-  expect([
-    [null, 5],
-    [5, 6],
-  ]).toContainEqual([state?.lastValue, state?.nextValue])
+  const { lastValue, nextValue } = await openTestNth(proxied).sequences.readSequenceGroup(key)
+  expect([lastValue, nextValue]).toEqual([5, 6])
+  expect(reads).toBeGreaterThan(1)
 })

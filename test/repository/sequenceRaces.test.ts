@@ -1,22 +1,19 @@
-import { createConnection } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Nth } from '../../src/repository/nth.ts'
 import { writerFor } from '../../src/rules/sequence.ts'
 import { inParallel, upTo } from '../support/client/client.ts'
 import { DEFINE, KEY } from '../support/client/sequenceCalls.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
+import { holdRows } from '../support/database/hold.ts'
 import { startProxy } from '../support/database/proxy.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 import { soon } from '../support/soon.ts'
 
-it('keeps no reader waiting while many definitions wait for one that is locked', async () => {
+it('defineSequence: keeps no reader waiting while many definitions wait for one that is locked', async () => {
   const { ask, send, target } = await startService()
   await ask('mutation { nextInSequence(name: "locked") { value } }')
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.end())
-  await holder.query('start transaction')
-  await holder.query('select * from sequence where id = 1 for update')
+  const holder = await holdRows(target, 'select * from sequence where id = 1 for update')
   const definitions = upTo(40).map((time) =>
     send(DEFINE, { name: 'locked', definition: { maxValue: 1000 + time } }),
   )
@@ -34,7 +31,7 @@ it('keeps no reader waiting while many definitions wait for one that is locked',
   for (const { errors } of await all) expect(errors).toBeUndefined()
 })
 
-it('issues by a new definition in another process from its answer on', async () => {
+it('nextInSequence: issues by a new definition in another process from its answer on', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: 'g' }
@@ -44,15 +41,12 @@ it('issues by a new definition in another process from its answer on', async () 
   await expect(other.sequences.next(key, 1)).rejects.toMatchObject({ code: 'SEQUENCE_EXHAUSTED' })
 })
 
-it('has a definition wait for numbers that are being issued, so that none is numbered by the old one after its answer', async () => {
+it('defineSequence: waits for numbers that are being issued, so that none is numbered by the old one after its answer', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: '' }
   await one.sequences.next(key, 1)
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.end())
-  await holder.query('start transaction')
-  await holder.query('select * from sequence_value for update')
+  const holder = await holdRows(target, 'select * from sequence_value for update')
   const waiting = async () => {
     const [row] = await query(
       target,
@@ -80,7 +74,7 @@ it('has a definition wait for numbers that are being issued, so that none is num
   expect(writerFor(last)(last.issued.value)).toBe('new 3')
 })
 
-it('issues every number once while its definition is changed again and again', async () => {
+it('nextInSequence: issues every number once while its definition is changed again and again', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
   const groups = ['a', 'b', '']
@@ -96,7 +90,7 @@ it('issues every number once while its definition is changed again and again', a
       await isIssued
     }
   })()
-  const issued = await inParallel(30, 2000, async (index) => {
+  const issued = await inParallel(30, 1000, async (index) => {
     const group = groups[index % 3] ?? ''
     const numbers = await processes[index % 2]?.sequences.next({ namespace: 'n', sequence: 's', group }, 1)
     onIssued()
@@ -105,7 +99,7 @@ it('issues every number once while its definition is changed again and again', a
   isOver = true
   onIssued()
   await definer
-  expect(new Set(issued).size).toBe(2000)
+  expect(new Set(issued).size).toBe(1000)
   for (const { faults } of processes) expect(faults).toEqual([])
 })
 
@@ -117,7 +111,7 @@ it.each([
   ],
   ['deleted', (sequences: Nth['sequences']) => sequences.delete(KEY), undefined],
 ])(
-  'makes a change once whose COMMIT was not answered, though the sequence was %s before that was noticed',
+  'defineSequence: makes a change once whose COMMIT was not answered, though the sequence was %s before that was noticed',
   async (_, meddle, format) => {
     const target = await freshDatabase()
     const { sequences } = openTestNth(target)

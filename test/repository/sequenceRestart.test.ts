@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { DEFINE, define, next } from '../support/client/sequenceCalls.ts'
 import { startService } from '../support/server/service.ts'
 
-it('continues numbers from elsewhere, in a group or from the start', async () => {
+it('restartSequence: continues numbers from elsewhere, in a group or from the start', async () => {
   const service = await startService()
   await define(service, { startValue: 4711 })
   expect((await next(service)).value).toBe(4711)
@@ -13,7 +13,7 @@ it('continues numbers from elsewhere, in a group or from the start', async () =>
   expect((await next(service, { group: 'old' })).formatted).toBe('old-918')
 })
 
-it('refuses another start where no number would begin there', async () => {
+it('defineSequence(startValue:): refuses another start where no number would begin there', async () => {
   const service = await startService()
   await next(service)
   const error = { code: 'BAD_USER_INPUT', argument: 'definition.startValue' }
@@ -35,7 +35,7 @@ it('refuses another start where no number would begin there', async () => {
   expect((await next(service, { name: 'grouped', group: 'B' })).value).toBe(50)
 })
 
-it('restarts once under a key, within the bounds only', async () => {
+it('restartSequence: restarts once under a key, within the bounds only', async () => {
   const service = await startService()
   await define(service, { maxValue: 10, minValue: 1 })
   const restart = `mutation($to: SafeInt) {

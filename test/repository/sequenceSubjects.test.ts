@@ -20,7 +20,7 @@ const NUMBERS_OF = `query($subject: String!, $group: String! = "g") {
   sequence(name: "s") { group(name: $group) { numbersOf(subject: $subject) { ${NUMBERS} } } }
 }`
 
-it('issues a subject one number in a group, and returns it again, with the text that it had', async () => {
+it('nextInSequence(subject:): issues a subject one number in a group, and returns it again, with the text that it had', async () => {
   const { ask } = await startService()
   await ask('mutation { defineSequence(name: "s", definition: { format: "A/{group}/{value}" }) { format } }')
   const next = async (subject: string, group = 'g') => (await ask(NEXT, { subject, group })).nextInSequence
@@ -42,7 +42,7 @@ it('issues a subject one number in a group, and returns it again, with the text 
   expect(await next('ann', 'other')).toMatchObject({ value: 1, alreadyIssued: false })
 })
 
-it('reads the numbers of many subjects together', async () => {
+it('numbersOf: reads the numbers of many subjects together', async () => {
   const { ask } = await startService()
   for (const subject of ['ann', 'bob']) await ask(NEXT, { subject })
   const fields = ['ann', 'bob', 'eve'].map((who) => `${who}: numbersOf(subject: "${who}") { value }`)
@@ -50,7 +50,7 @@ it('reads the numbers of many subjects together', async () => {
   expect(sequence.group).toEqual({ ann: { value: 1 }, bob: { value: 2 }, eve: null })
 })
 
-it('replays a key, and returns a subject its number under another key', async () => {
+it('nextInSequence(subject:): replays a key, and returns a subject its number under another key', async () => {
   const { ask } = await startService()
   await ask('mutation { defineSequence(name: "s", definition: { format: "A/{group}/{value}" }) { format } }')
   const next = async (key: string) => (await ask(NEXT, { subject: 'ann', key })).nextInSequence
@@ -65,7 +65,7 @@ it('replays a key, and returns a subject its number under another key', async ()
   expect(await next('k2')).toEqual({ ...second, replayed: true })
 })
 
-it('refuses a block, an invalid subject, and a gapless sequence', async () => {
+it('nextInSequence(subject:): refuses a block, an invalid subject, and a gapless sequence', async () => {
   const { ask, refusal } = await startService()
   expect(await refusal(NEXT, { subject: 'ann', count: 2 })).toEqual({
     code: 'BAD_USER_INPUT',
@@ -81,7 +81,7 @@ it('refuses a block, an invalid subject, and a gapless sequence', async () => {
   expect(await refusal(NEXT, { subject: 'ann' })).toEqual(await refusal(NEXT))
 })
 
-it('refuses to read a number in a subscription', async () => {
+it('numbersOf: is refused in a subscription', async () => {
   const { url } = await startService()
   const fields = 'name numbersOf(subject: "ann") { value }'
   const id = Buffer.from('SequenceGroup:default\ns\ng').toString('base64url')
@@ -92,7 +92,7 @@ it('refuses to read a number in a subscription', async () => {
   })
 })
 
-it('finds the subjects of many groups among those of others by their keys', async () => {
+it('nextInSequence(subject:): finds the subjects of many groups among those of others by their keys', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   const groups = upTo(200).map((index) => ({ ...key, group: `g${index}` }))
@@ -111,7 +111,7 @@ it('finds the subjects of many groups among those of others by their keys', asyn
   expect(await rowsRead(target, 'sequence_subject', statements)).toBeLessThan(10_000)
 })
 
-it('does not make the next flush longer by reading a number', async () => {
+it('numbersOf: does not make the next flush longer', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   for (const _ of upTo(2)) await sequences.next(key, 1)
   await sequences.nextOnce(key, 'ann')
@@ -123,7 +123,7 @@ it('does not make the next flush longer by reading a number', async () => {
   expect(others).toEqual([1, locked, written])
 })
 
-it('keeps no trace of a call that was refused', async () => {
+it('nextInSequence(subject:): keeps no trace of a call that was refused', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define(sequence, { maxValue: 1 })
   await sequences.nextOnce(key, 'ann')
@@ -135,7 +135,7 @@ it('keeps no trace of a call that was refused', async () => {
   expect((await sequences.nextOnce(key, 'bob')).issued).toMatchObject({ value: 2 })
 })
 
-it('issues a subject another number in the next period, and keeps it over a definition', async () => {
+it('nextInSequence(subject:): issues a subject another number in the next period, and keeps it over a definition', async () => {
   let now = new Date('2026-11-30T22:30:00Z')
   const { sequences } = openTestNth(await freshDatabase(), { now: () => now })
   const next = async () => {
@@ -159,7 +159,7 @@ it('issues a subject another number in the next period, and keeps it over a defi
   expect(await next()).toEqual([7, 'T-2026-12-7', '2026-11-30T23:00:00.000Z'])
 })
 
-it('forgets the numbers of subjects at a restart, and with the sequence', async () => {
+it('nextInSequence(subject:): forgets the numbers of subjects at a restart, and with the sequence', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   const next = async (subject: string) => {
     const { issued } = await sequences.nextOnce(key, subject)
@@ -204,27 +204,7 @@ it('forgets the numbers of subjects at a restart, and with the sequence', async 
   ])
 })
 
-it('issues each of many parallel callers of a subject one number, through two processes', async () => {
-  const target = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(target))
-  const calls = upTo(400).flatMap((call) =>
-    processes.map(async ({ sequences }) => {
-      const subject = `subject ${call % 40}`
-      // Others call without a subject at the same time.
-      const [{ issued }] = await Promise.all([sequences.nextOnce(key, subject), sequences.next(key, 2)])
-      return { subject, value: issued.value, isFirst: issued.earlier === undefined }
-    }),
-  )
-  const numbers = await Promise.all(calls)
-  const first = numbers.filter(({ isFirst }) => isFirst)
-  expect(first).toHaveLength(40)
-  expect(new Set(first.map(({ value }) => value)).size).toBe(40)
-  const numberOf = new Map(first.map(({ subject, value }) => [subject, value]))
-  expect(numbers.filter(({ subject, value }) => numberOf.get(subject) !== value)).toEqual([])
-  expect((await processes[0]?.sequences.readSequenceGroup(key))?.lastValue).toBe(2 * 800 + 40)
-})
-
-it('issues numbers to subjects in a sequence that an older version created', async () => {
+it('nextInSequence(subject:): issues numbers to subjects in a sequence that an older version created', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.define(sequence, {})
@@ -249,7 +229,7 @@ it('issues numbers to subjects in a sequence that an older version created', asy
   })
 })
 
-it('stores different hashes of a subject for two sequences, and nothing of its text', async () => {
+it('nextInSequence(subject:): stores different hashes of a subject for two sequences, and nothing of its text', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.nextOnce(key, 'ann@example.com')
@@ -258,7 +238,7 @@ it('stores different hashes of a subject for two sequences, and nothing of its t
   expect(new Set(rows.map(({ subject }) => subject.toString('hex'))).size).toBe(2)
 })
 
-it('removes the subjects of past periods a day after their end, and those of deleted sequences', async () => {
+it('sweepSequences: removes the subjects of past periods a day after their end, and those of deleted sequences', async () => {
   const target = await freshDatabase()
   let now = new Date('2026-06-01T12:00:00Z')
   const { sequences } = openTestNth(target, { now: () => now })
@@ -287,7 +267,7 @@ it('removes the subjects of past periods a day after their end, and those of del
   expect(await periods()).toEqual([0])
 })
 
-it('deletes the subjects of past periods also of a sequence that restarts less often now, or never', async () => {
+it('sweepSequences: deletes the subjects of past periods also of a sequence that restarts less often now, or never', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   let now = new Date('2026-06-01T12:00:00Z')

@@ -21,7 +21,7 @@ async function rowsOf(target: Target): Promise<Record<string, number>> {
   return Object.fromEntries(await Promise.all(counts))
 }
 
-it('removes all that a deleted sequence has left, and nothing else', async () => {
+it('sweepSequences: removes all that a deleted sequence has left, and nothing else', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   for (const name of ['s', 'kept']) {
@@ -50,7 +50,7 @@ it('removes all that a deleted sequence has left, and nothing else', async () =>
   expect((await sequences.reserve({ namespace: 'n', sequence: 'kept', group: '1' }, 60)).value).toBe(3)
 })
 
-it('removes what was released and reissued a month ago, but nothing that was confirmed or is free', async () => {
+it('sweepSequences: removes what was released and reissued a month ago, but nothing that was confirmed or is free', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
@@ -74,7 +74,7 @@ it('removes what was released and reissued a month ago, but nothing that was con
   expect((await sequences.reserve(KEY, 60)).value).toBe(3)
 })
 
-it('keeps what expired long ago for a month after its number was reissued', async () => {
+it('sweepSequences: keeps what expired long ago for a month after its number was reissued', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })

@@ -10,7 +10,7 @@ const NEXT = `mutation($name: String! = "ticket", $group: String! = "", $count: 
   }
 }`
 
-it('numbers the tickets of two boards', async () => {
+it('nextInSequence: numbers the tickets of two boards', async () => {
   const { ask } = await startService()
   const formatted = []
   for (const group of ['MYBOARD', 'MYBOARD', 'OTHER', 'MYBOARD', 'OTHER']) {
@@ -19,15 +19,7 @@ it('numbers the tickets of two boards', async () => {
   expect(formatted).toEqual(['MYBOARD-1', 'MYBOARD-2', 'OTHER-1', 'MYBOARD-3', 'OTHER-2'])
 })
 
-it('issues plain numbers without a group, apart from those of groups and namespaces', async () => {
-  const { ask } = await startService()
-  await ask(NEXT, { group: 'g' })
-  await ask('mutation { nextInSequence(name: "ticket", namespace: "other") { value } }')
-  const { nextInSequence } = await ask(NEXT)
-  expect(nextInSequence).toMatchObject({ value: 1, formatted: '1', lastValue: 1, values: [1] })
-})
-
-it('issues blocks without gaps, listed up to 10 000 numbers', async () => {
+it('nextInSequence: issues blocks without gaps, listed up to 10 000 numbers', async () => {
   const { ask } = await startService()
   const { nextInSequence: three } = await ask(NEXT, { group: 'B', count: 3 })
   expect(three).toMatchObject({
@@ -56,13 +48,13 @@ it('issues blocks without gaps, listed up to 10 000 numbers', async () => {
   expect(most).toMatchObject({ value: 2004, lastValue: 1_002_003, values: null, formattedValues: null })
 })
 
-it.each([0, -1, 1_000_001])('refuses a block of %i', async (count) => {
+it.each([0, -1, 1_000_001])('nextInSequence: refuses a block of %i', async (count) => {
   const { refusal } = await startService()
   const limit = count < 1 ? 1 : 1_000_000
   expect(await refusal(NEXT, { count })).toEqual({ code: 'BAD_USER_INPUT', argument: 'count', limit })
 })
 
-it('shows a sequence that was never used', async () => {
+it('sequence: is shown where it was never used', async () => {
   const { ask } = await startService()
   const { sequence } = await ask(
     '{ sequence(name: "new") { name namespace { name timeZone } createdAt group(name: "g") { name lastValue lastFormatted nextValue nextFormatted updatedAt } } }',
@@ -82,24 +74,7 @@ it('shows a sequence that was never used', async () => {
   })
 })
 
-it('shows what a sequence has issued', async () => {
-  const { ask } = await startService()
-  const { nextInSequence } = await ask(NEXT, { group: 'g', count: 4 })
-  const { sequence } = await ask(
-    '{ sequence(name: "ticket") { createdAt group(name: "g") { lastValue lastFormatted nextValue nextFormatted updatedAt sequence { name } } } }',
-  )
-  expect(sequence.group).toEqual({
-    lastValue: 4,
-    lastFormatted: 'g-4',
-    nextValue: 5,
-    nextFormatted: 'g-5',
-    updatedAt: nextInSequence.at,
-    sequence: { name: 'ticket' },
-  })
-  expect(sequence.createdAt).toBe(nextInSequence.group.sequence.createdAt)
-})
-
-it('issues nothing from the row of a lost group that had the same id', async () => {
+it('nextInSequence: issues nothing from the row of a lost group that had the same id', async () => {
   const target = await freshDatabase()
   const key = { namespace: 'n', sequence: 's', group: 'g' }
   await openTestNth(target).sequences.next(key, 1)

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { subscribe } from '../support/client/events.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
@@ -25,7 +24,7 @@ const CHANGE_OF = `query($subject: String!) {
   counter(name: "c") { changeOf(subject: $subject) { value previousValue appliedDelta month: valueIn(period: MONTH) at alreadyCounted counter { value } } }
 }`
 
-it('counts a subject once, and returns the numbers of its first call again', async () => {
+it('increment(subject:): counts a subject once, and returns the numbers of its first call again', async () => {
   const { ask } = await startService()
   const count = async (subject: string) => (await ask(COUNT, { subject })).increment
   await ask('mutation { incrementBy(name: "c", delta: 10) { value } }')
@@ -45,7 +44,7 @@ it('counts a subject once, and returns the numbers of its first call again', asy
   expect((await ask(CHANGE_OF, { subject: 'eve' })).counter.changeOf).toBeNull()
 })
 
-it('stores all running totals, also where the first call selected none', async () => {
+it('increment(subject:): stores all running totals, also where the first call selected none', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "c", subject: "ann") { value } }')
   await ask('mutation { increment(name: "c") { value } }')
@@ -53,22 +52,7 @@ it('stores all running totals, also where the first call selected none', async (
   expect(again.increment.valueIn).toBe(1)
 })
 
-it('replays a key, and tells a subject with another key that it has counted', async () => {
-  const { ask } = await startService()
-  const count = async (key: string) => (await ask(COUNT, { subject: 'ann', key })).increment
-  expect(await count('k1')).toMatchObject({ value: 1, alreadyCounted: false, replayed: false })
-  expect(await count('k1')).toMatchObject({
-    value: 1,
-    appliedDelta: 1,
-    alreadyCounted: false,
-    replayed: true,
-  })
-  const second = await count('k2')
-  expect(second).toMatchObject({ value: 1, appliedDelta: 0, alreadyCounted: true, replayed: false })
-  expect(await count('k2')).toEqual({ ...second, replayed: true })
-})
-
-it('takes back what a subject counted, which may then count again', async () => {
+it('uncount: takes back what a subject counted, which may then count again', async () => {
   const { ask } = await startService()
   const uncount = async (subject: string) => (await ask(UNCOUNT, { subject })).uncount
   expect(await uncount('ann')).toBeNull()
@@ -79,121 +63,13 @@ it('takes back what a subject counted, which may then count again', async () => 
   expect((await ask(COUNT, { subject: 'ann' })).increment).toMatchObject({ value: 2, alreadyCounted: false })
 })
 
-it('does not count a subject that was refused, or for which nothing was left', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.define(key, { minValue: 0, maxValue: 1 })
-  await counters.countOnce(key, 'ann')
-  await expect(counters.countOnce(key, 'bob')).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
-  expect(await counters.changeOf(key, 'bob')).toBeNull()
-  await counters.define(key, { overflow: 'SATURATE' })
-  expect(await counters.countOnce(key, 'bob')).toMatchObject({ appliedDelta: 0, isAlreadyCounted: false })
-  await counters.reset(key, 0)
-  expect(await counters.countOnce(key, 'bob')).toMatchObject({ value: 1, isAlreadyCounted: false })
-  await counters.reset(key, 0)
-})
-
-it.each(['REJECT', 'SATURATE'] as const)(
-  'forgets a subject for which a bound leaves nothing to subtract, with %s',
-  async (overflow) => {
-    const { ask } = await startService()
-    const uncount = async (subject: string) => (await ask(UNCOUNT, { subject })).uncount
-    const count = async (subject: string) => (await ask(COUNT, { subject })).increment
-    await ask(
-      `mutation { defineCounter(name: "c", definition: { minValue: 0, overflow: ${overflow} }) { name } }`,
-    )
-    for (const subject of ['ann', 'bob']) await count(subject)
-    await ask('mutation { reset(name: "c") { value } }')
-    expect(await uncount('ann')).toEqual({ value: 0, previousValue: 0, appliedDelta: 0, month: 2 })
-    expect(await uncount('ann')).toBeNull()
-    expect((await ask(CHANGE_OF, { subject: 'ann' })).counter.changeOf).toBeNull()
-    expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
-    expect(await uncount('bob')).toMatchObject({ value: 0, appliedDelta: -1 })
-    expect(await count('bob')).toMatchObject({ value: 1, alreadyCounted: false })
-  },
-)
-
-it('forgets a subject where the smallest number, of the value or of a total, leaves nothing to subtract', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  for (const slots of [1, 3]) {
-    const key = { namespace: 'n', name: `of ${slots}` }
-    await counters.define(key, { slots, periods: [{ period: 'YEAR' }] })
-    for (const subject of ['ann', 'bob']) await counters.countOnce(key, subject)
-    await counters.reset(key, Number.MIN_SAFE_INTEGER)
-    const unchanged = { value: Number.MIN_SAFE_INTEGER, appliedDelta: 0 }
-    expect(await counters.uncount(key, 'ann')).toMatchObject(unchanged)
-    expect(await counters.uncount(key, 'ann')).toBeNull()
-    await counters.reset(key, 0)
-    await counters.incrementBy(key, Number.MIN_SAFE_INTEGER)
-    await counters.reset(key, 2)
-    await counters.incrementBy(key, -2)
-    const subtracted = counters.uncount(key, 'bob', { wantsPeriodValues: true })
-    const full = { value: 0, appliedDelta: 0, valuesIn: { YEAR: Number.MIN_SAFE_INTEGER } }
-    expect(await subtracted).toMatchObject(full)
-    expect(await counters.changeOf(key, 'bob')).toBeNull()
-  }
-})
-
-it('replays an uncount that only forgot its subject', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.define(key, { minValue: 0 })
-  await counters.countOnce(key, 'ann')
-  await counters.reset(key, 0)
-  const claim = claimOf('n', 'k', [])
-  const first = await counters.uncount(key, 'ann', { claim })
-  await counters.countOnce(key, 'ann')
-  const again = { value: 0, previousValue: 0, appliedDelta: 0, at: first?.at, isReplayed: true }
-  expect(await counters.uncount(key, 'ann', { claim })).toMatchObject(again)
-  expect(await counters.changeOf(key, 'ann')).toMatchObject({ value: 1 })
-})
-
 const RESET = `mutation($to: SafeInt! = 0, $value: SafeInt, $revision: SafeInt, $forget: Boolean! = true, $key: String) {
   reset(name: "c", to: $to, expectedValue: $value, expectedRevision: $revision, forgetSubjects: $forget, idempotencyKey: $key) {
     value previousValue appliedDelta replayed counter { value revision }
   }
 }`
 
-it('lets everybody count again after a reset that forgets them, in all processes', async () => {
-  const { ask, target } = await startService()
-  const count = async (subject: string) => (await ask(COUNT, { subject })).increment
-  const other = openTestNth(target).counters
-  const named = { namespace: 'default', name: 'c' }
-  await ask('mutation { defineCounter(name: "c", definition: { minValue: 0 }) { name } }')
-  for (const subject of ['ann', 'bob', 'cid']) await count(subject)
-  expect(await other.countOnce(named, 'dan')).toMatchObject({ value: 4 })
-  const before = (await ask('{ counter(name: "c") { revision } }')).counter.revision
-  expect((await ask(RESET)).reset).toEqual({
-    value: 0,
-    previousValue: 4,
-    appliedDelta: null,
-    replayed: false,
-    counter: { value: 0, revision: before + 1 },
-  })
-  for (const subject of ['ann', 'dan']) {
-    expect((await ask(CHANGE_OF, { subject })).counter.changeOf).toBeNull()
-    expect(await other.changeOf(named, subject)).toBeNull()
-  }
-  expect(await other.uncount(named, 'ann')).toBeNull()
-  // The totals go on.
-  expect(await other.countOnce(named, 'ann', { wantsPeriodValues: true })).toMatchObject({
-    value: 1,
-    isAlreadyCounted: false,
-    valuesIn: { MONTH: 5 },
-  })
-  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
-  expect(await count('dan')).toMatchObject({ value: 2, alreadyCounted: false, month: 6 })
-  expect(await other.changeOf(named, 'dan')).toMatchObject({ value: 2 })
-  await ask(RESET, { forget: false })
-  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: true })
-  // Twice within a second.
-  for (const _ of upTo(2)) await ask(RESET)
-  expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
-  expect((await ask('{ counter(name: "c") { minValue valueIn(period: MONTH) } }')).counter).toEqual({
-    minValue: 0,
-    valueIn: 7,
-  })
-})
-
-it('forgets nobody in a reset that is refused, and in the replay of one that was not', async () => {
+it('reset(forgetSubjects:): forgets nobody if it is refused, or a replay of one that was not', async () => {
   const { ask, refusal } = await startService()
   const count = async (subject: string) => (await ask(COUNT, { subject })).increment
   await ask('mutation { defineCounter(name: "c", definition: { minValue: 0 }) { name } }')
@@ -219,7 +95,7 @@ it('forgets nobody in a reset that is refused, and in the replay of one that was
   expect(await count('ann')).toMatchObject({ value: 1, alreadyCounted: false })
 })
 
-it('forgets the subjects of a counter with slots, and of one that counts them once a day', async () => {
+it('reset(forgetSubjects:): forgets the subjects of a counter with slots, and of one that counts them once a day', async () => {
   const processes = openTwo(await freshDatabase())
   for (const definition of [{ slots: 5 }, { oncePer: 'DAY' }, { slots: 3, oncePer: 'YEAR' }] as const) {
     const key = { namespace: 'n', name: JSON.stringify(definition) }
@@ -239,7 +115,7 @@ it('forgets the subjects of a counter with slots, and of one that counts them on
   }
 })
 
-it('resets a counter that nobody has counted or that does not exist, and one that an older version created', async () => {
+it('reset(forgetSubjects:): resets a counter that nobody has counted or that does not exist, and one that an older version created', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   expect(await counters.reset(key, 3, {}, {}, true)).toMatchObject({ value: 3, previousValue: 0 })
@@ -251,20 +127,7 @@ it('resets a counter that nobody has counted or that does not exist, and one tha
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
 })
 
-it('counts who arrives together with a reset that forgets either before it or after it', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  const reset = () => counters.reset(key, 0, {}, {}, true)
-  const subjects = ['ann', 'bob', 'cid', 'dan']
-  for (const _ of upTo(3)) {
-    const counts = subjects.map((subject) => counters.countOnce(key, subject))
-    await Promise.all([reset(), ...counts, reset()])
-    const { value } = await counters.read(key)
-    const found = await Promise.all(subjects.map((subject) => counters.changeOf(key, subject)))
-    expect(found.filter((change) => change !== null)).toHaveLength(value)
-  }
-})
-
-it('counts each caller before or after a reset that forgets, while two processes count and reset', async () => {
+it('reset(forgetSubjects:): counts each caller before or after a reset that forgets, while two processes count and reset', async () => {
   const processes = openTwo(await freshDatabase())
   const changes = await Promise.all(
     upTo(600).map(async (call) => {
@@ -288,7 +151,7 @@ it('counts each caller before or after a reset that forgets, while two processes
   expect(subjects.filter((change) => change !== null)).toHaveLength(value)
 })
 
-it('counts a subject once in each period of its zone, if the counter is defined so', async () => {
+it('oncePer: counts a subject once in each period of its zone, if the counter is defined so', async () => {
   let now = new Date('2026-11-30T22:30:00Z')
   const { counters } = openTestNth(await freshDatabase(), { now: () => now })
   await counters.define(key, { oncePer: 'MONTH', timeZone: 'Europe/Berlin' })
@@ -304,40 +167,7 @@ it('counts a subject once in each period of its zone, if the counter is defined 
   expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 3, isAlreadyCounted: true })
 })
 
-it('keeps subjects over a reset, and forgets them with the counter', async () => {
-  const { counters } = openTestNth(await freshDatabase())
-  await counters.countOnce(key, 'ann')
-  await counters.reset(key, 0)
-  expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 1, isAlreadyCounted: true })
-  await counters.delete(key)
-  expect(await counters.changeOf(key, 'ann')).toBeNull()
-  expect(await counters.countOnce(key, 'ann')).toMatchObject({ value: 1, isAlreadyCounted: false })
-})
-
-it('counts each of many parallel callers of a subject once, through two processes, also over slots', async () => {
-  const target = await freshDatabase()
-  const processes = upTo(2).map(() => openTestNth(target))
-  for (const slots of [1, 7]) {
-    const key = { namespace: 'n', name: `of ${slots}` }
-    await processes[0]?.counters.define(key, { slots })
-    const changes = await Promise.all(
-      upTo(400).flatMap((call) =>
-        processes.map(({ counters }) => counters.countOnce(key, `subject ${call % 40}`)),
-      ),
-    )
-    expect(changes.filter(({ isAlreadyCounted }) => !isAlreadyCounted)).toHaveLength(40)
-    const bySubject = upTo(40).map(
-      (subject) =>
-        new Set(
-          changes.filter((_, index) => ((index >> 1) + 1) % 40 === subject % 40).map(({ value }) => value),
-        ),
-    )
-    expect(bySubject.map(({ size }) => size)).toEqual(Array(40).fill(1))
-    expect(await processes[0]?.counters.read(key)).toMatchObject({ value: 40 })
-  }
-})
-
-it('counts subjects on a counter that an older version created', async () => {
+it('increment(subject:): counts subjects on a counter that an older version created', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)
@@ -347,7 +177,7 @@ it('counts subjects on a counter that an older version created', async () => {
   expect(await later.counters.countOnce(key, 'ann')).toMatchObject({ value: 2, isAlreadyCounted: true })
 })
 
-it('refuses to read a subject in a subscription', async () => {
+it('changeOf: is refused in a subscription', async () => {
   const { url } = await startService()
   const text = 'subscription { counters(names: ["c"]) { value changeOf(subject: "ann") { value } } }'
   const stream = await subscribe(url, text)
@@ -357,7 +187,7 @@ it('refuses to read a subject in a subscription', async () => {
   })
 })
 
-it('finds the subjects of many counters among those of others by their keys', async () => {
+it('increment(subject:): finds the subjects of many counters among those of others by their keys', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   const names = upTo(200).map((index) => ({ ...key, name: `c${index}` }))
@@ -379,7 +209,7 @@ it.each([
   ['an empty subject', ''],
   ['a subject that is too long', 'x'.repeat(256)],
   ['a control character in a subject', 'a\u0000'],
-])('refuses %s', async (_, subject) => {
+])('increment(subject:): refuses %s', async (_, subject) => {
   const { refusal } = await startService()
   const error = expect.objectContaining({ code: 'BAD_USER_INPUT', argument: 'subject' })
   expect(await refusal(COUNT, { subject })).toEqual(error)
@@ -387,7 +217,7 @@ it.each([
   expect(await refusal(CHANGE_OF, { subject })).toEqual(error)
 })
 
-it('takes a subject of 255 emoji, and tells it from one that differs in case', async () => {
+it('increment(subject:): takes a subject of 255 emoji, and tells it from one that differs in case', async () => {
   const { ask } = await startService()
   for (const [index, subject] of ['😀'.repeat(255), 'a', 'A', 'á'].entries())
     expect((await ask(COUNT, { subject })).increment).toMatchObject({

@@ -11,18 +11,7 @@ const REFUSED_GROUP = { code: 'BAD_USER_INPUT', argument: 'group' }
 const RESERVE_IN = 'mutation($group: String!) { reserveInSequence(name: "s", group: $group) { formatted } }'
 const group = (name = '') => ({ namespace: 'n', sequence: 's', group: name })
 
-it('refuses a format in which two groups could issue the same text', async () => {
-  const service = await startService()
-  const definition = { format: 'INV{group}{value:4}' }
-  expect(await service.refusal(DEFINE, { definition })).toEqual({
-    code: 'BAD_USER_INPUT',
-    argument: 'definition.format',
-  })
-  await define(service, { ...definition, allowRepeats: true })
-  expect((await next(service, { group: '1' })).formatted).toBe('INV10001')
-})
-
-it('issues numbers to the unnamed group only, if the format does not show the group', async () => {
+it('nextInSequence: issues numbers to the unnamed group only, if the format does not show the group', async () => {
   const service = await startService()
   await define(service, { format: 'X-{value}' })
   expect((await next(service)).formatted).toBe('X-1')
@@ -39,16 +28,7 @@ it('issues numbers to the unnamed group only, if the format does not show the gr
   expect((await service.ask(reservation, { group: '' })).reserveInSequence.formatted).toBe('Y-1')
 })
 
-it('requires a format for named groups whose numbers may be below 0', async () => {
-  const service = await startService()
-  await define(service, { startValue: -2 })
-  expect((await next(service)).formatted).toBe('-2')
-  expect(await service.refusal(NEXT, { group: '11-' })).toEqual(REFUSED_GROUP)
-  const { errors } = await service.send(NEXT, { group: 'a' })
-  expect(errors?.[0]?.message).toContain('give it one, such as "{group}/{value}"')
-})
-
-it('accepts what a program defines at every start, also where an earlier version has let it repeat texts', async () => {
+it('defineSequence: accepts what a program defines at every start, also where an earlier version has let it repeat texts', async () => {
   const target = await freshDatabase()
   const before = openTestNth(target)
   await before.sequences.define(KEY, { format: 'X-{value}', allowRepeats: true })
@@ -73,7 +53,7 @@ it.each([
   ['{{group}}{value}', 'a', true],
   ['{{{group}}}-{value}', 'a', false],
   [null, 'a', false],
-])('migrates the format %s of the group "%s": %s', async (format, name, isMigrated) => {
+])('migrations: the format %s of the group "%s" allows repeats: %s', async (format, name, isMigrated) => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.define(KEY, { format, allowRepeats: true })
@@ -84,7 +64,7 @@ it.each([
   expect(row).toEqual({ allow_repeats: Number(isMigrated), migrated_repeats: Number(isMigrated) })
 })
 
-it('reads the formats that earlier versions have noted, and adds none there', async () => {
+it('defineSequence: reads the formats that earlier versions have noted, and adds none there', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
   await next(service)
@@ -102,7 +82,7 @@ it('reads the formats that earlier versions have noted, and adds none there', as
 
 const RESTART = 'mutation($at: SafeInt!) { restartSequence(name: "invoice", nextValue: $at) { nextValue } }'
 
-it('closes the reservations of a group that is restarted, so that no number is confirmed twice', async () => {
+it('restartSequence: closes the reservations of a group that is restarted, so that no number is confirmed twice', async () => {
   const { ask, refusal } = await startService()
   await ask(GAPLESS)
   const reserve = async () => (await ask(RESERVE)).reserveInSequence
@@ -122,7 +102,7 @@ it('closes the reservations of a group that is restarted, so that no number is c
   for (const { id } of again) await ask(CONFIRM, { id })
 })
 
-it('refuses a restart at or before a confirmed number, unless repeats are allowed', async () => {
+it('restartSequence: refuses a number at or before a confirmed one, unless repeats are allowed', async () => {
   const { ask, refusal } = await startService()
   await ask(GAPLESS)
   const reserve = async () => (await ask(RESERVE)).reserveInSequence
@@ -148,7 +128,7 @@ it('refuses a restart at or before a confirmed number, unless repeats are allowe
   expect((await reserve()).value).toBe(1)
 })
 
-it('refuses it in the direction of the sequence', async () => {
+it('restartSequence: refuses it in the direction of the sequence', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define(KEY, { gapless: true, startValue: 10, step: -1, minValue: 0 })
   await sequences.confirm((await sequences.reserve(group(), 60)).token)
@@ -158,7 +138,7 @@ it('refuses it in the direction of the sequence', async () => {
   expect((await sequences.reserve(group(), 60)).value).toBe(9)
 })
 
-it('confirms a draft of the past period, unless the group was restarted in that period', async () => {
+it('confirmReservation: confirms a draft of the past period, unless the group was restarted in that period', async () => {
   const clock = { at: Date.UTC(2026, 11, 31, 12) }
   const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
   await sequences.define(KEY, { gapless: true, restartEvery: 'YEAR', format: 'INV-{group}-{yyyy}-{value}' })
@@ -173,7 +153,7 @@ it('confirms a draft of the past period, unless the group was restarted in that 
   await sequences.restart(group('a'), 1)
 })
 
-it('deletes no sequence with confirmed numbers, unless repeats are allowed', async () => {
+it('deleteSequence: deletes no sequence with confirmed numbers, unless repeats are allowed', async () => {
   const { ask, refusal } = await startService()
   await ask(GAPLESS)
   const remove = 'mutation { deleteSequence(name: "invoice") { name } }'

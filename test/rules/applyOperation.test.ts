@@ -1,7 +1,7 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { RowState } from '../../src/rules/addition.ts'
+import { RowState } from '../../src/rules/addition.ts'
 import type { Definition } from '../../src/rules/counter.ts'
 import { apply, applyAll } from '../../src/rules/counterOperations.ts'
 import { NthError } from '../../src/rules/errors.ts'
@@ -20,28 +20,12 @@ const number = fc.oneof(
 )
 
 function rowWith(value: number): RowState {
-  return {
-    value,
-    definition: PLAIN,
-    periodTotals: { DAY: 0 },
-    subjects: undefined,
-    counted: 0,
-    added: 0n,
-    revision: undefined,
-    raised: 0,
-    isDefined: false,
-    isDeleted: false,
-    isNew: false,
-    newSalt: undefined,
-    fault: undefined,
-    held: undefined,
-    parts: new Map(),
-  }
+  return Object.assign(new RowState(PLAIN), { value, periodTotals: { DAY: 0 } })
 }
 
 const AT = new Date(0)
 
-it('refuses to count on from a value that is out of range itself', () => {
+it('apply: refuses to count on from a value that is out of range itself', () => {
   const row = rowWith(2 ** 53)
   expect(apply(row, { kind: 'add', delta: -1 }, AT)).toMatchObject({ code: 'OUT_OF_RANGE' })
   apply(row, { kind: 'set', to: 0 }, AT)
@@ -50,7 +34,7 @@ it('refuses to count on from a value that is out of range itself', () => {
 
 const bound = fc.option(fc.oneof(fc.integer({ min: -5, max: 5 }), fc.constantFrom(MAX, -MAX)))
 
-it('applies several additions as a model does, or none of them', () => {
+it('applyAll: applies several additions as a model does, or none of them', () => {
   const seen = new Set<string>()
   const names = ['a', 'b']
   const bounded = fc.record({
@@ -108,7 +92,7 @@ it('applies several additions as a model does, or none of them', () => {
   expect([...seen].toSorted()).toEqual(['LIMIT_REACHED', 'OUT_OF_RANGE', 'done'])
 })
 
-it('takes a subject back where nothing can be subtracted, and subtracts nothing', () => {
+it('uncount: takes a subject back where nothing can be subtracted, and subtracts nothing', () => {
   const first = { value: 1, at: AT, valuesIn: {} }
   const rowAt = (value: number, definition: Partial<Definition>, total = 0): RowState => ({
     ...rowWith(value),
@@ -134,7 +118,7 @@ it('takes a subject back where nothing can be subtracted, and subtracts nothing'
   }
 })
 
-it('forgets subjects only in a reset that is applied', () => {
+it('reset(forgetSubjects:): forgets subjects only if it is applied', () => {
   const row = { ...rowWith(3), definition: { ...PLAIN, minValue: 0 } }
   const forgetting = { kind: 'set', newSalt: 'ab' } as const
   expect(apply(row, { ...forgetting, to: -1 }, AT)).toMatchObject({ code: 'LIMIT_REACHED' })
@@ -156,16 +140,10 @@ it.each<[string, Partial<RowState>, number, Partial<Definition>, unknown]>([
   ['to the other end of the range if there is none', { isNew: true }, -MAX, {}, -MAX],
   ['to a bound', { value: 4 }, 9, { maxValue: 9 }, 9],
   ['beyond a bound', { value: 4 }, 10, { maxValue: 9 }, 'LIMIT_REACHED'],
-  [
-    'beyond a bound, where additions end there',
-    { value: 4 },
-    10,
-    { maxValue: 9, overflow: 'SATURATE' },
-    'LIMIT_REACHED',
-  ],
+  ['beyond a bound that saturates', { value: 4 }, 10, { maxValue: 9, overflow: 'SATURATE' }, 'LIMIT_REACHED'],
   ['to less, which is out of bounds', { value: 4 }, 0, { minValue: 1 }, 'kept'],
   ['to more from out of bounds', { value: -4 }, 0, { minValue: 1 }, 'LIMIT_REACHED'],
-])('raises a counter %s, and no total of a period', (_, before, to, definition, expected) => {
+])('raise: raises a counter %s, and no total of a period', (_, before, to, definition, expected) => {
   const row = { ...rowWith(0), ...before, definition: { ...PLAIN, ...definition }, periodTotals: { DAY: 7 } }
   const { value: previousValue, isNew } = row
   const result = apply(row, { kind: 'raise', to }, AT)
@@ -182,7 +160,7 @@ it.each<[string, Partial<RowState>, number, Partial<Definition>, unknown]>([
   )
 })
 
-it('raises a counter that is not there with a definition, which the value must suit, and no other', () => {
+it('raise: raises a counter that is not there with a definition, which the value must suit, and no other', () => {
   const change = { minValue: 5, maxValue: 9 }
   const row = { ...rowWith(0), isNew: true }
   expect(apply(row, { kind: 'raise', to: 4, change }, AT)).toMatchObject({ code: 'LIMIT_REACHED' })

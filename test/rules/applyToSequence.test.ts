@@ -60,7 +60,7 @@ function found(
 it.each([
   ['before', ['confirm', 'reserve']],
   ['after', ['reserve', 'confirm']],
-] as const)('issues no number that is confirmed %s it in the same flush', (_, kinds) => {
+] as const)('reserveInSequence: issues no number that is confirmed %s it in the same flush', (_, kinds) => {
   const state = found(justExpired)
   const answers = kinds.map((kind) =>
     kind === 'confirm'
@@ -75,7 +75,7 @@ it.each([
   })
 })
 
-it('leaves the holder of the same number of another generation or period alone', () => {
+it('reserveInSequence: leaves the holder of the same number of another generation or period alone', () => {
   for (const other of [{ generation: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, ...other })
     expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({
@@ -84,7 +84,7 @@ it('leaves the holder of the same number of another generation or period alone',
   }
 })
 
-it('does not reissue a number that was released in another generation or period', () => {
+it('reserveInSequence: does not reissue a number that was released in another generation or period', () => {
   for (const other of [{ generation: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, value: 3, expiresAt: 2000, ...other })
     expect(applyToSequence(state, { kind: 'release', token: 'first' }, AT)).toMatchObject({
@@ -96,8 +96,29 @@ it('does not reissue a number that was released in another generation or period'
   }
 })
 
-it('refuses a restart before a number that is confirmed in the same flush', () => {
-  const state = found({ ...justExpired, value: 8, expiresAt: 2000 })
+it.each([
+  ['lowest first', 1, [3, 5, 7, 8]],
+  ['highest first in a sequence that counts down', -1, [8, 7, 5, 3]],
+])(
+  'reserveInSequence: reissues numbers that are released in one flush %s, whatever the order of the releases',
+  (_, step, values) => {
+    const reservations = [7, 3, 8].map((value) => ({
+      ...justExpired,
+      token: `of ${value}`,
+      value,
+      expiresAt: 2000,
+    }))
+    const state = found(justExpired, { reservations }, { ...defaults, gapless: true, step })
+    for (const { token } of reservations) applyToSequence(state, { kind: 'release', token }, AT)
+    const reserved = values.map((value) =>
+      applyToSequence(state, { kind: 'reserve', token: `again ${value}`, ttlMs: 60_000 }, AT),
+    )
+    expect(reserved).toMatchObject(values.map((value) => ({ value })))
+  },
+)
+
+it('restartSequence: is refused before a number that is confirmed in the same flush', () => {
+  const state = found({ ...justExpired, value: 8, expiresAt: 2000 }, { confirmed: 3 })
   expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({
     state: 'CONFIRMED',
   })
@@ -106,9 +127,12 @@ it('refuses a restart before a number that is confirmed in the same flush', () =
   expect(restart(9)).toMatchObject({ kind: 'restart', nextValue: 9 })
 })
 
-it('closes a reservation that was open when its group is restarted in the same flush', () => {
+it('restartSequence: closes a reservation that was open, and reissues no free number, in the same flush', () => {
   const state = found({ ...justExpired, value: 8, expiresAt: 2000 })
-  applyToSequence(state, { kind: 'restart', nextValue: 1 }, AT)
+  applyToSequence(state, { kind: 'restart', nextValue: 20 }, AT)
+  expect(applyToSequence(state, { kind: 'reserve', token: 'second', ttlMs: 1 }, AT)).toMatchObject({
+    value: 20,
+  })
   const refusal = applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)
   expect(refusal).toMatchObject({ code: 'RESERVATION_CLOSED', details: { state: 'EXPIRED' } })
 })
@@ -171,29 +195,29 @@ it.each<
   ['down by less than rounding', [{ last: -4 }, { last: -5 }], { step: -MAX }, ['raised', -5, null]],
   ['whose position is lost', [{ isLost: true }, { last: 4 }], {}, 'CONFLICT'],
   [
-    'without gaps, with its own',
+    'gapless, with its own',
     [{ last: 4, isReserved: true }, { last: 5 }],
     { gapless: true },
     'BAD_USER_INPUT',
   ],
   [
-    'without gaps, to the same',
+    'gapless, to the same',
     [{ last: 4, isReserved: true }, { last: 4 }],
     { gapless: true },
     ['kept', 4, null],
   ],
-  ['without gaps', [{ last: 4 }, { last: 5 }], { gapless: true }, ['raised', 5, null]],
-])('raises a sequence group %s', (_, positions, definition, expected) => {
+  ['gapless', [{ last: 4 }, { last: 5 }], { gapless: true }, ['raised', 5, null]],
+])('raise: raises a sequence group %s', (_, positions, definition, expected) => {
   expect(raised(positions, definition)).toEqual(expected)
 })
 
-it('raises no named sequence group that its format does not show, and no period of other sequences', () => {
+it('raise: raises no named sequence group that its format does not show, and no period of other sequences', () => {
   expect(raised([{}, { last: 4 }], { format: 'A-{value}' }, 'g')).toBe('BAD_USER_INPUT')
   expect(raised([{}, { last: 4 }], { format: 'A-{value}' })).toEqual(['raised', 4, null])
   expect(raised([{}, { last: 4 }], { format: '{yyyy}/{value}', restartEvery: 'YEAR' })).toBe('BAD_USER_INPUT')
 })
 
-it('keeps the generation of a raised sequence group, its free numbers and its reservations', () => {
+it('raise: keeps the generation of a raised sequence group, its free numbers and its reservations', () => {
   const state = found({ ...justExpired, generation: 7 }, { generation: 7 })
   const position = { last: 20, next: null }
   expect(applyToSequence(state, { kind: 'raise', period: 0, position, isIssued: false }, AT)).toEqual({

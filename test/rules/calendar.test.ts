@@ -2,7 +2,15 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { calendarOf, PERIODS, type Period, timeZoneNamed } from '../../src/rules/calendar.ts'
+import {
+  calendarOf,
+  DAY_MS,
+  isPeriodKey,
+  PERIODS,
+  type Period,
+  periodKeyOf,
+  timeZoneNamed,
+} from '../../src/rules/calendar.ts'
 import { runSize } from '../support/random.ts'
 
 const ZONES = [
@@ -22,7 +30,7 @@ const zone = fc.constantFrom(...ZONES)
 const period = fc.constantFrom(...PERIODS)
 const instant = fc.integer({ min: Date.UTC(1971, 0, 1), max: Date.UTC(2060, 0, 1) })
 
-it('lets periods follow one another without a gap, with each instant in one of them', () => {
+it('calendarOf: lets periods follow one another without a gap, with each instant in one of them', () => {
   fc.assert(
     fc.property(zone, period, instant, (timeZone, period, at) => {
       const { bucketAt } = calendarOf(timeZone)
@@ -36,7 +44,7 @@ it('lets periods follow one another without a gap, with each instant in one of t
   )
 })
 
-it('begins each period where one of the finer periods that it consists of begins', () => {
+it('calendarOf: begins each period where one of the finer periods that it consists of begins', () => {
   const finer: [Period, Period][] = [
     ['DAY', 'HOUR'],
     ['WEEK', 'DAY'],
@@ -53,7 +61,7 @@ it('begins each period where one of the finer periods that it consists of begins
   )
 })
 
-it('begins days, weeks, months and years when Temporal does', () => {
+it('calendarOf: begins days, weeks, months and years when Temporal does', () => {
   fc.assert(
     fc.property(zone, instant, (timeZone, at) => {
       const moment = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
@@ -87,7 +95,7 @@ it.each([
   ['Australia/Lord_Howe', '2026-10-04', 24, [60, 30]],
   ['Australia/Lord_Howe', '2026-04-05', 25, [60, 30]],
   ['Asia/Kathmandu', '2026-03-29', 24, [60]],
-])('gives the hours of %s on %s: %i of them', (timeZone, day, count, lengths) => {
+])('calendarOf: gives the hours of %s on %s: %i of them', (timeZone, day, count, lengths) => {
   const { bucketAt } = calendarOf(timeZone)
   const noon = Temporal.PlainDate.from(day).toZonedDateTime({
     timeZone,
@@ -101,7 +109,7 @@ it.each([
   expect(new Set(hours.map((hour) => (hour.end - hour.start) / 60_000))).toEqual(new Set(lengths))
 })
 
-it('has no day that its zone has skipped', () => {
+it('calendarOf: has no day that its zone has skipped', () => {
   const { bucketAt } = calendarOf('Pacific/Apia')
   const eve = bucketAt('DAY', Date.UTC(2011, 11, 30, 8))
   const after = bucketAt('DAY', eve.end)
@@ -110,7 +118,7 @@ it('has no day that its zone has skipped', () => {
   expect([dateOf(eve.start), dateOf(after.start)]).toEqual(['2011-12-29', '2011-12-31'])
 })
 
-it('continues with the new day when the clock is put back over midnight', () => {
+it('calendarOf: continues with the new day when the clock is put back over midnight', () => {
   // At a minute past midnight of the 7th, the clock in St. John's shows 23:01 of the 6th again.
   const { bucketAt } = calendarOf('America/St_Johns')
   const midnight = Date.parse('2010-11-07T02:30:00Z')
@@ -120,7 +128,7 @@ it('continues with the new day when the clock is put back over midnight', () => 
   expect(bucketAt('DAY', midnight)).toEqual(day)
 })
 
-it('knows time zones by their IANA names, in any case, and nothing else', () => {
+it('timeZoneNamed: knows time zones by their IANA names, in any case, and nothing else', () => {
   const names = ['europe/berlin', 'ASIA/KOLKATA', 'Asia/Calcutta', 'US/Eastern', 'utc', 'Etc/GMT+5']
   const meant = ['Europe/Berlin', 'Asia/Kolkata', 'Asia/Calcutta', 'US/Eastern', 'UTC', 'Etc/GMT+5']
   expect(names.map(timeZoneNamed)).toEqual(meant)
@@ -137,7 +145,7 @@ it('knows time zones by their IANA names, in any case, and nothing else', () => 
     expect([name, timeZoneNamed(name)]).toEqual([name, undefined])
 })
 
-it('knows a clock change that was too far ahead when the process started, with its clock years behind', () => {
+it('calendarOf: knows a clock change that was too far ahead when the process started, with its clock years behind', () => {
   // South Sudan put its clock back in February 2021, for the first time in 21 years.
   const at = Date.UTC(2012, 0, 1)
   vi.useFakeTimers({ toFake: ['Date'], now: at })
@@ -147,4 +155,24 @@ it('knows a clock change that was too far ahead when the process started, with i
   vi.useRealTimers()
   const later = Date.UTC(2026, 0, 1)
   expect(clockAt(later) - later).toBe(2 * 3_600_000)
+})
+
+it('isPeriodKey: knows each period by its key', () => {
+  for (let at = Date.UTC(2019, 11, 20); at < Date.UTC(2033, 0, 20); at += DAY_MS * 1.29)
+    for (const period of PERIODS) {
+      const key = periodKeyOf(period, 'UTC', new Date(at))
+      for (const other of PERIODS) expect([key, isPeriodKey(key, other)]).toEqual([key, other === period])
+      expect(isPeriodKey(key, null)).toBe(false)
+    }
+  expect(isPeriodKey(0, null)).toBe(true)
+})
+
+it.each<[Period, number[]]>([
+  ['YEAR', [0, -2026, 20261]],
+  ['MONTH', [202600, 202613, -20261]],
+  ['WEEK', [2026000, 2026054, 2025053]],
+  ['DAY', [20260230, 20261301, 20261100]],
+  ['HOUR', [2026112124, 2026023000]],
+])('isPeriodKey: takes no other number for a %s', (period, keys) => {
+  for (const key of keys) expect([key, isPeriodKey(key, period)]).toEqual([key, false])
 })

@@ -1,9 +1,9 @@
 // @module-tag random
 import fc from 'fast-check'
-import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { PERIODS, periodKeyOf } from '../../src/rules/calendar.ts'
 import { formatOf, hiddenOf, parseFormat, writerOf } from '../../src/rules/format.ts'
+import { periodNameAt } from '../support/model/periods.ts'
 import { runSize } from '../support/random.ts'
 
 const RUNS = runSize(500, 2000)
@@ -22,11 +22,11 @@ it.each([
   ['{{{value}}}', '', 3, '{3}'],
   ['}}{{{value} 😀', '', 3, '}{3 😀'],
   ['{HH}h {value}', '', 3, '00h 3'],
-])('writes by %s', (format, group, value, text) => {
+])('writerOf: writes by %s', (format, group, value, text) => {
   expect(writerOf({ format, timeZone: 'UTC' }, group, AT)(value)).toBe(text)
 })
 
-it('writes dates of the time zone', () => {
+it('writerOf: writes dates of the time zone', () => {
   const format = '{yyyy}-{MM}-{dd} {HH} {week} {value}'
   expect(writerOf({ format, timeZone: 'America/New_York' }, '', AT)(1)).toBe('2025-12-31 19 2026-W01 1')
   expect(writerOf({ format, timeZone: 'Asia/Kathmandu' }, '', AT)(1)).toBe('2026-01-01 06 2026-W01 1')
@@ -49,7 +49,7 @@ it.each([
   ['{yyyy}{value}', 7, /next to/],
   ['{value}{week}', 8, /next to/],
   [`${'x'.repeat(185)}{value}`, 192, /at most 191/],
-])('refuses %s, and says where', (format, position, message) => {
+])('parseFormat: refuses %s, and says where', (format, position, message) => {
   const fault = parseFormat(format)
   expect(fault).toMatchObject({ message: expect.stringMatching(message) })
   expect('position' in fault ? fault.position : undefined).toBe(position)
@@ -67,7 +67,7 @@ it.each([
   ['{week}-{value}', 'DAY', ['{yyyy}', '{MM}', '{dd}']],
   ['{yyyy}-{MM}-{dd} {value}', 'HOUR', ['{HH}']],
   ['{yyyy}-{MM}-{dd} {HH} {value}', 'HOUR', []],
-] as const)('knows what %s hides of a %s', (format, period, hidden) => {
+] as const)('hiddenOf: knows what %s hides of a %s', (format, period, hidden) => {
   expect(hiddenOf(formatOf(format, false), period)).toEqual(hidden)
 })
 
@@ -80,18 +80,12 @@ const ZONES = [
   'Australia/Lord_Howe',
 ]
 
-it('gives periods the same periodKey if and only if the calendar shows the same period', () => {
+it('periodKeyOf: gives periods the same periodKey if and only if the calendar shows the same period', () => {
   const instant = fc.integer({ min: Date.UTC(1990, 0), max: Date.UTC(2050, 0) })
   const near = fc.oneof(
     fc.integer({ min: -3, max: 3 }).map((days) => days * 86_400_000),
     fc.integer({ min: -4e6, max: 4e6 }),
   )
-  const name = (at: number, zone: string, period: (typeof PERIODS)[number]) => {
-    const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(zone)
-    if (period === 'WEEK') return `${date.yearOfWeek} ${date.weekOfYear}`
-    const length = { YEAR: 4, MONTH: 7, DAY: 10, HOUR: 13 }[period]
-    return date.toPlainDateTime().toString().slice(0, length)
-  }
   let same = 0
   fc.assert(
     fc.property(
@@ -100,7 +94,7 @@ it('gives periods the same periodKey if and only if the calendar shows the same 
       fc.constantFrom(...ZONES),
       fc.constantFrom(...PERIODS),
       (at, later, zone, period) => {
-        const isSame = name(at, zone, period) === name(at + later, zone, period)
+        const isSame = periodNameAt(period, zone, at) === periodNameAt(period, zone, at + later)
         if (isSame) same++
         const periodKeys = [at, at + later].map((one) => periodKeyOf(period, zone, new Date(one)))
         expect(periodKeys[0] === periodKeys[1]).toBe(isSame)

@@ -8,7 +8,7 @@ import { Queue, type QueuePlace } from '../../src/rules/queue.ts'
 setFlagsFromString('--expose-gc')
 const collectGarbage: (options?: { type: 'minor' }) => void = runInNewContext('gc')
 
-it('keeps the order in which items were added, whichever are removed', () => {
+it('Queue: keeps the order in which items were added, whichever are removed', () => {
   const steps = fc.array(fc.oneof(fc.constant('add' as const), fc.nat({ max: 20 })))
   fc.assert(
     fc.property(steps, (all) => {
@@ -30,7 +30,7 @@ it('keeps the order in which items were added, whichever are removed', () => {
   )
 })
 
-it('lets the current item of an iteration be removed', () => {
+it('Queue: lets the current item of an iteration be removed', () => {
   const queue = new Queue<number>()
   const places = [0, 1, 2].map((item) => queue.add(item))
   const seen: number[] = []
@@ -43,7 +43,7 @@ it('lets the current item of an iteration be removed', () => {
 })
 
 // With a Set, all 5 MB stay: the tables that it had before keep the later ones alive.
-it('leaves removed items to young collections, however old the first of them are', () => {
+it('Queue: leaves removed items to young collections, however old the first of them are', () => {
   const item = () => new Array<number>(125).fill(0)
   const queue = new Queue<number[]>()
   const places = Array.from({ length: 64 }, () => queue.add(item()))

@@ -70,27 +70,30 @@ function outcomeOf(call: () => string | undefined) {
   }
 }
 
-it.each<CountingScope>(['ADD', 'NUMBER'])('lets a token name only its own subject with %s', (scope) => {
-  const other: Scope = scope === 'ADD' ? 'NUMBER' : 'ADD'
-  for (const grant of [grantOf(scope), onceOnly(scope)]) {
-    expect(subjectOf(token(grant), 'ann', scope)).toBe('ann')
-    expect(subjectOf(token(grant), 'bob', scope)).toBe('FORBIDDEN')
-    expect(subjectOf(token(grant), 'Ann', scope)).toBe('FORBIDDEN')
-    expect(subjectOf(token(grant, grantOf('WRITE')), 'bob', scope)).toBe('bob')
-    const elsewhere = { ...grantOf('WRITE'), names: ['other'] }
-    expect(subjectOf(token(grant, elsewhere), 'bob', scope)).toBe('FORBIDDEN')
-    expect(subjectOf(token(grant), 'ann', other)).toBe('FORBIDDEN')
-  }
-})
+it.each<CountingScope>(['ADD', 'NUMBER'])(
+  'subjectFor: a token names only its own subject with %s',
+  (scope) => {
+    const other: Scope = scope === 'ADD' ? 'NUMBER' : 'ADD'
+    for (const grant of [grantOf(scope), onceOnly(scope)]) {
+      expect(subjectOf(token(grant), 'ann', scope)).toBe('ann')
+      expect(subjectOf(token(grant), 'bob', scope)).toBe('FORBIDDEN')
+      expect(subjectOf(token(grant), 'Ann', scope)).toBe('FORBIDDEN')
+      expect(subjectOf(token(grant, grantOf('WRITE')), 'bob', scope)).toBe('bob')
+      const elsewhere = { ...grantOf('WRITE'), names: ['other'] }
+      expect(subjectOf(token(grant, elsewhere), 'bob', scope)).toBe('FORBIDDEN')
+      expect(subjectOf(token(grant), 'ann', other)).toBe('FORBIDDEN')
+    }
+  },
+)
 
-it('takes the subject of the token if a grant with onceOnly names none', () => {
+it('subjectFor: takes the subject of the token if a grant with onceOnly names none', () => {
   expect(subjectOf(token(onceOnly('ADD')))).toBe('ann')
   expect(subjectOf(token(grantOf('ADD')))).toBeUndefined()
   expect(subjectOf(token(onceOnly('ADD'), grantOf('ADD')))).toBeUndefined()
   expect(subjectOf(token(onceOnly('ADD'), grantOf('WRITE')))).toBeUndefined()
 })
 
-it('refuses keys to count without a subject if all their grants have onceOnly', () => {
+it('subjectFor: refuses keys to count without a subject if all their grants have onceOnly', () => {
   for (const caller of [server, page]) {
     expect(subjectOf(caller(onceOnly('ADD')))).toBe('FORBIDDEN')
     expect(subjectOf(caller(onceOnly('ADD'), { ...grantOf('ADD'), prefix: 'x' }))).toBe('FORBIDDEN')
@@ -101,7 +104,7 @@ it('refuses keys to count without a subject if all their grants have onceOnly', 
   expect(isOnceOnly(server(onceOnly('READ')), 'ADD', TARGET)).toBe(false)
 })
 
-it('asks a key for pages with onceOnly for a subject of at least 16 characters', () => {
+it('subjectFor: asks a key for pages with onceOnly for a subject of at least 16 characters', () => {
   const short = ['BAD_USER_INPUT', { argument: 'subject', limit: 16 }]
   expect(subjectOf(page(onceOnly('ADD')), '123456789012345')).toEqual(short)
   expect(subjectOf(page(onceOnly('ADD')), '😀'.repeat(15))).toEqual(short)
@@ -115,7 +118,7 @@ it('asks a key for pages with onceOnly for a subject of at least 16 characters',
   expect(subjectOf(token(onceOnly('ADD')), 'ann')).toBe('ann')
 })
 
-it('stores the subjects of every key for pages under names of their own, which fit', () => {
+it('subjectFor: stores the subjects of every key for pages under names of their own, which fit', () => {
   for (const grant of [grantOf('ADD'), grantOf('WRITE'), EVERYTHING, onceOnly('ADD')]) {
     const [longest, tooLong] = ['😀'.repeat(250), '😀'.repeat(251)]
     expect(subjectOf(page(grant), longest)).toBe(`page:${longest}`)
@@ -127,7 +130,7 @@ it('stores the subjects of every key for pages under names of their own, which f
   expect(subjectOf(page(grantOf('ADD')))).toBeUndefined()
 })
 
-it('lets a page read and take back what it counted only with onceOnly, and others with any grant', () => {
+it('countedSubjectFor: lets a page read and take back what it counted only with onceOnly, and others with any grant', () => {
   for (const grants of [
     [grantOf('ADD')],
     [grantOf('WRITE')],
@@ -146,14 +149,14 @@ it('lets a page read and take back what it counted only with onceOnly, and other
   expect(countedSubjectOf(page(grantOf('NUMBER')), TOKEN_TEXT, 'NUMBER')).toBe('FORBIDDEN')
 })
 
-it('lets everyone else who may count name any subject', () => {
+it('subjectFor: lets everyone else who may count name any subject', () => {
   expect(subjectOf(anyone(grantOf('ADD')), '1')).toBe('1')
   expect(subjectOf(anyone(grantOf('ADD')))).toBeUndefined()
   expect(subjectOf(anyone(grantOf('READ')), '1')).toBe('UNAUTHENTICATED')
   expect(subjectOf(server(grantOf('READ')), TOKEN_TEXT)).toBe('FORBIDDEN')
 })
 
-it('bounds plain additions and numbers by the grants that allow them', () => {
+it('limitFor: bounds plain additions and numbers by the grants that allow them', () => {
   const caller = server(
     { ...onceOnly('ADD', 'NUMBER'), maxDelta: 9, maxCount: 8 },
     { ...grantOf('ADD'), maxDelta: 3 },
@@ -162,7 +165,7 @@ it('bounds plain additions and numbers by the grants that allow them', () => {
   expect([limitFor(caller, 'NUMBER', TARGET), limitFor(caller, 'NUMBER', TARGET, 'bob')]).toEqual([0, 8])
 })
 
-it('refuses a grant whose onceOnly would do nothing', () => {
+it('grantFault: refuses a grant whose onceOnly would do nothing', () => {
   for (const scope of ['WRITE', 'ADMIN'] as const)
     expect(grantFault(onceOnly('ADD', scope))).toMatchObject({ path: ['onceOnly'] })
   expect(grantFault(onceOnly('ADD', 'NUMBER', 'READ', 'DEFINE'))).toBeUndefined()

@@ -18,7 +18,7 @@ const additions = fc.array(
   { minLength: 1, maxLength: 30 },
 )
 
-it('keeps every total as the history row and the columns with its start, whatever the clocks show', () => {
+it('addInPeriod: keeps every total as the history row and the columns with its start, whatever the clocks show', () => {
   fc.assert(
     fc.property(fc.boolean(), additions, (hasSlots, all) => {
       const columns = new Map<number, PeriodAddition>()
@@ -89,6 +89,6 @@ it.each([
   ['moves what has ended to the history', found(2 * HOUR_MS), opened(1n), [moved(2 * HOUR_MS, 7n)]],
   ['adds to the history behind another clock', found(HOUR + 300_000), undefined, [moved(3 * HOUR_MS, 1n)]],
   ['ends what began too far ahead', found(HOUR + 300_001), opened(1n), [moved(HOUR + 300_001, 7n)]],
-])('%s', (_, before, column, history) => {
+])('addInPeriod: %s', (_, before, column, history) => {
   expect(addInPeriod(before, 1n, HOUR)).toEqual({ column, history })
 })

@@ -30,7 +30,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-it('gives turns to identities in a circle, and within each to its addresses', async () => {
+it('Turns: gives turns to identities in a circle, and within each to its addresses', async () => {
   const { wait, startAll } = observedTurns()
   for (const number of [1, 2, 3, 4]) wait(`a${number}`, ownerAt('a', '1'))
   wait('a of another address', ownerAt('a', '2'))
@@ -39,7 +39,7 @@ it('gives turns to identities in a circle, and within each to its addresses', as
   expect(await startAll()).toEqual(['a1', 'b1', 'c', 'a of another address', 'b2', 'a2', 'a3', 'a4'])
 })
 
-it('lets no work wait for more than one of each other identity, and of each other address of its own', () => {
+it('Turns: lets no work wait for more than one of each other identity, and of each other address of its own', () => {
   const name = fc.constantFrom('a', 'b', 'c')
   const arrivals = fc.array(fc.option(fc.record({ identity: name, address: name })), {
     minLength: 1,
@@ -84,7 +84,7 @@ it('lets no work wait for more than one of each other identity, and of each othe
   )
 })
 
-it('drops the work of owners who have left, without a turn', async () => {
+it('Turns: drops the work of owners who have left, without a turn', async () => {
   const { wait, startAll, failed } = observedTurns()
   const leaving = { identity: 'a', address: '1', arrivedAt: 0, hasLeft: false }
   for (const number of [1, 2, 3]) wait(`left${number}`, leaving)
@@ -96,7 +96,7 @@ it('drops the work of owners who have left, without a turn', async () => {
   )
 })
 
-it('gives up what has no turn until its deadline', async () => {
+it('Turns: gives up what has no turn until its deadline', async () => {
   vi.useFakeTimers()
   const { wait, startAll, failed } = observedTurns()
   wait('late', ownerAt('a'), performance.now() + 1000)
@@ -108,7 +108,7 @@ it('gives up what has no turn until its deadline', async () => {
   expect(failed).toHaveLength(1)
 })
 
-it('gives shared work the turn of the member that waits least, also of one that joins later', async () => {
+it('SharedOwner: gives shared work the turn of the member that waits least, also of one that joins later', async () => {
   const { wait, startAll, turns } = observedTurns()
   const [busy, idle] = [ownerAt('busy'), ownerAt('idle')]
   for (const number of [1, 2, 3]) wait(`busy${number}`, busy)
@@ -124,7 +124,7 @@ it('gives shared work the turn of the member that waits least, also of one that 
   expect(turns.take()).toBeUndefined()
 })
 
-it('drops shared work when all its members have left', async () => {
+it('SharedOwner: drops shared work when all its members have left', async () => {
   const { wait, startAll, failed } = observedTurns()
   const shared = new SharedOwner()
   const member = ownerAt('a')

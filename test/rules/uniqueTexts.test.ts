@@ -67,7 +67,7 @@ function textsOf(definition: SequenceDefinition, group: string, at: Date): strin
   return values.map(writerOf(definition, group, at))
 }
 
-it('issues no text of one group in another, unless the definition is refused', () => {
+it('breaksGroups: issues no text of one group in another, unless the definition is refused', () => {
   const seen = { accepted: 0, refused: 0, unnamed: 0 }
   fc.assert(
     fc.property(fc.option(written, { freq: 12 }), fc.constantFrom(1, -11), (format, startValue) => {
@@ -105,7 +105,7 @@ const pair = fc
   )
   .filter((formats) => formats.every((text) => !('message' in parseFormat(text))))
 
-it('never takes two formats for distinct in which texts of any groups could be the same', () => {
+it('areDistinct: never takes two formats for distinct in which texts of any groups could be the same', () => {
   const seen = { distinct: 0, alike: 0 }
   fc.assert(
     fc.property(pair, fc.boolean(), ([one, other], isSigned) => {
@@ -169,7 +169,7 @@ const step = fc.oneof(
   },
 )
 
-it('repeats no text over random changes of a definition, groups and periods', () => {
+it('changedSequenceDefinition: repeats no text over random changes of a definition, groups and periods', () => {
   const seen = { issued: 0, changed: 0, refused: 0, exempt: 0 }
   fc.assert(
     fc.property(fc.array(step, { minLength: 30, maxLength: 30 }), (steps) => {
@@ -224,7 +224,7 @@ it.each([
   ['{group}0{value}', 1],
   ['{group}-{value}', -5],
   ['{group}-{yyyy}-{value}', -5],
-])('refuses %s, starting at %s, as two groups could issue one text', (format, startValue) => {
+])('defineSequence: refuses %s, starting at %s, as groups could issue one text', (format, startValue) => {
   expect(changedSequenceDefinition(unused, { format, startValue })).toMatchObject({ code: 'BAD_USER_INPUT' })
   expect(changedSequenceDefinition(unused, { format, startValue, allowRepeats: true })).not.toBeInstanceOf(
     Error,
@@ -248,14 +248,14 @@ it.each([
   ['A-{value}', '{group}-{value}', false],
   ['T-{group}-{value}', 'T-{value}', false],
   ['TA-{group}-{value}', 'T-{value}', true],
-])('of %s and then %s, says that they are distinct: %s', (first, second, expected) => {
+])('areDistinct: of %s and then %s: %s', (first, second, expected) => {
   const [one = '', other = ''] = [first, second].map(
     (format) => skeletonsOf(formatOf(format, true), false)[0],
   )
   expect(areDistinct(one, other)).toBe(expected)
 })
 
-it('reads the past formats of earlier versions', () => {
+it('pastFormatsOf: reads the past formats of earlier versions', () => {
   const past = (format: string | null, isSigned: boolean, isNamed: boolean): PastFormat => {
     return { format, isSigned, groups: { isNamed, isUnnamed: !isNamed } }
   }
@@ -282,7 +282,7 @@ it.each<[Partial<SequenceDefinition>, SequenceDefinitionChange]>([
   [{ cycle: true, maxValue: 9 }, { cycle: false }],
   [{}, { step: -1 }],
   [{ format: '{yyyy}-{value}' }, { restartEvery: 'YEAR' }],
-])('requires another format after %j for %j', (definition, change) => {
+])('changedSequenceDefinition: requires another format after %j for %j', (definition, change) => {
   const history = usedWith(definition)
   expect(changedSequenceDefinition(history, change)).toMatchObject({ code: 'BAD_USER_INPUT' })
   expect(changedSequenceDefinition(history, { ...change, format: 'N-{yyyy}-{value}' })).not.toBeInstanceOf(
@@ -290,7 +290,7 @@ it.each<[Partial<SequenceDefinition>, SequenceDefinitionChange]>([
   )
 })
 
-it('refuses numbers below 0 that would look like those of an earlier format', () => {
+it('changedSequenceDefinition: refuses numbers below 0 that would look like those of an earlier format', () => {
   const history = usedWith({ format: 'A{value}', restartEvery: null, cycle: true, maxValue: 9 }, ['A-#'])
   expect(
     changedSequenceDefinition(history, { cycle: false, format: 'B{value}', minValue: -5 }),

@@ -32,15 +32,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
   console.log(`Random tests: SEED=${project.getProvidedContext().seed}`)
   if (!hasFirstRelease()) {
     console.log(
-      'The first release is not in the history here: test/processes/upgrade.test.ts is left out. To run it: git fetch --unshallow',
+      'The first release is not in the history here: the tests of upgrades and of changes of the schema are left out. To run them: git fetch --unshallow',
     )
   }
   // Fetched here, as three files need it: each of them would do it at the same time.
   await findMysqlClient()
-  // The client that servers serve and examples import, and the pages of the documentation.
-  const options = { cwd: join(import.meta.dirname, '../..'), stdio: 'inherit' } as const
-  execFileSync('npm', ['run', '--silent', 'client'], options)
-  execFileSync('npm', ['run', '--silent', 'docs'], options)
+  // Tests start the bundle as a program, and visit its pages: after an edit they must not test what was built before it.
+  execFileSync('npm', ['run', '--silent', 'bundle'], {
+    cwd: join(import.meta.dirname, '../..'),
+    stdio: 'inherit',
+  })
   const prefix = `nth_test_${randomBytes(3).toString('hex')}_`
   project.provide('databasePrefix', prefix)
   const url = process.env.TEST_DATABASE_URL

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
  * How long anything that a test waits for may take, in milliseconds: so long that only what never comes fails, also on
  * a slow machine that has much else to do. It is the limit of `expect.poll` as well, and of what a browser waits for.
  */
-export const PATIENCE_MS = 300_000
+export const PATIENCE_MS = 30_000
 
 /**
  * What is promised, or an error that says what did not come: for a test that waits for several things.

@@ -1,6 +1,6 @@
 import type { NthClient } from 'nth-counters/client'
 import { createClient } from 'nth-counters/client'
-import { vi } from 'vitest'
+import { onTestFinished, vi } from 'vitest'
 
 /** What happens to a request: it fails, gets an answer, or none until it is aborted. */
 export type Fate = Error | Response | 'silence'
@@ -40,4 +40,14 @@ export function unavailable(details: object = {}): Response {
 
 export function bought(value: number): Response {
   return Response.json({ data: { increment: { value } } })
+}
+
+/** Lets timers run when a test says so, and has pauses be their longest. */
+export function stopTimers(): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] })
+  vi.spyOn(Math, 'random').mockReturnValue(0.999_999)
+  onTestFinished(() => {
+    vi.useRealTimers()
+    vi.restoreAllMocks()
+  })
 }

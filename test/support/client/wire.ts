@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect } from 'node:net'
 import { onTestFinished } from 'vitest'
 
@@ -82,4 +83,15 @@ export function frame(
   if (head.length === 4) head.writeUInt16BE(length, 2)
   if (head.length === 10) head.writeUInt32BE(length, 6)
   return Buffer.concat([head, Buffer.alloc(4), Buffer.from(payload)])
+}
+
+/** How many requests the servers of this process have received since. */
+export function countRequests(): () => number {
+  let count = 0
+  const onRequest = () => {
+    count += 1
+  }
+  subscribe('http.server.request.start', onRequest)
+  onTestFinished(() => void unsubscribe('http.server.request.start', onRequest))
+  return () => count
 }

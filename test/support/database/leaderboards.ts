@@ -42,3 +42,56 @@ export async function divide(target: Target, values: readonly number[]): Promise
   )
   await query(target, `insert ignore into leaderboard_block ${blocks.join(' union all ')}`)
 }
+
+/** The period keys of the leaderboards that are filled. */
+export const PERIODS = [0, 202611, 202612]
+
+/** A counter's value on each of the leaderboards of its namespace, of all time first; null: it is not there. */
+type Values = (number | null)[]
+
+/** Fills the namespaces n1 and n2 with counters c1 …, as a version without blocks would have left them. */
+export async function fill(target: Target, all: readonly (readonly (Values | number)[])[]): Promise<void> {
+  const counters = all.flatMap((counters, namespace) =>
+    counters.map((each, index) => ({
+      id: 1 + namespace * counters.length + index,
+      namespaceId: namespace + 1,
+      name: `c${index + 1}`,
+      values: typeof each === 'number' ? [each] : each,
+    })),
+  )
+  const rows = counters.flatMap(({ id, namespaceId, values }) =>
+    values.flatMap((value, index) =>
+      value === null ? [] : { id, namespaceId, value, periodKey: PERIODS[index] },
+    ),
+  )
+  const insert = (into: string, tuples: string[]) =>
+    tuples.length > 0 ? [`insert into ${into} values ${tuples.join(', ')}`] : []
+  await query(
+    target,
+    "insert into namespace (id, name) values (1, 'n1'), (2, 'n2')",
+    ...insert(
+      'counter (id, namespace_id, name)',
+      counters.map(({ id, namespaceId, name }) => `(${id}, ${namespaceId}, '${name}')`),
+    ),
+    ...insert(
+      'counter_value (counter_id, slot, version, value, revision, created_at)',
+      // With revision 0, a counter that is not on the leaderboard of all time does not have to be copied to it.
+      counters.map(
+        ({ id, values: [value = null] }) =>
+          `(${id}, 0, 1, ${value ?? 0}, ${value === null ? 0 : 1}, utc_timestamp())`,
+      ),
+    ),
+    ...insert(
+      'leaderboard (counter_id, namespace_id, value, updated_at, revision)',
+      rows.flatMap(({ id, namespaceId, value, periodKey }) =>
+        periodKey === 0 ? `(${id}, ${namespaceId}, ${value}, '1970-01-01', 1)` : [],
+      ),
+    ),
+    ...insert(
+      'leaderboard_period (counter_id, period_key, namespace_id, value)',
+      rows.flatMap(({ id, namespaceId, value, periodKey }) =>
+        periodKey === 0 ? [] : `(${id}, ${periodKey}, ${namespaceId}, ${value})`,
+      ),
+    ),
+  )
+}

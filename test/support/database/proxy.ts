@@ -22,6 +22,32 @@ export type Delivery =
   /** The server doesn't get it; the client gets this error of the server's instead. */
   | { errno: number }
 
+/** What a text does for a flush, by words that only such a text has. Tests know the statements of flushes from here. */
+export const TEXTS = {
+  /** Begins a transaction: the first trip of two. */
+  begins: /^start transaction;\s*update fence/,
+  /** Adds to one counter and commits, in one trip. */
+  addsAndCommits: /^update fence straight_join/,
+  commits: /(^|;\s*)commit$/,
+  readsFence: /update fence\s+set epoch/,
+  opensSession: /^set session\s+sql_mode/,
+}
+
+/** Texts to deliver in some way, in any order, each once. */
+export type Strokes = readonly (readonly [text: RegExp, delivery: Delivery])[]
+
+/** A proxy that delivers the first text of each kind that is `due` as it says there, and lets all others pass. */
+export async function startStrikingProxy(database: Target) {
+  const due: Strokes[number][] = []
+  let sessions = 0
+  const target = await startProxy(database, (statement) => {
+    if (TEXTS.opensSession.test(statement)) sessions += 1
+    const index = due.findIndex(([text]) => text.test(statement))
+    return index < 0 ? 'passes' : (due.splice(index, 1)[0]?.[1] ?? 'passes')
+  })
+  return { target, due, sessions: () => sessions }
+}
+
 /**
  * Stands between Nth and its database, and decides over each statement, with the number of its connection: from 1 on, in
  * order of their opening. A statement waits for a decision that is a promise. Closed when the test has finished.
@@ -67,7 +93,7 @@ export async function startProxy(
         late = { flushes: delivery.arrivesBefore, send: () => sent(upstream, packet) }
       }
       if (hasVanished) return
-      if (late && BEGINS_FLUSH.test(statement) && --late.flushes === 0) await late.send()
+      if (late && TEXTS.begins.test(statement) && --late.flushes === 0) await late.send()
       if (delivery === 'passes') return upstream.write(packet)
       if (typeof delivery === 'object' && 'instead' in delivery)
         return upstream.write(withStatement(packet, delivery.instead))
@@ -105,8 +131,6 @@ function sent(upstream: Socket, packet: Buffer): Promise<unknown> {
   upstream.resume().end(packet)
   return once(upstream, 'close')
 }
-
-const BEGINS_FLUSH = /^start transaction;\nupdate fence\s+set seq/
 
 /** Where a packet has its command: behind its header. */
 const COMMAND = 4

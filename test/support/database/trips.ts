@@ -17,6 +17,18 @@ interface Message {
   error?: Error
 }
 
+/** Has mysql2's own tracing say what this process sends, until the test has finished. */
+export function subscribe(
+  subscribers: Partial<Record<'start' | 'asyncEnd', (message: Message) => void>>,
+): void {
+  for (const command of ['query', 'execute']) {
+    const channel = tracingChannel(`mysql2:${command}`)
+    // By its types, the messages of a channel can be anything.
+    channel.subscribe(subscribers as never)
+    onTestFinished(() => void channel.unsubscribe(subscribers as never))
+  }
+}
+
 /** Statements that set up a connection or keep it, and those of the background. */
 const BESIDE_FLUSHES =
   /set (session|statement)|max_execution_time|^show |^do 0$|^kill |leaderboard|lost_commits/
@@ -46,11 +58,6 @@ export function collectTrips(): Trip[] {
       if (!error) trip.answers = trip.statements.length === 1 ? [result] : (result as unknown[])
     },
   }
-  for (const command of ['query', 'execute']) {
-    const channel = tracingChannel(`mysql2:${command}`)
-    // By its types, the messages of a channel can be anything.
-    channel.subscribe(subscribers as never)
-    onTestFinished(() => void channel.unsubscribe(subscribers as never))
-  }
+  subscribe(subscribers)
   return trips
 }

@@ -5,6 +5,7 @@ import { NthError } from '../../../src/rules/errors.ts'
 import { claimOf } from '../../../src/rules/idempotency.ts'
 import type { Step } from '../../history/search.ts'
 import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPeriodValues } from './model.ts'
+import { ofKind } from './ofKind.ts'
 
 const NAMESPACE = 'n'
 
@@ -128,47 +129,25 @@ const key = fc.option(fc.constantFrom('k1', 'k2', 'k3', 'k4'), { nil: undefined,
 
 /** Operations of the API on a few counters. */
 export const apiOperations: fc.Arbitrary<ApiModelOperation> = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('add' as const), name, delta, key }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('many' as const),
-      changes: fc.array(fc.record({ name, delta }), { minLength: 1, maxLength: 4 }),
-      key,
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      kind: fc.constant('reset' as const),
-      name,
-      to: fc.integer({ min: -5, max: 25 }),
-      expectedValue: fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined, freq: 2 }),
-      key,
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      kind: fc.constant('define' as const),
-      name,
-      change,
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), name }) },
+  ofKind('add', 8, { name, delta, key }),
+  ofKind('many', 3, {
+    changes: fc.array(fc.record({ name, delta }), { minLength: 1, maxLength: 4 }),
+    key,
+  }),
+  ofKind('reset', 2, {
+    name,
+    to: fc.integer({ min: -5, max: 25 }),
+    expectedValue: fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined, freq: 2 }),
+    key,
+  }),
+  ofKind('define', 2, { name, change }),
+  ofKind('delete', 1, { name }),
   // What is sent again.
   {
     weight: 3,
     arbitrary: fc.constantFrom<ApiModelOperation>(
       { kind: 'add', name: 'a', delta: 1, key: 'again' },
-      {
-        kind: 'many',
-        changes: [
-          { name: 'b', delta: 1 },
-          { name: 'a', delta: 2 },
-        ],
-        key: 'cart',
-      },
+      { kind: 'many', changes: ['b', 'a'].map((name, index) => ({ name, delta: index + 1 })), key: 'cart' },
       { kind: 'reset', name: 'c', to: 5, key: 'start' },
     ),
   },
@@ -177,13 +156,9 @@ export const apiOperations: fc.Arbitrary<ApiModelOperation> = fc.oneof(
 /** Any operation on a few counters. */
 export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
   { weight: 19, arbitrary: apiOperations },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('raise' as const),
-      name,
-      to: fc.integer({ min: -5, max: 25 }),
-      change: fc.option(change, { nil: undefined }),
-    }),
-  },
+  ofKind('raise', 3, {
+    name,
+    to: fc.integer({ min: -5, max: 25 }),
+    change: fc.option(change, { nil: undefined }),
+  }),
 )

@@ -1,23 +1,23 @@
 import fc from 'fast-check'
 import { PERIODS, type Period } from '../../../src/rules/calendar.ts'
 import type { SequenceDefinitionChange } from '../../../src/rules/sequenceDefinition.ts'
+import { ofKind } from './ofKind.ts'
 import { periodKeyOf, type SequenceModel, type SequenceOperation } from './sequenceModel.ts'
 
 export const START = Date.UTC(2026, 10, 21)
 /** No key is forgotten, however far the clock is put forward: some thirty years. */
 export const FOR_EVER = 10 ** 12
 export const GROUPS = ['', 'A', '7']
-export const KEYS = ['k1', 'k2', 'k3']
-export const MAX = Number.MAX_SAFE_INTEGER
+const MAX = Number.MAX_SAFE_INTEGER
 export const HOUR = 3_600_000
 
-export const number = fc.oneof(
+const number = fc.oneof(
   { weight: 8, arbitrary: fc.integer({ min: -9, max: 30 }) },
   { weight: 1, arbitrary: fc.constantFrom(MAX, -MAX, MAX - 20, 20 - MAX, 2 ** 52) },
 )
 
 /** What is left out as often as not. */
-export function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | undefined> {
+function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | undefined> {
   return fc.oneof(
     { weight: 6, arbitrary: fc.constant(undefined) },
     { weight: 2, arbitrary },
@@ -25,7 +25,7 @@ export function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | und
   )
 }
 
-export const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
+const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
   startValue: some(number),
   step: some(fc.oneof(fc.integer({ min: -6, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
   minValue: some(number),
@@ -81,42 +81,26 @@ export function sent(planned: PlannedOperation, { definition }: SequenceModel, a
 }
 
 export const operation: fc.Arbitrary<PlannedOperation> = fc.oneof(
-  {
-    weight: 12,
-    arbitrary: fc.record({
-      kind: fc.constant('next' as const),
-      group: fc.constantFrom(...GROUPS),
-      count: fc.oneof(
-        { weight: 3, arbitrary: fc.constant(1) },
-        { weight: 1, arbitrary: fc.integer({ min: 1, max: 25 }) },
-      ),
-      key: fc.option(fc.constantFrom(...KEYS), { nil: undefined, freq: 3 }),
-    }),
-  },
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('restart' as const),
-      group: fc.constantFrom(...GROUPS),
-      nextValue: fc.option(number),
-    }),
-  },
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      kind: fc.constant('raise' as const),
-      group: fc.constantFrom(...GROUPS),
-      ahead: fc.constantFrom(0, 0, 0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
-      every: fc.oneof(
-        { weight: 9, arbitrary: fc.constant(undefined) },
-        { weight: 1, arbitrary: fc.constantFrom(null, ...PERIODS) },
-      ),
-      position: fc.record({ last: fc.option(number, { freq: 4 }), next: fc.option(number, { freq: 2 }) }),
-      isIssued: fc.boolean(),
-    }),
-  },
+  ofKind('next', 12, {
+    group: fc.constantFrom(...GROUPS),
+    count: fc.oneof(
+      { weight: 3, arbitrary: fc.constant(1) },
+      { weight: 1, arbitrary: fc.integer({ min: 1, max: 25 }) },
+    ),
+    key: fc.option(fc.constantFrom('k1', 'k2', 'k3'), { nil: undefined, freq: 3 }),
+  }),
+  ofKind('define', 6, { change }),
+  ofKind('restart', 1, { group: fc.constantFrom(...GROUPS), nextValue: fc.option(number) }),
+  ofKind('raise', 5, {
+    group: fc.constantFrom(...GROUPS),
+    ahead: fc.constantFrom(0, 0, 0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
+    every: fc.oneof(
+      { weight: 9, arbitrary: fc.constant(undefined) },
+      { weight: 1, arbitrary: fc.constantFrom(null, ...PERIODS) },
+    ),
+    position: fc.record({ last: fc.option(number, { freq: 4 }), next: fc.option(number, { freq: 2 }) }),
+    isIssued: fc.boolean(),
+  }),
+  // Once in a while: else most would be worn out.
+  ofKind('delete', 1),
 )
-
-/** Ends a sequence, once in a while: else most would be worn out. */
-export const deletion: fc.Arbitrary<PlannedOperation> = fc.constant({ kind: 'delete' as const })

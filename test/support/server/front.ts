@@ -23,7 +23,7 @@ export const UNLIMITED = {
 
 /** The HTTP server alone, on a database of its own, with what a test may change of it. */
 export async function startFront(
-  options: Partial<Omit<ListenOptions, 'host' | 'nth' | 'gate' | 'notices'>> & {
+  options: Partial<Omit<ListenOptions, 'host' | 'nth' | 'notices'>> & {
     around?: (nth: Nth) => Nth
     now?: () => Date
     target?: Target | undefined

@@ -18,13 +18,11 @@ export async function startNginx(program: string, ports: readonly number[]) {
   const port = await freePort()
   const plainPort = await freePort()
   const [first, second] = ports
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-  const paths = temporary.map((name) => `${name}_temp_path ${join(directory, name)};`).join(' ')
   const text = replaced(await readFile(join(ROOT, 'deploy/nginx.conf'), 'utf8'), [
     [/user www-data;/, process.getuid?.() === 0 ? 'user root;' : ''],
     [/pid \/run\/nginx.pid;/, 'daemon off; pid nginx.pid;'],
     [/worker_processes auto;/, 'worker_processes 2;'],
-    [/http \{/, `http { access_log off; ${paths}`],
+    [/http \{/, `http { access_log off; ${temporaryPaths(directory)}`],
     [/listen 80;/, `listen 127.0.0.1:${plainPort};`],
     [/listen 443 ssl http2;/, `listen 127.0.0.1:${port};`],
     [/ssl_certificate .*\n.*ssl_certificate_key .*/, ''],
@@ -46,6 +44,12 @@ export async function startNginx(program: string, ports: readonly number[]) {
     await pause(20)
   }
   return { url: `http://127.0.0.1:${port}`, plainUrl: `http://127.0.0.1:${plainPort}` }
+}
+
+/** Directives of nginx, so that it needs no directories but this one. */
+export function temporaryPaths(directory: string): string {
+  const names = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+  return names.map((name) => `${name}_temp_path ${join(directory, name)};`).join(' ')
 }
 
 function replaced(text: string, replacements: readonly (readonly [RegExp, string])[]): string {

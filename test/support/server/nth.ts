@@ -22,6 +22,8 @@ export interface TestNthOptions {
   rowCacheBytes: number
   /** Default: 0, so that leaderboards have what this process has just changed. */
   leaderboardAgeMs: number
+  /** Default: random numbers of the seed. With 0, attempts follow one another without a pause. */
+  random: () => number
 }
 
 /** How many were opened: each has random numbers of its own, so that those that collided part. */
@@ -39,6 +41,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     eventualReads,
     rowCacheBytes,
     leaderboardAgeMs = 0,
+    random = createRandom(opened++).fraction,
   } = options
   const faults: unknown[] = []
   const said: string[] = []
@@ -56,7 +59,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     eventualReads,
     rowCacheBytes,
     leaderboardAgeMs,
-    random: createRandom(opened++).fraction,
+    random,
     notices,
     now,
   })
