@@ -73,7 +73,7 @@ it('docs pages: leads to the sections of a page, to its neighbours and to all pa
   await window.waitForURL(/\/docs\/deploy\.md$/)
 })
 
-it('leads through all pages, in their order: none scrolls sideways or names another server', async () => {
+it('docs pages: leads through all pages, in their order, of which none scrolls sideways or names another server', async () => {
   const { window } = await openPage('/docs/', { viewport: NARROW })
   const pages = await docsPages(window)
   expect(pages.length).toBeGreaterThan(20)

@@ -16,6 +16,9 @@ import { soon } from '../support/soon.ts'
 /** How many calls of each kind are answered, at least, before the next server is replaced. */
 const CALLS = 50
 
+/** How long they may take, in milliseconds. */
+const SERVED_MS = 300_000
+
 /** A migration of a later version: a table, an index, and a column in each table that the servers use. */
 async function expansionOf(target: Target): Promise<string> {
   const rows = await query(target, 'show tables')
@@ -117,6 +120,8 @@ it('upgrade: upgrades from the first release under load, and goes back to it, wi
     await soon(
       'every kind of call is answered',
       Promise.all(all.map((load) => load.afterMore(CALLS))),
+      // Thousands of calls, by four versions of servers on one machine.
+      SERVED_MS,
     ).finally(() => expect(all.flatMap(({ refused }) => refused)).toEqual([]))
     expect(fleet.members).toHaveLength(2)
     for (const [index, { answered }] of fleet.members.entries()) {
