@@ -66,7 +66,7 @@ export function add(row: RowState, delta: number, at: Date): CounterResult | Nth
   }
   if (beyond || exceeded.length > 0) return refusedBy(row, delta, at, beyond, exceeded)
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
-  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
+  if (Number.isSafeInteger(previous)) return addWithin(row, value, delta)
   return outOfRange(`${previous} plus ${delta}`, previous)
 }
 
@@ -102,7 +102,7 @@ function exceededLimits({ definition, periodTotals, held }: RowState, delta: num
     .filter(({ max, used }) => used + (held?.up ?? 0) + delta > max)
 }
 
-/** Adds, unless the value, which may have changed since it was held, or the total of a current period would leave the safe range. */
+/** Adds what no bound refuses, unless the value or the total of a current period would leave the safe range. */
 export function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
   if (!Number.isSafeInteger(value)) return outOfRange(`${row.value} plus ${delta}`, row.value)
   if (row.periodTotals) {

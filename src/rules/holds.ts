@@ -60,7 +60,12 @@ export function confirm(
   const isOpen = isHeld(row, part)
   if (isOpen) addHeld(row, -amount, amount)
   const isWithin = isOpen && Math.abs(wanted) <= Math.abs(amount)
-  const result = wanted === 0 ? unchanged(row) : isWithin ? addHeldWithin(row, wanted) : add(row, wanted, at)
+  const result =
+    wanted === 0
+      ? unchanged(row)
+      : isWithin
+        ? addWithin(row, row.value + wanted, wanted)
+        : add(row, wanted, at)
   if (result instanceof NthError) return isOpen ? result : late(row, result)
   if (!isOpen && wanted !== 0 && result.appliedDelta === 0) return late(row, refusalOf(row, wanted, at))
   const { value, previousValue, appliedDelta, valuesIn } = result
@@ -69,13 +74,6 @@ export function confirm(
   if (result.appliedDelta === 0) return { ...change(row, token, after), appliedDelta: 0 }
   row.parts.set(token, after)
   return { ...result, part: after }
-}
-
-/** Counts what is held, or less. It is within the bounds, but the value may have been set since. */
-function addHeldWithin(row: RowState, delta: number): CounterResult | NthError {
-  const value = row.value + delta
-  if (Number.isSafeInteger(value)) return addWithin(row, value, delta)
-  return outOfRange(`${row.value} plus ${delta}`, row.value)
 }
 
 /** Moves the expiry, as far as it may be. */
