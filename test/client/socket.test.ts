@@ -75,7 +75,9 @@ it('WebSockets: one opens again after the server was away, with the newest numbe
   await expect.poll(live.latest).toBe(1)
 })
 
-it('WebSockets: where none opens, values are read from time to time, at most two at once, with one warning', async () => {
+it('WebSockets: where none opens, values are read from time to time, at most two at once, with one warning', {
+  tags: 'slow',
+}, async () => {
   const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined)
   const { url, ask } = await startFront()
   const proxy = await startRelay(url, { refusesSockets: true })

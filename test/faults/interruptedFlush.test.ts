@@ -242,7 +242,9 @@ describe('a flush that can not be sent again', () => {
   /** No new session can be opened. */
   const UNREACHABLE = upTo(500).map(() => [TEXTS.opensSession, 'is cut off'] as const)
 
-  it('has an outcome at its deadline, of which nothing but the fence could tell more', async () => {
+  it('has an outcome at its deadline, of which nothing but the fence could tell more', {
+    tags: 'slow',
+  }, async () => {
     const claim = claimOf('n', 'k', [])
     const lost = [TEXTS.commits, 'stays unanswered'] as const
     type Case = [string, object, number, Strokes[number], (counters: Counters) => Promise<unknown>]

@@ -1,3 +1,4 @@
+// @module-tag slow
 // @module-tag random
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

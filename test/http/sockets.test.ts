@@ -298,7 +298,7 @@ it('ping frames: break a connection that sends many at once', async () => {
   await wire.ended()
 })
 
-it('WebSockets: give back all memory that they were charged for', async () => {
+it('WebSockets: give back all memory that they were charged for', { tags: 'slow' }, async () => {
   const access = { trustedProxies: ['127.0.0.1'], anonymous: ['READ' as const] }
   const { url, post, faults } = await startFront({ heapBytes: 8_000_000, access })
   const headers = { 'x-forwarded-for': '192.0.2.1' }

@@ -82,7 +82,9 @@ it('turns: are those of the caller for each change', async () => {
   expect(addresses.length).toBeGreaterThanOrEqual(12)
 })
 
-it('turns: send an event to one address before most of those of another, which has many streams of charts', async () => {
+it('turns: send an event to one address before most of those of another, which has many streams of charts', {
+  tags: 'slow',
+}, async () => {
   const { url, clientAt, faults } = await startBehindProxy()
   const honest = clientAt('192.0.2.2')
   await honest(CART)

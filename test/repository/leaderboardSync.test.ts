@@ -144,7 +144,9 @@ it('leaderboard sync: keeps a newer state that a process of an earlier version c
   }
 })
 
-it('leaderboard sync: copies once a minute what is changed where nobody reads', async () => {
+it('leaderboard sync: copies once a minute what is changed where nobody reads', {
+  tags: 'slow',
+}, async () => {
   const { add, stored, looked, wait } = await writerAndReader()
   await add('c1')
   await looked()
@@ -165,7 +167,9 @@ it('leaderboard sync: shows at the first read all that others have changed, and 
   await expect.poll(listed).toEqual([3, 1])
 })
 
-it('leaderboard sync: shows at the first read after a pause what a killed process had not copied, and places without what it deleted', async () => {
+it('leaderboard sync: shows at the first read after a pause what a killed process had not copied, and places without what it deleted', {
+  tags: 'slow',
+}, async () => {
   const { target, add, stored, looked, listed, placeOfC1, wait } = await writerAndReader()
   for (const name of ['c2', 'c2', 'c3']) await add(name)
   expect(await listed()).toEqual([2, 1, 1])

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { randomBytes, randomInt } from 'node:crypto'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -10,9 +11,9 @@ import { openSequenceGroupRows } from '../../src/repository/sequences.ts'
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-const MAX_BYTES = 2 ** 23
+const MAX_BYTES = 2 ** 24
 /** More than fit. */
-const ROWS = 30_000
+const ROWS = 60_000
 /** Keys that are loaded in one tick. */
 const BATCH = 250
 

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { describe, expect, it } from 'vitest'
 import type { Batch, Transaction, Writer } from '../../src/commit/batch.ts'
 import { planOf } from './plan.ts'
