@@ -84,8 +84,8 @@ export default defineConfig(({ mode }) => {
         },
       ],
       sequence: { sequencer: SlowFirst },
-      // Files run side by side, on databases of their own; each often waits, so four of them keep two cores busy.
-      maxWorkers: 4,
+      // Files run side by side, on databases of their own; each often waits, so five of them keep two cores busy.
+      maxWorkers: 5,
       // Files that run after one another in a worker import the same modules once, which takes a second of a core.
       isolate: false,
       // These end what hangs without waiting for anything, also on a slow machine that has much else to do.

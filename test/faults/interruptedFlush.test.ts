@@ -171,7 +171,7 @@ describe('a flush in one trip', () => {
 
   it('counts once wherever in the answer the connection is cut', { tags: 'random' }, async () => {
     const { counters, strike, sessions, expectSum } = await openCounters()
-    const step = Math.ceil(100 / runSize(16, 60))
+    const step = Math.ceil(100 / runSize(10, 60))
     let bytes = 0
     for (let isCut = true; isCut; bytes += step) {
       const before = sessions()

@@ -76,7 +76,9 @@ it('contains: finds names with a text, whatever its characters and in any case',
   ])
 })
 
-it('contains: searches so many names at a time, and goes on after the last of them', async () => {
+it('contains: searches so many names at a time, and goes on after the last of them', {
+  tags: 'slow',
+}, async () => {
   const { list, ask } = await serviceWith([])
   await createCounters(ask, 'n', 12_000)
   const first = await list({ contains: '9999' })

@@ -182,7 +182,7 @@ it('limits: the memory that all streams keep is bounded, also of clients without
   ).toHaveLength(300)
 })
 
-it('limits: a document is kept once for all of its streams', async () => {
+it('limits: a document is kept once for all of its streams', { tags: 'slow' }, async () => {
   const { url } = await startFront({ heapBytes: 20_000_000 })
   const document = fieldsOf(600)
     .replace('subscription', 'subscription ($names: [String!]!)')

@@ -1,5 +1,6 @@
-import { execFileSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
@@ -37,11 +38,23 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   // Fetched here, as three files need it: each of them would do it at the same time.
   await findMysqlClient()
-  // Tests start the bundle as a program, and visit its pages: after an edit they must not test what was built before it.
-  execFileSync('npm', ['run', '--silent', 'bundle'], {
-    cwd: join(import.meta.dirname, '../..'),
-    stdio: 'inherit',
-  })
+  const [server, built] = await Promise.allSettled([provideServer(project), bundle()])
+  if (server.status === 'rejected') throw server.reason
+  if (built.status === 'fulfilled') return server.value
+  await server.value()
+  throw built.reason
+}
+
+/** Tests start the bundle as a program, and visit its pages: after an edit they must not test what was built before it. */
+async function bundle(): Promise<void> {
+  const root = join(import.meta.dirname, '../..')
+  const npm = spawn('npm', ['run', '--silent', 'bundle'], { cwd: root, stdio: 'inherit' })
+  const [code] = await once(npm, 'exit')
+  if (code !== 0) throw new Error('npm run bundle has failed')
+}
+
+/** Provides the server, and returns what ends it. */
+async function provideServer(project: TestProject): Promise<() => Promise<void>> {
   const prefix = `nth_test_${randomBytes(3).toString('hex')}_`
   project.provide('databasePrefix', prefix)
   const url = process.env.TEST_DATABASE_URL
