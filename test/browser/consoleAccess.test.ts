@@ -16,9 +16,7 @@ async function enterKey(window: Window, key: string): Promise<void> {
   await button(window, 'Use this key').click()
 }
 
-it('console, keys: requests a key on a protected server, keeps it for the tab, and forgets it on request', {
-  tags: 'quick',
-}, async () => {
+it('console, keys: requests a key on a protected server, keeps it for the tab, and forgets it on request', async () => {
   const { url, admin } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { openWindow } = await openBrowser()

@@ -102,9 +102,7 @@ it('console: offers to open what a search has not found', async () => {
   await window.getByText('1: 1 added to 0.').waitFor()
 })
 
-it('console: keeps a change whose answer was lost over a reload, and makes it once', {
-  tags: 'quick',
-}, async () => {
+it('console: keeps a change whose answer was lost over a reload, and makes it once', async () => {
   const { window, ask } = await openPage(consolePath({ namespace: 'n', counter: 'visitors' }))
   const retries = await cutOff(window, 'mutation')
   await loseAnswers(window, 'mutation', 1)

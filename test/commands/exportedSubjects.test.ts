@@ -120,7 +120,9 @@ it('nth export and restore: stops at subjects that belong to nothing in the file
   })
 })
 
-it('nth export and restore: exports and restores thousands of subjects of a counter in lines of a thousand', async () => {
+it('nth export and restore: exports and restores thousands of subjects of a counter in lines of a thousand', {
+  tags: 'slow',
+}, async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase({ isReused: false })]
   const { counters } = openTestNth(before)
   const subjects = upTo(5500).map((n) => `subject ${n}`)

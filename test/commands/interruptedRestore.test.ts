@@ -205,9 +205,7 @@ it('nth restore: stops where the file has changed since it was checked, and repo
   expect(errors).toMatch(REACHED)
 })
 
-it('nth restore: reports what the database refuses, and goes on when it no longer does', {
-  tags: 'quick',
-}, async () => {
+it('nth restore: reports what the database refuses, and goes on when it no longer does', async () => {
   const target = await freshDatabase()
   await query(
     target,
