@@ -11,25 +11,25 @@ import { schema } from '../src/graphql/schema.ts'
 import { errorCodes } from '../src/rules/errors.ts'
 import { introspectionTypes } from './support/client/clientsPage.ts'
 
-it('is recorded in schema/schema.graphql (npm run schema)', async () => {
+it('schema: is recorded in schema/schema.graphql (npm run schema)', async () => {
   await expect(`${printSchema(schema)}\n`).toMatchFileSnapshot('../schema/schema.graphql')
 })
 
-it('has types for the example with gql.tada (npm run schema)', async () => {
+it('schema: has types for the example with gql.tada (npm run schema)', async () => {
   await expect(await introspectionTypes()).toMatchFileSnapshot('../examples/react-urql/graphql-env.d.ts')
 })
 
-it('describes every type, field, argument and enum value', () => {
+it('schema: describes every type, field, argument and enum value', () => {
   expect(undescribed(schema)).toEqual([])
 })
 
-it('lists every error code', () => {
+it('ErrorCode: lists every error code', () => {
   const type = schema.getType('ErrorCode')
   const names = isEnumType(type) ? type.getValues().map(({ name }) => name) : []
   expect(names).toEqual(Object.keys(errorCodes))
 })
 
-it('returns null for a refused change, so that the others still take effect', () => {
+it('mutations: return null for a refused change, so that the others still take effect', () => {
   const fields = Object.values(schema.getMutationType()?.getFields() ?? {})
   expect(fields.map(({ type }) => String(type)).filter((type) => type.endsWith('!'))).toEqual([])
 })

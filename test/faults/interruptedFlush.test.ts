@@ -290,7 +290,7 @@ describe('a flush that can not be sent again', () => {
   )
 })
 
-it('reads a counter again when the read is cut off', async () => {
+it('reads: read a counter again when the read is cut off', async () => {
   const { counters, strike, due } = await openCounters()
   strike([/counter_value v/, 'is cut off'])
   expect((await counters.read(a)).value).toBe(0)

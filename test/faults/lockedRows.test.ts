@@ -260,7 +260,7 @@ describe('a locked idempotency key', () => {
   })
 })
 
-it('a name that somebody is about to create holds up no other name', { tags: 'slow' }, async () => {
+it('new names: one that somebody is about to create holds up no other name', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   const count = (name: string) => counters.incrementBy(counter(name), 1).then(numberOf)
