@@ -43,10 +43,12 @@ export function openSockets(server: Server, refuse: Refuse, options: SocketOptio
     endWith(socket as Socket, error)
   })
 
+  // Since Node 24.9; it then reads other requests as usual. Node 26 has no way to read their bodies again.
+  Object.assign(server, { shouldUpgradeCallback: isWebSocket })
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
     // A server of HTTP has no other streams.
     const socket = stream as Socket
-    if (request.headers.upgrade?.toLowerCase() !== 'websocket') return readAgain(server, request, head)
+    if (!isWebSocket(request)) return readAgain(server, request, head)
     const credential = takeCredential(request)
     const error = credential instanceof HttpError ? credential : refuse(request)
     if (error) return endWith(socket, error)
@@ -65,9 +67,13 @@ export function openSockets(server: Server, refuse: Refuse, options: SocketOptio
   }
 }
 
+function isWebSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket'
+}
+
 /**
- * Answers a request that offers another protocol, such as h2c, as if it did not, as servers may (RFC 9110, 7.8). Node has
- * already stopped to read it as a request, so it is read again, without the offer.
+ * Answers a request that offers another protocol, such as h2c, as if it did not, as servers may (RFC 9110, 7.8). Earlier
+ * versions of Node have already stopped to read it as a request, so it is read again, without the offer.
  */
 function readAgain(server: Server, { method, url, rawHeaders, socket }: IncomingMessage, head: Buffer): void {
   const lines = [`${method} ${url} HTTP/1.1`]
