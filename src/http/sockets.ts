@@ -43,7 +43,7 @@ export function openSockets(server: Server, refuse: Refuse, options: SocketOptio
     endWith(socket as Socket, error)
   })
 
-  // Since Node 24.9; it then reads other requests as usual. Node 26 has no way to read their bodies again.
+  // Node asks this from 24.9 on, and reads all other requests as usual. On Node 26, one with a body can't be read again.
   Object.assign(server, { shouldUpgradeCallback: isWebSocket })
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
     // A server of HTTP has no other streams.
